@@ -1,0 +1,65 @@
+# The torch to install first: the CPU build of a workshop or laptop; on a GPU machine for example
+# `make demo TORCH="torch --index-url https://download.pytorch.org/whl/cu130"`.
+TORCH ?= torch==2.13.0
+PYTHON ?= python3
+VENV ?= .venv
+# Research data that can't be redistributed, for `make parity` and `make figures`.
+DATA ?= ../shared/data
+
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint parity figures splitters lowest clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(VENV)/torch:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	touch $@
+
+$(VENV)/default: $(VENV)/torch setup.cfg
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[default]"
+	touch $@
+
+$(VENV)/dev: $(VENV)/torch setup.cfg
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@ $(VENV)/default
+
+demo: $(VENV)/default  ## install, score the two stories of examples/stories, write demo.html
+	$(BIN)/narrative-twins score examples/stories/*.txt
+	$(BIN)/narrative-twins score examples/stories/*.txt --format html --out demo.html --quiet
+	@echo "The same as a page: demo.html"
+
+test: lint  ## linters, types and all tests, offline
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)
+
+lint: $(VENV)/dev  ## linters and types
+	$(BIN)/flake8
+	$(BIN)/isort --check-only narrative_twins tests examples benchmarks
+	$(BIN)/ruff format --check --line-length 120 narrative_twins tests examples benchmarks
+	$(BIN)/mypy
+
+parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/parity.py $(DATA)
+
+figures: $(VENV)/default  ## the README's figures on human labels
+	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json; \
+	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
+	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json; \
+	else echo "skipped: no $(DATA)/tripod_train.json (see github.com/ppapalampidi/TRIPOD; set DATA=)"; fi
+
+splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
+	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"
+	$(BIN)/python benchmarks/splitters.py $(DATA)
+
+lowest:  ## all tests with the lowest versions setup.cfg allows
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS)
+
+clean:  ## remove what the other targets made
+	rm -rf .venv .venv-lowest build *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
