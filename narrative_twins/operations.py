@@ -1,0 +1,184 @@
+"""The four operations of narrative salience as index arithmetic: which orders of sentences to embed, and how their
+embeddings become scores. No tokenizer and no model.
+
+Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twins for Modeling Story Salience".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Order: TypeAlias = tuple[int, ...]
+"""Sentence indices in the order they are read."""
+
+
+class Window(NamedTuple):
+    """Sentences `[lo, hi)`, the window whose sentences are scored, read within sentences `[start, stop)` of the story:
+    all of it, or as much around the window as the encoder's context holds."""
+
+    start: int
+    lo: int
+    hi: int
+    stop: int
+
+    @property
+    def base(self) -> Order:
+        """The story as it is told."""
+        return tuple(range(self.start, self.stop))
+
+    @property
+    def size(self) -> int:
+        """How many sentences are scored."""
+        return self.hi - self.lo
+
+
+class Operation(ABC):
+    """One way to measure salience. Subclass it, then `register_operation` it, and every door of the package knows it.
+
+    The engine asks `orders` what to embed, embeds each order once however many operations ask for it, pools the
+    tokens of the window's sentences (each sentence keeps its window whatever the order), and hands `scores` one
+    vector an order. Higher is more salient. Where there is nothing to compare, a score is 0.0 by definition.
+    """
+
+    name: ClassVar[str]
+    """What users call it, in `operations=` and as the key of the scores."""
+    meaning: ClassVar[str]
+    """One line for readers of a result."""
+
+    @abstractmethod
+    def orders(self, window: Window) -> list[Order]:
+        """The orders of sentences to embed; each must hold a sentence of the window."""
+
+    @abstractmethod
+    def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Scores of the window's sentences, shape `(window.size,)`, from one vector an order, shape
+        `(len(orders), dimensions)`."""
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""The registry: operations by name, in the order they are shown."""
+
+Registered = TypeVar("Registered", bound=type[Operation])
+
+
+def register_operation(operation: Registered) -> Registered:
+    """Class decorator that adds an operation under its `name`; an operation of the same name is replaced."""
+    OPERATIONS[operation.name] = operation()
+    return operation
+
+
+def resolve_operations(operations: str | Operation | Iterable[str | Operation] | None = None) -> list[Operation]:
+    """Operations by name; None stands for all of the registry.
+
+    Raises:
+        ValueError: a name is unknown, or there is none.
+    """
+    if operations is None:
+        return list(OPERATIONS.values())
+    if isinstance(operations, (str, Operation)):
+        operations = [operations]
+    chosen = {}
+    for operation in operations:
+        if isinstance(operation, str):
+            if operation not in OPERATIONS:
+                close = get_close_matches(operation, OPERATIONS, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ValueError(f"unknown operation {operation!r}; there are {', '.join(OPERATIONS)}{hint}")
+            operation = OPERATIONS[operation]
+        chosen[operation.name] = operation
+    if not chosen:
+        raise ValueError(f"no operation asked for; there are {', '.join(OPERATIONS)}")
+    return list(chosen.values())
+
+
+def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Cosine similarity along the last axis, in float64; leading axes broadcast."""
+    a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
+    similarities: NDArray[np.float64] = np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
+    return similarities
+
+
+@register_operation
+class Deletion(Operation):
+    """1 − sim(story, story without the sentence). A window of one sentence has nothing left to compare: 0.0."""
+
+    name = "deletion"
+    meaning = "how much the story changes when the sentence is left out"
+
+    def orders(self, window: Window) -> list[Order]:
+        if window.size == 1:
+            return []
+        base = window.base
+        return [base, *(tuple(j for j in base if j != i) for i in range(window.lo, window.hi))]
+
+    def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
+
+
+@register_operation
+class Shifting(Operation):
+    """1 − mean sim(story, story with the sentence moved to another place of its window), over all other places.
+    A window of one sentence has no other place: 0.0."""
+
+    name = "shifting"
+    meaning = "how much the story changes when the sentence stands elsewhere in its window"
+
+    def orders(self, window: Window) -> list[Order]:
+        if window.size == 1:
+            return []
+        before, after = tuple(range(window.start, window.lo)), tuple(range(window.hi, window.stop))
+        orders = [window.base]
+        for i in range(window.lo, window.hi):
+            others = tuple(j for j in range(window.lo, window.hi) if j != i)
+            for place in range(window.size):
+                if window.lo + place != i:
+                    orders.append((*before, *others[:place], i, *others[place:], *after))
+        return orders
+
+    def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        if window.size == 1:
+            return np.zeros(1)
+        similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, window.size - 1)
+        scores: NDArray[np.float64] = 1.0 - similarities.mean(axis=1)
+        return scores
+
+
+@register_operation
+class Disruption(Operation):
+    """1 − sim(prefix up to the sentence, prefix before it). Before the first sentence of a window there is nothing of
+    the window yet: 0.0, as in the paper's tables."""
+
+    name = "disruption"
+    meaning = "how much the sentence changes the story told so far"
+
+    def orders(self, window: Window) -> list[Order]:
+        if window.size == 1:
+            return []
+        return [tuple(range(window.start, i + 1)) for i in range(window.lo, window.hi)]
+
+    def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        scores = np.zeros(window.size)
+        if window.size > 1:
+            scores[1:] = 1.0 - cosine(vectors[1:], vectors[:-1])
+        return scores
+
+
+@register_operation
+class Summarization(Operation):
+    """sim(story, the sentence alone)."""
+
+    name = "summarization"
+    meaning = "how much of the story the sentence alone tells"
+
+    def orders(self, window: Window) -> list[Order]:
+        return [window.base, *((i,) for i in range(window.lo, window.hi))]
+
+    def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        return cosine(vectors[0], vectors[1:])
