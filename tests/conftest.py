@@ -1,0 +1,47 @@
+"""Fixtures: small random encoders, each built once, and no network for anyone."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from functools import cache  # noqa: E402
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+from models import encoder_of  # noqa: E402
+
+from narrative_twins import StoryEncoder  # noqa: E402
+
+# The machines that run this are slow at random moments; how long an example takes says nothing.
+settings.register_profile("tests", deadline=None, max_examples=40)
+settings.load_profile("tests")
+
+
+@cache
+def small(kind: str = "bert", positions: int = 512, pooling: str = "mean") -> StoryEncoder:
+    model, tokenizer = encoder_of(kind, positions)
+    return StoryEncoder(model, tokenizer, pooling=pooling)
+
+
+@pytest.fixture
+def encoder() -> StoryEncoder:
+    """A small random BERT."""
+    return small()
+
+
+@pytest.fixture(scope="session")
+def default() -> StoryEncoder:
+    """The default encoder."""
+    return StoryEncoder.from_pretrained(device="cpu")
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory) -> str:
+    """A plain BERT checkpoint on disk."""
+    folder = tmp_path_factory.mktemp("bert")
+    model, tokenizer = encoder_of("bert")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)

