@@ -1,0 +1,117 @@
+"""The result of scoring one story: the salience of every sentence, and what a reader asks of it next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from narrative_twins.story import Span, Story
+
+if TYPE_CHECKING:
+    import pandas
+
+LEAD = "summarization"
+"""The operation that stands for salience where one has to be chosen: it agrees best with human readers."""
+
+
+@dataclass(frozen=True)
+class SalientSentence:
+    """A sentence picked out of a story: its index, its text and its score."""
+
+    index: int
+    sentence: str
+    score: float
+
+
+@dataclass(frozen=True)
+class StorySalience:
+    """The salience of every sentence of a story. Made by `score_stories`.
+
+    Attributes:
+        story: the story as it was scored.
+        scores: by operation, one float a sentence in story order; higher is more salient. Scores are comparable
+            within a window and an operation.
+        context_tokens: how many tokens the encoder reads at once, special tokens included.
+        cut_tokens: how many of the story's tokens did not fit into that context together with a window, at the window
+            where most did not; 0 where every window was read with the whole story.
+        index: place of the story in the input, counted from 0.
+    """
+
+    story: Story
+    scores: Mapping[str, list[float]]
+    context_tokens: int
+    cut_tokens: int
+    index: int = 0
+
+    def __len__(self) -> int:
+        return len(self.story)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences in story order."""
+        return self.story.sentences
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Place of each sentence in the original text, in characters, half-open."""
+        return self.story.spans
+
+    @property
+    def windows(self) -> tuple[Span, ...]:
+        """The windows as half-open ranges of sentence indices."""
+        return self.story.windows
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some window was not read together with the whole story."""
+        return self.cut_tokens > 0
+
+    @property
+    def lead(self) -> str:
+        """The operation that `rank` and `top` go by where none is named: summarization if it was asked for."""
+        return LEAD if LEAD in self.scores else next(iter(self.scores))
+
+    def rank(self, operation: str | None = None) -> list[int]:
+        """Rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
+        values = np.array(self._scores_of(operation))
+        return [int(place) for place in 1 + (values[None, :] > values[:, None]).sum(axis=1)]
+
+    def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
+        """The k most salient sentences (all, where there are fewer), most salient first, ties in story order."""
+        if k < 0:
+            raise ValueError(f"top({k}): k counts sentences and can't be negative")
+        values = self._scores_of(operation)
+        order = sorted(range(len(values)), key=lambda i: -values[i])
+        return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: sentences, spans, windows, scores, truncated, context_tokens and cut_tokens; also the id, where
+        the story came with one."""
+        named = {} if self.story.id is None else {"id": self.story.id}
+        return named | {
+            "sentences": list(self.sentences),
+            "spans": [list(span) for span in self.spans],
+            "windows": [list(window) for window in self.windows],
+            "scores": {name: list(values) for name, values in self.scores.items()},
+            "truncated": self.truncated,
+            "context_tokens": self.context_tokens,
+            "cut_tokens": self.cut_tokens,
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a sentence: sentence, start, end, window, and a column an operation."""
+        import pandas
+
+        window = [w for w, (lo, hi) in enumerate(self.windows) for _ in range(lo, hi)]
+        starts, ends = zip(*self.spans, strict=True)
+        columns = {"sentence": self.sentences, "start": starts, "end": ends, "window": window}
+        return pandas.DataFrame(columns | dict(self.scores))
+
+    def _scores_of(self, operation: str | None) -> list[float]:
+        name = self.lead if operation is None else operation
+        if name not in self.scores:
+            raise ValueError(f"operation {name!r} was not scored; there are {', '.join(self.scores)}")
+        return self.scores[name]

@@ -1,0 +1,80 @@
+"""Salience the slow and obvious way, to hold the engine against: every variant is written out as text, tokenized and
+encoded on its own, one at a time. Shares no code with the package."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+
+class Oracle:
+    """Scores one story at a time with a `transformers` model and its fast tokenizer.
+
+    `context_tokens` limits what one pass reads as the package documents it: whole sentences round the window, as evenly
+    on both sides as the story allows.
+    """
+
+    def __init__(self, model, tokenizer, pooling="mean"):
+        self.model, self.tokenizer, self.pooling = model.eval(), tokenizer, pooling
+
+    def embed(self, sentences, windows, window):
+        """The vector of `window` in the text of `sentences`, of which each belongs to one of `windows`; all tokens
+        where `window` is None."""
+        text = ""
+        places = []
+        for sentence in sentences:
+            text += " " if text else ""
+            places.append((len(text), len(text) + len(sentence)))
+            text += sentence
+        encoded = self.tokenizer(
+            text, return_offsets_mapping=True, return_special_tokens_mask=True, return_tensors="pt"
+        )
+        with torch.no_grad():
+            states = self.model(
+                input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
+            ).last_hidden_state[0]
+        chosen = []
+        for t, (start, end) in enumerate(encoded["offset_mapping"][0].tolist()):
+            if window is None:
+                chosen.append(t)
+            elif not encoded["special_tokens_mask"][0][t]:
+                held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
+                if max(held) == 0:  # the space between two sentences
+                    held = [1 if lo == end else 0 for lo, hi in places]
+                if windows[held.index(max(held))] == window:
+                    chosen.append(t)
+        assert chosen, "nothing to pool"
+        return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
+
+    def score(self, sentences, spans):
+        """`{operation: [float]}` for a story whose windows are `spans`."""
+        n = len(sentences)
+        home = [w for w, (lo, hi) in enumerate(spans) for _ in range(lo, hi)]
+        scores = {name: [0.0] * n for name in ("deletion", "shifting", "disruption", "summarization")}
+        for w, (lo, hi) in enumerate(spans):
+            pooled = None if len(spans) == 1 else w
+
+            def vector(order):
+                return self.embed([sentences[j] for j in order], [home[j] for j in order], pooled)
+
+            base = vector(range(n))
+            for i in range(lo, hi):
+                scores["summarization"][i] = similarity(base, vector([i]))
+                if hi - lo == 1:
+                    continue
+                without = [j for j in range(n) if j != i]
+                scores["deletion"][i] = 1 - similarity(base, vector(without))
+                moved = []
+                for place in range(lo, hi):
+                    if place != i:
+                        order = list(without)
+                        order.insert(place, i)
+                        moved.append(similarity(base, vector(order)))
+                scores["shifting"][i] = 1 - sum(moved) / len(moved)
+                if i > lo:
+                    scores["disruption"][i] = 1 - similarity(vector(range(i + 1)), vector(range(i)))
+        return scores
+
+
+def similarity(a, b):
+    return F.cosine_similarity(a.double(), b.double(), dim=0).item()
