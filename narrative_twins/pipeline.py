@@ -1,0 +1,121 @@
+"""`pipeline("narrative-salience")`: the transformers door to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from transformers import Pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
+from transformers.pipelines.pt_utils import KeyDataset
+
+from narrative_twins.encoder import AutoStoryModel, StoryEncoder, default_encoder
+from narrative_twins.operations import resolve_operations
+from narrative_twins.result import StorySalience
+from narrative_twins.salience import score_stories
+from narrative_twins.story import Story
+
+TASK = "narrative-salience"
+
+_ENCODER_OPTIONS = ("pooling", "context_tokens", "batch_tokens")
+_ENGINE_OPTIONS = ("operations", "windows", "splitter", "on_error", "on_truncation", "progress")
+
+
+class SaliencePipeline(Pipeline):
+    """Scores every sentence of stories.
+
+    ```python
+    import narrative_twins
+    from transformers import pipeline
+
+    salience = pipeline("narrative-salience")
+    salience("Once upon a time ... They lived happily ever after.")
+    ```
+
+    Besides what every pipeline takes (`model`, `device`, `dtype`, `revision`, `token`, ...), here or in a call:
+
+    - `operations`, `windows`, `splitter`, `on_error`, `on_truncation`, `progress`: see `score_stories`;
+    - `batch_size`: stories held at once, whose variants share forward passes (default 32);
+    - `pooling`, `context_tokens`, `batch_tokens` (not in a call): see `StoryEncoder`.
+
+    One story (text, a mapping with `"sentences"` or `"text"`, a `Story`) gives one result, as plain data:
+    `StorySalience.to_dict()`. A list of stories gives a list of results; any other iterable (generator, dataset,
+    column) gives an iterator that reads ahead no further than a batch. With `on_error="skip"` a bad story gives None.
+    """
+
+    _load_tokenizer = True
+    _load_processor = False
+    _load_image_processor = False
+    _load_video_processor = False
+    _load_feature_extractor = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
+        super().__init__(*args, **kwargs)
+        self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
+
+    def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
+        """Score one story, a list of stories or any iterable of stories."""
+        if isinstance(inputs, (str, Mapping, Story)):
+            return super().__call__(inputs, **options)
+        if isinstance(inputs, KeyDataset):
+            inputs = map(inputs.__getitem__, range(len(inputs)))
+        if not isinstance(inputs, Iterable):
+            raise TypeError(f"a story or several stories are needed, not {type(inputs).__name__}")
+        _, engine_options, _ = self._sanitize_parameters(**options)
+        results = self._stream(inputs, batch_size or self._batch_size or 32, self._forward_params | engine_options)
+        return list(results) if isinstance(inputs, (list, tuple)) else results
+
+    def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+        """Results in order, with None in the place of a story that was skipped."""
+        taken, given = 0, 0
+
+        def counted() -> Iterator[Any]:
+            nonlocal taken
+            for story in stories:
+                taken += 1
+                yield story
+
+        for result in score_stories(counted(), self.encoder, buffer=buffer, **options):
+            yield from [None] * (result.index - given)
+            yield result.to_dict()
+            given = result.index + 1
+        yield from [None] * (taken - given)
+
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        options.pop("num_workers", None)
+        unknown = [key for key in options if key not in _ENGINE_OPTIONS]
+        if unknown:
+            raise TypeError(f"unknown option {unknown[0]!r}; a call takes {', '.join(_ENGINE_OPTIONS)}, batch_size")
+        resolve_operations(options.get("operations"))
+        return {}, options, {}
+
+    def preprocess(self, inputs: Any) -> dict[str, Any]:
+        """One story, as it is: the engine reads it."""
+        return {"story": inputs}
+
+    def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """One story, scored."""
+        return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
+
+    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> dict[str, Any] | None:
+        """One result as plain data."""
+        results = model_outputs["salience"]
+        return results[0].to_dict() if results else None
+
+
+class _Default(dict[str, Any]):
+    """The task's default model, looked up when it is asked for, so that its error comes then."""
+
+    def __getitem__(self, key: str) -> Any:
+        return (default_encoder(), "main") if key == "model" else super().__getitem__(key)
+
+
+def register_pipeline() -> None:
+    """Make the task known to `transformers.pipeline`, once."""
+    if TASK not in PIPELINE_REGISTRY.supported_tasks:
+        PIPELINE_REGISTRY.register_pipeline(
+            TASK, SaliencePipeline, pt_model=AutoStoryModel, default=_Default(model=None), type="text"
+        )
+        # Without it `save_pretrained` writes no code into a checkpoint, which then loads without `trust_remote_code`.
+        del SaliencePipeline._registered_impl

