@@ -1,0 +1,269 @@
+"""`narrative-twins`: the command-line door to the engine."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
+
+from rich.console import Console
+from tqdm.auto import tqdm
+from transformers.utils import logging as transformers_logging
+
+from narrative_twins.encoder import StoryEncoder
+from narrative_twins.files import STDIN, WholeFile, count_stories, read_stories, whole_lines
+from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
+from narrative_twins.result import StorySalience
+from narrative_twins.salience import score_stories
+from narrative_twins.show import to_html, to_table
+from narrative_twins.story import Story, StoryError, Windows
+
+FORMATS = ("text", "json", "jsonl", "csv", "html")
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives its exit code: 0, 1 if a story could not be scored, 130 after Ctrl-C (wrong calls exit
+    with 2)."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.files and sys.stdin.isatty():
+        parser.error("name a file, or - for standard input")
+    if options.resume and (options.format != "jsonl" or options.out == STDIN):
+        parser.error("--resume goes with --format jsonl and --out FILE")
+    try:
+        return _score(options)
+    except KeyboardInterrupt:
+        kept = _resumable(options) and os.path.exists(f"{options.out}.part")
+        hint = f"; what is done is in {options.out}.part, go on with --resume" if kept else ""
+        print(f"narrative-twins: interrupted{hint}", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe has had enough; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, ValueError, ImportError) as error:
+        print(f"narrative-twins: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
+    parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    score = commands.add_parser(
+        "score",
+        help="score every sentence of stories",
+        description="Score every sentence of stories. Reads standard input if no file is named, or where one is '-'.",
+    )
+    add = score.add_argument
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text (one story), JSON Lines (a story a line) or JSON; - for standard input",
+    )
+    add("-f", "--format", choices=FORMATS, default="text", help="of the output (default: text)")
+    add(
+        "-o", "--out", default=STDIN, metavar="FILE", help="write there, whole or not at all (default: standard output)"
+    )
+    add(
+        "--operations",
+        type=_operations,
+        default=resolve_operations(),
+        metavar="A,B",
+        help=f"of {','.join(OPERATIONS)} (default: all)",
+    )
+    add("--windows", type=_windows, default="auto", metavar="N", help="a count, sizes as 7,7,6, or auto (default)")
+    add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    add("--top", type=_count, metavar="K", help="only the K most salient sentences; json and jsonl name them as 'top'")
+    add(
+        "--input-format",
+        choices=("auto", "text", "jsonl", "json"),
+        default="auto",
+        help="default: by the file's suffix",
+    )
+    add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
+    add(
+        "--context-tokens",
+        type=_count,
+        metavar="N",
+        help="read at most so many tokens at once (default: the encoder's limit)",
+    )
+    add("--batch-size", type=_count, default=32, metavar="N", help="stories held at once (default: 32)")
+    add("--device", help="such as cpu or cuda:0 (default: an accelerator if there is one)")
+    add("--dtype", default="auto", help="precision of the encoder, such as bfloat16 (default: the checkpoint's)")
+    add("--on-truncation", choices=("warn", "error", "ignore"), default="warn", help="what to do where a story is cut")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
+    return parser
+
+
+def _score(options: argparse.Namespace) -> int:
+    """Read, score, write. Stories that can't be scored are reported and passed over."""
+    transformers_logging.disable_progress_bar()
+    stories = _Stories(options, _done(options) if options.resume else set())
+    encoder = StoryEncoder.from_pretrained(
+        options.model, device=options.device, dtype=options.dtype, context_tokens=options.context_tokens
+    )
+    results = score_stories(
+        stories,
+        encoder,
+        operations=options.operations,
+        buffer=options.batch_size,
+        on_error=stories.report,
+        on_truncation=options.on_truncation,
+        progress=sys.stderr.isatty() and not options.quiet,
+    )
+    with WholeFile(options.out, keep=_resumable(options), resume=options.resume) as out:
+        for piece in _pieces(stories.checked_off(results), options):
+            out.write(piece)
+    return 1 if stories.problems else 0
+
+
+class _Stories:
+    """The stories of the files named, less those done before. Tells of each that can't be read or scored."""
+
+    def __init__(self, options: argparse.Namespace, done: set[Any]) -> None:
+        self.paths: list[str] = options.files or [STDIN]
+        self.form, self.windows, self.done = options.input_format, options.windows, done
+        self.problems = 0
+        self.names: dict[int, str] = {}
+
+    def __length_hint__(self) -> int:
+        return max(0, count_stories(self.paths, self.form) - len(self.done))
+
+    def __iter__(self) -> Iterator[Story]:
+        count = 0
+        for name, content, problem in read_stories(self.paths, self.form):
+            try:
+                if problem is not None:
+                    raise StoryError(problem)
+                story = Story.parse(content, self.windows)
+            except StoryError as error:
+                self._tell(name, error.problem)
+                continue
+            if _key(story.id, story.sentences, story.windows) not in self.done:
+                self.names[count] = name
+                count += 1
+                yield story
+
+    def report(self, error: StoryError) -> None:
+        """Tell of a story that can't be scored."""
+        self._tell(self.names.pop(error.index or 0), error.problem)
+
+    def checked_off(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
+        """The results, each one's name forgotten as it passes."""
+        for result in results:
+            self.names.pop(result.index)
+            yield result
+
+    def _tell(self, name: str, problem: str) -> None:
+        self.problems += 1
+        tqdm.write(f"narrative-twins: {name}: {problem}", file=sys.stderr)
+
+
+def _pieces(results: Iterator[StorySalience], options: argparse.Namespace) -> Iterator[str]:
+    """The output, a piece a story."""
+    if options.format == "html":
+        yield from to_html(results, options.top)
+    elif options.format == "text":
+        shown = options.out == STDIN and sys.stdout.isatty()
+        console = Console() if shown else Console(file=io.StringIO(), width=120)
+        for result in results:
+            with console.capture() as captured:
+                console.print(to_table(result, options.top))
+            yield captured.get() + "\n"
+    elif options.format == "csv":
+        yield _row(["story", "index", "window", "start", "end", "sentence", *(one.name for one in options.operations)])
+        for result in results:
+            yield _rows(result, options.top)
+    else:
+        lines = (json.dumps(_plain(result, options.top), ensure_ascii=False) for result in results)
+        if options.format == "jsonl":
+            yield from (f"{line}\n" for line in lines)
+        else:
+            yield "["
+            yield from (f"{',' * (at > 0)}\n{line}" for at, line in enumerate(lines))
+            yield "\n]\n"
+
+
+def _plain(result: StorySalience, top: int | None) -> dict[str, Any]:
+    chosen = {} if top is None else {"top": [asdict(one) for one in result.top(top)]}
+    return result.to_dict() | chosen
+
+
+def _rows(result: StorySalience, top: int | None) -> str:
+    """A story as CSV, a row a sentence."""
+    name = result.index if result.story.id is None else result.story.id
+    chosen = {one.index for one in result.top(len(result) if top is None else top)}
+    lines = []
+    for w, (lo, hi) in enumerate(result.windows):
+        for i in (i for i in range(lo, hi) if i in chosen):
+            scores = [values[i] for values in result.scores.values()]
+            lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
+    return "".join(lines)
+
+
+def _row(cells: Sequence[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def _resumable(options: argparse.Namespace) -> bool:
+    return bool(options.format == "jsonl" and options.out != STDIN)
+
+
+def _done(options: argparse.Namespace) -> set[Any]:
+    """The stories an interrupted run has scored."""
+    rows = [json.loads(line) for line in whole_lines(options.out)]
+    asked = [operation.name for operation in options.operations]
+    for row in rows:
+        if list(row["scores"]) != asked:
+            raise ValueError(
+                f"{options.out} was begun with --operations {','.join(row['scores'])}, not {','.join(asked)}; "
+                "resume with the same options, or write to another file"
+            )
+    return {_key(row.get("id"), row["sentences"], row["windows"]) for row in rows}
+
+
+def _key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> Any:
+    """What tells a scored story from the others."""
+    return name, tuple(sentences), tuple(map(tuple, windows))
+
+
+def _operations(text: str) -> list[Operation]:
+    try:
+        return resolve_operations([name.strip() for name in text.split(",")])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _windows(text: str) -> Windows:
+    if text == "auto":
+        return "auto"
+    try:
+        sizes = [int(size) for size in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither auto, a count such as 5, nor sizes such as 7,7,6"
+        ) from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of 1 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

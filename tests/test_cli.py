@@ -1,0 +1,252 @@
+"""`narrative-twins score`, as users type it: in a process of its own where that matters."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from narrative_twins import OPERATIONS, score_stories
+from narrative_twins.cli import main
+
+COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "score"]
+OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
+
+
+@pytest.fixture
+def run(bert_folder, capsys):
+    """Run the command in this process with a small encoder; gives code, output and errors."""
+
+    def call(*arguments, model=bert_folder):
+        code = main(["score", "--model", model, "--device", "cpu", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def story(tmp_path):
+    path = tmp_path / "omar.txt"
+    path.write_text(OMAR)
+    return path
+
+
+@pytest.fixture
+def stories(tmp_path):
+    path = tmp_path / "stories.jsonl"
+    rows = [{"id": "a", "text": OMAR}, {"id": "b", "sentences": ["Nadia ran.", "It rained."], "windows": 2}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_as_a_user_types_it(story):
+    """The installed command, the default encoder, no network."""
+    done = subprocess.run([*COMMAND, story], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in OPERATIONS)
+    assert "omar" not in done.stderr
+    for sentence in ("Omar cleaned the windows", "A man cried", "Omar wrote a word"):
+        assert sentence in done.stdout
+    assert "★" in done.stdout
+
+
+def test_standard_input_in_a_pipe(bert_folder):
+    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl"]
+    for data in (OMAR, json.dumps({"text": OMAR}) + "\n"):
+        done = subprocess.run([*command, "-"], input=data, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert len(json.loads(done.stdout)["sentences"]) == 3
+        assert done.stderr == ""
+
+
+def test_jsonl_is_what_the_engine_gives(run, stories, bert_folder):
+    code, out, _ = run(stories, "-f", "jsonl")
+    rows = [json.loads(line) for line in out.splitlines()]
+    expected = [
+        result.to_dict() for result in score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
+    ]
+    assert code == 0
+    for row, other in zip(rows, expected, strict=True):
+        assert {**row, "scores": None} == {**other, "scores": None}
+        for name, scores in other["scores"].items():
+            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+    code, out, _ = run(stories, "-f", "json")
+    assert json.loads(out) == rows
+
+
+def test_csv(run, stories):
+    code, out, _ = run(stories, "-f", "csv", "--operations", "summarization,deletion")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == ["story", "index", "window", "start", "end", "sentence", "summarization", "deletion"]
+    assert [(row["story"], row["index"], row["window"]) for row in rows] == [
+        ("a", "0", "0"),
+        ("a", "1", "0"),
+        ("a", "2", "0"),
+        ("b", "0", "0"),
+        ("b", "1", "1"),
+    ]
+    assert OMAR[int(rows[1]["start"]) : int(rows[1]["end"])] == rows[1]["sentence"]
+    assert float(rows[1]["deletion"]) != 0
+
+
+def test_html_goes_into_a_file(run, story, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, _ = run(story, "-f", "html", "-o", page)
+    assert (code, out) == (0, "")
+    assert page.read_text().count("<tr><td>") == 3
+    assert page.read_text().endswith("</html>\n")
+
+
+def test_windows_operations_and_top(run, story):
+    _, out, _ = run(story, "-f", "jsonl", "--windows", "2,1", "--operations", "deletion", "--top", "2")
+    row = json.loads(out)
+    assert row["windows"] == [[0, 2], [2, 3]]
+    assert list(row["scores"]) == ["deletion"]
+    assert [one["score"] for one in row["top"]] == sorted(row["scores"]["deletion"], reverse=True)[:2]
+    assert json.loads(run(story, "-f", "jsonl", "--windows", "3")[1])["windows"] == [[0, 1], [1, 2], [2, 3]]
+    _, out, _ = run(story, "--top", "1")
+    assert sum(text in out for text in OMAR.split(". ")) == 1
+
+
+def test_several_files_are_named(run, story, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("Nadia ran. It rained.")
+    _, out, _ = run(story, other, "-f", "jsonl")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [str(story), str(other)]
+
+
+def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_bytes(
+        b'{"text": "Nadia ran. It rained."}\n{"text": \n{"text": ""}\n\xff\xfe\n{"sentences": ["A b.", 3]}\n'
+        b'{"sentences": ["Nadia ran.", "\\u0301"]}\n{"text": "Omar left. It snowed."}\n'
+    )
+    code, out, err = run(tmp_path / "missing.txt", mixed, story, "-f", "jsonl")
+    assert code == 1
+    assert [json.loads(line)["sentences"][0] for line in out.splitlines()] == [
+        "Nadia ran.",
+        "Omar left.",
+        "Omar cleaned the windows of a tower.",
+    ]
+    problems = err.splitlines()
+    assert len(problems) == 6
+    for what in (
+        "missing.txt: can't be read (No such file",
+        "mixed.jsonl, line 2: is not valid JSON",
+        "mixed.jsonl, line 3: the story is empty",
+        "mixed.jsonl, line 4: is not UTF-8",
+        "mixed.jsonl, line 5: sentence 1 is int, not text",
+        "mixed.jsonl, line 6: sentence 1",
+    ):
+        assert any(what in problem for problem in problems), what
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--operations", "erasure"], "unknown operation 'erasure'"),
+        (["--windows", "five"], "'five' is neither auto"),
+        (["--top", "0"], "'0' is no count"),
+        (["--format", "xml"], "invalid choice: 'xml'"),
+        (["--resume"], "--resume goes with"),
+    ],
+)
+def test_wrong_calls(run, story, capsys, arguments, problem):
+    with pytest.raises(SystemExit) as stop:
+        run(story, *arguments)
+    assert stop.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_loaded(run, story, tmp_path):
+    code, out, err = run(story, model=str(tmp_path / "nothing"))
+    assert (code, out) == (1, "")
+    assert "nothing' can't be loaded (no folder of this name" in err
+
+
+def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = [json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in range(6)]
+    source.write_text("".join(lines))
+    assert run(source, "-f", "jsonl", "-o", out)[0] == 0
+    whole = out.read_text()
+    # A run that was cut off in its fourth line.
+    kept = whole.splitlines(keepends=True)
+    (tmp_path / "out.jsonl.part").write_text("".join(kept[:3]) + kept[3][:20])
+    out.unlink()
+    scored = []
+    engine = score_stories
+    monkeypatch.setattr(
+        "narrative_twins.cli.score_stories", lambda *a, **k: (scored.append(r.story.id) or r for r in engine(*a, **k))
+    )
+    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
+    assert scored == [3, 4, 5]
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == list(range(6))
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--operations", "deletion")
+    assert code == 1
+    assert "was begun with --operations deletion,shifting,disruption,summarization, not deletion" in err
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_interrupting_leaves_no_half_line(bert_folder, tmp_path, form):
+    source, out, part = tmp_path / "in.jsonl", tmp_path / f"out.{form}", tmp_path / f"out.{form}.part"
+    source.write_text(
+        "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
+    )
+    command = [*COMMAND, "--model", bert_folder, "-f", form, "-o", str(out), "--batch-size", "1", str(source)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (part.exists() and part.read_text().count("\n") > 20):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert not out.exists()
+    if form == "jsonl":
+        text = part.read_text()
+        assert text.endswith("\n")
+        assert all(len(json.loads(line)["sentences"]) == 8 for line in text.splitlines())
+        assert "go on with --resume" in err
+    else:
+        assert not part.exists()
+
+
+def test_a_progress_bar_on_a_terminal(story, bert_folder):
+    reader, writer = os.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", str(story)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writer, timeout=120)
+    os.close(writer)
+    shown = os.read(reader, 100_000).decode()
+    os.close(reader)
+    assert done.returncode == 0
+    assert "1.0/1 stories" in shown
+
+
+def test_a_closed_pipe_is_no_error(stories, bert_folder):
+    many = stories.read_text() * 200
+    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", "--operations", "deletion", "--batch-size", "1"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdin.write(many)
+    process.stdin.close()
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 0
+    assert err == ""
