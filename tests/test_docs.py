@@ -1,0 +1,121 @@
+"""What the documentation says is so: README blocks run and print what they say, public names are documented."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from unittest.mock import patch
+
+import pytest
+from huggingface_hub import ModelCard, ModelCardData
+
+import narrative_twins
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.S | re.M)
+PYTHON = [code for language, code in BLOCKS if language == "python"]
+SHELL = "".join(code for language, code in BLOCKS if language == "console")
+CONSOLE = [line[2:] for line in SHELL.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_readme_python_runs(number, tmp_path, monkeypatch):
+    """Each block on its own; a block followed by a text block prints that."""
+    monkeypatch.chdir(tmp_path)
+    code = PYTHON[number]
+    printed = io.StringIO()
+    # What a block registers is gone after it.
+    with contextlib.redirect_stdout(printed), patch.dict(narrative_twins.OPERATIONS):
+        exec(compile(code, f"README block {number}", "exec"), {"__name__": "readme"})
+    after = README[README.index(code) + len(code) :]
+    expected = re.match(r"```\n+```text\n(.*?)```", after, re.S)
+    assert bool(expected) == bool(printed.getvalue()), "output is shown, and what is shown is output"
+    if expected:
+        assert printed.getvalue() == expected[1]
+
+
+@pytest.mark.parametrize("line", [line for line in CONSOLE if "narrative-twins " in line])
+def test_readme_commands_run(line, tmp_path):
+    command = line.replace("narrative-twins", str(Path(sys.executable).with_name("narrative-twins")))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
+    (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_shows_what_a_terminal_shows():
+    shown = re.search(r"\$ narrative-twins (score [^\n]*)\n```\n+```text\n(.*?)```", README, re.S)
+    command = [str(Path(sys.executable).with_name("narrative-twins")), *shown[1].split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == shown[2].rstrip().splitlines()
+
+
+def test_make_targets_named_in_the_readme_exist():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+    named = set(re.findall(r"`make (\w+)", README)) | {line.split()[1] for line in CONSOLE if line.startswith("make ")}
+    assert named and named <= targets
+
+
+def public_members():
+    for name in narrative_twins.__all__:
+        value = getattr(narrative_twins, name)
+        yield name, value
+        if inspect.isclass(value):
+            for attribute, member in vars(value).items():
+                kinds = (classmethod, property, FunctionType)
+                if not attribute.startswith("_") and isinstance(member, kinds):
+                    yield f"{name}.{attribute}", member
+        elif inspect.ismodule(value):
+            for attribute, member in vars(value).items():
+                if not attribute.startswith("_") and getattr(member, "__module__", None) == value.__name__:
+                    yield f"{name}.{attribute}", member
+
+
+@pytest.mark.parametrize(
+    ("name", "member"), list(public_members()), ids=lambda value: value if type(value) is str else ""
+)
+def test_public_names_are_documented(name, member):
+    if name != "OPERATIONS":
+        assert inspect.getdoc(member), name
+    function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+    if inspect.isfunction(function):
+        assert "return" in function.__annotations__, f"{name} says not what it returns"
+
+
+def test_all_names_are_there():
+    assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        narrative_twins.nothing  # noqa: B018
+
+
+def test_the_changelog_knows_the_version():
+    assert f"## {narrative_twins.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"version: {narrative_twins.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_model_card_template_makes_a_card():
+    data = ModelCardData(license="apache-2.0", language="en", tags=["narrative-salience"])
+    gaps = (
+        "model_name",
+        "model_id",
+        "base_model",
+        "training_data",
+        "objective",
+        "windows",
+        "seeds",
+        "figures",
+        "limits",
+    )
+    values = {gap: f"the {gap}" for gap in gaps}
+    card = ModelCard.from_template(data, template_path=str(ROOT / "hub_cards" / "model_card.md"), **values)
+    assert card.data.license == "apache-2.0"
+    assert all(value in card.content for value in values.values())
+    assert "{{" not in card.content

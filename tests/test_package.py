@@ -1,0 +1,69 @@
+"""The package as it is installed: built as a wheel, put somewhere else, used from there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+QUICK_START = """
+import socket
+
+def no_network(*arguments, **options):
+    raise AssertionError("the network was asked")
+
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = no_network
+
+import sys
+import torch
+from transformers import pipeline
+
+before = set(sys.modules)
+import narrative_twins
+new = {name.split(".")[0] for name in set(sys.modules) - before}
+heavy = new & {"sentence_transformers", "datasets", "pandas", "sklearn", "rich", "evaluate", "matplotlib"}
+assert not heavy, heavy
+assert "scipy.stats" not in set(sys.modules) - before
+
+salience = pipeline("narrative-salience")
+result = salience("Omar cleaned a window. A man cried. Omar wrote a word.")
+print(narrative_twins.__file__, len(result["scores"]["deletion"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, ROOT]
+    subprocess.run([str(part) for part in command], check=True, timeout=240)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_what_is_in_the_wheel(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "narrative_twins/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
+    assert {Path(name).name for name in names if name.startswith("narrative_twins/") and name.endswith(".py")} == {
+        path.name for path in (ROOT / "narrative_twins").glob("*.py")
+    }
+
+
+def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
+    """Importing touches no network and loads nothing heavy of its own; the default encoder needs no network either."""
+    target = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", target, wheel]
+    subprocess.run([str(part) for part in command], check=True, timeout=240)
+    environment = os.environ | {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", QUICK_START], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(target / "narrative_twins" / "__init__.py"), "3"]
