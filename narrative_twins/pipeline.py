@@ -48,6 +48,8 @@ class SaliencePipeline(Pipeline):
     _load_image_processor = False
     _load_video_processor = False
     _load_feature_extractor = False
+    # Early releases of transformers 5 read it in `save_pretrained` without having set it.
+    modelcard = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}

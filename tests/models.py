@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 import torch
 import transformers
+
+try:
+    from sentence_transformers.sentence_transformer import modules
+except ImportError:  # before 5.4
+    from sentence_transformers import models as modules
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+__all__ = ["FAMILIES", "LITTLE", "Learn", "encoder_of", "modules", "tokenizer_of"]
 
 SENTENCES = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a toy.
 "Where does it lead?" asked Mr. O'Brien, who had heard them. It was the child's.

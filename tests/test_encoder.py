@@ -11,9 +11,8 @@ import transformers
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
-from models import FAMILIES, encoder_of
+from models import FAMILIES, encoder_of, modules
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules
 from strategies import stories
 
 from narrative_twins import StoryEncoder, default_encoder

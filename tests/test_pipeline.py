@@ -7,9 +7,8 @@ from itertools import count, islice
 import pytest
 import torch
 from datasets import Dataset, IterableDataset
-from models import encoder_of
+from models import encoder_of, modules
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules
 from transformers import pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
