@@ -7,7 +7,7 @@ Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -52,8 +52,9 @@ class Operation(ABC):
     """One line for readers of a result."""
 
     @abstractmethod
-    def orders(self, window: Window) -> list[Order]:
-        """The orders of sentences to embed; each must hold a sentence of the window."""
+    def orders(self, window: Window) -> Iterable[Order]:
+        """The orders of sentences to embed; each must hold a sentence of the window. Where they may be many, yield
+        them: the engine stops listening when a window asks for too much."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -112,11 +113,11 @@ class Deletion(Operation):
     name = "deletion"
     meaning = "how much the story changes when the sentence is left out"
 
-    def orders(self, window: Window) -> list[Order]:
-        if window.size == 1:
-            return []
-        base = window.base
-        return [base, *(tuple(j for j in base if j != i) for i in range(window.lo, window.hi))]
+    def orders(self, window: Window) -> Iterator[Order]:
+        if window.size > 1:
+            yield window.base
+            for i in range(window.lo, window.hi):
+                yield (*range(window.start, i), *range(i + 1, window.stop))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
@@ -130,17 +131,15 @@ class Shifting(Operation):
     name = "shifting"
     meaning = "how much the story changes when the sentence stands elsewhere in its window"
 
-    def orders(self, window: Window) -> list[Order]:
-        if window.size == 1:
-            return []
-        before, after = tuple(range(window.start, window.lo)), tuple(range(window.hi, window.stop))
-        orders = [window.base]
-        for i in range(window.lo, window.hi):
-            others = tuple(j for j in range(window.lo, window.hi) if j != i)
-            for place in range(window.size):
-                if window.lo + place != i:
-                    orders.append((*before, *others[:place], i, *others[place:], *after))
-        return orders
+    def orders(self, window: Window) -> Iterator[Order]:
+        if window.size > 1:
+            yield window.base
+            for i in range(window.lo, window.hi):
+                others = (*range(window.start, i), *range(i + 1, window.stop))
+                for place in range(window.lo, window.hi):
+                    if place != i:
+                        before = place - window.start
+                        yield (*others[:before], i, *others[before:])
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         if window.size == 1:
@@ -158,10 +157,10 @@ class Disruption(Operation):
     name = "disruption"
     meaning = "how much the sentence changes the story told so far"
 
-    def orders(self, window: Window) -> list[Order]:
-        if window.size == 1:
-            return []
-        return [tuple(range(window.start, i + 1)) for i in range(window.lo, window.hi)]
+    def orders(self, window: Window) -> Iterator[Order]:
+        if window.size > 1:
+            for i in range(window.lo, window.hi):
+                yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         scores = np.zeros(window.size)
@@ -177,8 +176,10 @@ class Summarization(Operation):
     name = "summarization"
     meaning = "how much of the story the sentence alone tells"
 
-    def orders(self, window: Window) -> list[Order]:
-        return [window.base, *((i,) for i in range(window.lo, window.hi))]
+    def orders(self, window: Window) -> Iterator[Order]:
+        yield window.base
+        for i in range(window.lo, window.hi):
+            yield (i,)
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         return cosine(vectors[0], vectors[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from narrative_twins.operations import resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
 from narrative_twins.story import Story
+
+logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
@@ -66,7 +69,16 @@ class SaliencePipeline(Pipeline):
             raise TypeError(f"a story or several stories are needed, not {type(inputs).__name__}")
         _, engine_options, _ = self._sanitize_parameters(**options)
         results = self._stream(inputs, batch_size or self._batch_size or 32, self._forward_params | engine_options)
-        return list(results) if isinstance(inputs, (list, tuple)) else results
+        if not isinstance(inputs, (list, tuple)):
+            return results
+        found = list(results)
+        if len(found) > 1 and all(result is not None and len(result["sentences"]) == 1 for result in found):
+            logger.warning(
+                "each of the %d stories is one sentence; a list is several stories, and the sentences of one story go "
+                'into {"sentences": [...]}',
+                len(found),
+            )
+        return found
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
         """Results in order, with None in the place of a story that was skipped."""

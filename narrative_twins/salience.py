@@ -75,6 +75,8 @@ def score_stories(
         raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
     chosen = resolve_operations(operations)
     if not isinstance(encoder, StoryEncoder):
+        if not isinstance(encoder, (str, Path, type(None))):
+            raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}")
         encoder = StoryEncoder.from_pretrained(encoder)
     engine = _Engine(encoder, chosen, on_error, on_truncation, _bar(stories, progress))
     return engine.run(stories, windows, splitter, buffer)
@@ -175,7 +177,7 @@ class _Engine:
         # A story of one window is pooled over all its tokens, as a sentence-transformer would.
         pooled = None if len(held.story.windows) == 1 else (window.lo, window.hi)
         places: dict[Order, int] = {}
-        before = self.planned
+        queued, before = len(self.variants), self.planned
         rows: list[tuple[Operation, list[int]]] = []
         for operation in self.operations:
             rows.append((operation, []))
@@ -187,6 +189,8 @@ class _Engine:
                     self.planned += sum(len(passage.ids) for passage in passages)
                 rows[-1][1].append(places[order])
                 if self.planned - before > WINDOW_TOKENS:
+                    del self.variants[queued:]
+                    self.planned = before
                     raise StoryError(
                         f"the window of sentences {window.lo} to {window.hi - 1} asks {operation.name} for more than "
                         f"{WINDOW_TOKENS:,} tokens; cut the story into smaller windows, or leave {operation.name} out"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from html import escape
 
@@ -146,8 +147,9 @@ def _line(result: StorySalience, i: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text without what would steer a terminal or is no character of HTML (escape codes, NUL)."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """Text without control characters, which would steer a terminal and are no part of HTML. What joins letters or
+    turns their direction belongs to the text."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) == "Cc" else char for char in text)
 
 
 def _hex(colour: tuple[int, int, int]) -> str:

@@ -97,6 +97,13 @@ def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
     assert len(calls) == 1
 
 
+def test_a_list_of_sentences_is_hinted_at(salience, caplog):
+    salience(STORIES)
+    assert not caplog.records
+    assert len(salience(["Nadia ran.", "It rained."])) == 2
+    assert "each of the 2 stories is one sentence" in caplog.text
+
+
 def test_options_here_and_in_a_call(salience):
     result = salience(STORIES[1], operations=["summarization", "deletion"])
     assert list(result["scores"]) == ["summarization", "deletion"]

@@ -214,6 +214,23 @@ def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
     with pytest.raises(StoryError, match="window of sentences 0 to 11 asks shifting for more than 2,000 tokens; cut"):
         one(TALE, encoder, windows=1)
     assert one(TALE, encoder, windows=1, operations="summarization").scores
+    # Nothing of what it asked for is encoded.
+    sizes = []
+    encode = StoryEncoder.encode
+    monkeypatch.setattr(
+        StoryEncoder,
+        "encode",
+        lambda self, variants, *rest: sizes.append(len(variants)) or encode(self, variants, *rest),
+    )
+    results = score_stories(["Nadia ran. It rained.", TALE], encoder, windows=1, on_error="skip")
+    assert [result.index for result in results] == [0]
+    assert sizes == [4]
+
+
+def test_a_window_of_three_thousand_sentences_is_told_before_it_fills_the_memory(encoder, monkeypatch):
+    monkeypatch.setattr("narrative_twins.salience.WINDOW_TOKENS", 1_000_000)
+    with pytest.raises(StoryError, match="window of sentences 0 to 2999 asks shifting for more than 1,000,000 tokens"):
+        one([f"{i}." for i in range(3000)], encoder, windows=1, operations="shifting", on_truncation="ignore")
 
 
 def test_generators_in_generators_out(encoder):
@@ -270,6 +287,11 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
 def test_wrong_calls_are_told_at_once(encoder, options, problem):
     with pytest.raises(ValueError, match=problem):
         score_stories(["Nadia ran."], encoder, **options)
+
+
+def test_an_encoder_of_another_make_is_told():
+    with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"):
+        score_stories(["Nadia ran."], 5)
 
 
 def test_one_story_is_not_several(encoder):
