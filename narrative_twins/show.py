@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.style import Style
 from rich.table import Table
@@ -22,6 +23,7 @@ STRONG = (0xF2, 0x9E, 0x4C)
 least 7.5 to 1."""
 
 MARK = "★"
+BARS = "▁▂▃▄▅▆▇█"
 
 
 def marked(result: StorySalience, operation: str) -> set[int]:
@@ -29,17 +31,24 @@ def marked(result: StorySalience, operation: str) -> set[int]:
     return {one.index for one in result.top(max(1, round(len(result) / 5)), operation)}
 
 
-def shades(scores: list[float]) -> list[tuple[int, int, int]]:
-    """A colour for each score, from the lowest of the story to the highest; one shade for all where they are equal."""
-    values = np.asarray(scores, float)
+def shares(scores: list[float]) -> NDArray[np.float64]:
+    """Where each score lies between the lowest of the story, 0, and the highest, 1; all 0 where they are equal."""
+    values = np.asarray(scores, np.float64)
     spread = np.ptp(values)
-    share = (values - values.min()) / spread if spread > 0 else np.zeros_like(values)
+    return (values - values.min()) / spread if spread > 0 else np.zeros_like(values)
+
+
+def shades(scores: list[float]) -> list[tuple[int, int, int]]:
+    """A colour for each score, from the lowest of the story to the highest."""
+    share = shares(scores)
     colours = np.outer(1 - share, PALE) + np.outer(share, STRONG)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:
-    """A `rich` table of a story: a row a sentence, a column an operation, a line between windows.
+    """A `rich` table of a story: a row a sentence, a column an operation, windows apart and named. Readable on dark and
+    light terminals and without colour: bars grow with salience, the most salient scores have a star on a coloured
+    ground, and by the lead operation the most salient sentences are bold, the lower half dim.
 
     Args:
         result: what `score_stories` gave.
@@ -51,15 +60,19 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     for name in result.scores:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("sentence", ratio=1)
-    colours, stars = _looks(result)
-    for lo, hi in result.windows:
+    stars = {name: marked(result, name) for name in result.scores}
+    bars = {name: [BARS[round(share * 7)] for share in shares(scores)] for name, scores in result.scores.items()}
+    lower_half = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
+    for w, (lo, hi) in enumerate(result.windows):
+        if len(result.windows) > 1:
+            table.add_row(*[""] * (len(result.scores) + 1), Text(_window(w, lo, hi), Style(dim=True, italic=True)))
         for i in _shown(result, lo, hi, top):
             row = [Text(str(i + 1))]
             for name, scores in result.scores.items():
                 starred = i in stars[name]
-                style = Style(bold=starred, color=_hex(INK), bgcolor=_hex(colours[name][i]))
-                row.append(Text(f"{MARK if starred else ' '} {scores[i]:6.3f}", style))
-            row.append(Text(_line(result, i), Style(bold=i in stars[result.lead])))
+                style = Style(bold=True, color=_hex(INK), bgcolor=_hex(STRONG)) if starred else Style.null()
+                row.append(Text(f"{MARK if starred else ' '} {scores[i]:.3f} {bars[name][i]}", style))
+            row.append(Text(_line(result, i), Style(bold=i in stars[result.lead], dim=i in lower_half)))
             table.add_row(*row)
         table.add_section()
     return table
@@ -80,7 +93,8 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 
 def _section(result: StorySalience, top: int | None) -> str:
     """One story as HTML."""
-    colours, stars = _looks(result)
+    colours = {name: shades(scores) for name, scores in result.scores.items()}
+    stars = {name: marked(result, name) for name in result.scores}
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
     names = "".join(
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
@@ -93,9 +107,7 @@ def _section(result: StorySalience, top: int | None) -> str:
         parts.append("<tbody>")
         if len(result.windows) > 1:
             span = len(result.scores) + 2
-            parts.append(
-                f'<tr class="window"><th colspan="{span}">window {w + 1}: sentences {lo + 1} to {hi}</th></tr>'
-            )
+            parts.append(f'<tr class="window"><th colspan="{span}">{_window(w, lo, hi)}</th></tr>')
         for i in _shown(result, lo, hi, top):
             cells = "".join(
                 f'<td class="score" data-name="{escape(name)}" style="background:{_hex(colours[name][i])}">'
@@ -109,17 +121,14 @@ def _section(result: StorySalience, top: int | None) -> str:
     return "".join([*parts, f"</table><p>{escape(_caption(result))}</p></section>\n"])
 
 
-def _looks(result: StorySalience) -> tuple[dict[str, list[tuple[int, int, int]]], dict[str, set[int]]]:
-    """Colours and marked sentences by operation."""
-    return {name: shades(scores) for name, scores in result.scores.items()}, {
-        name: marked(result, name) for name in result.scores
-    }
-
-
 def _shown(result: StorySalience, lo: int, hi: int, top: int | None) -> list[int]:
     """The sentences of a window that are shown."""
     chosen = set(range(lo, hi)) if top is None else {one.index for one in result.top(top)}
     return [i for i in range(lo, hi) if i in chosen]
+
+
+def _window(w: int, lo: int, hi: int) -> str:
+    return f"window {w + 1}: sentences {lo + 1} to {hi}"
 
 
 def _title(result: StorySalience) -> str:
@@ -130,8 +139,8 @@ def _title(result: StorySalience) -> str:
 
 def _caption(result: StorySalience) -> str:
     text = (
-        f"{MARK} the most salient fifth by each operation; shades go from the lowest score of the story to the highest"
-        f"; sentences stand out by {result.lead}."
+        f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
+        f"the highest; sentences stand out by {result.lead}."
     )
     if result.truncated:
         text += (
