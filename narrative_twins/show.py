@@ -60,13 +60,13 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     for name in result.scores:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("sentence", ratio=1)
-    stars = {name: marked(result, name) for name in result.scores}
+    stars, shown = {name: marked(result, name) for name in result.scores}, _shown(result, top)
     bars = {name: [BARS[round(share * 7)] for share in shares(scores)] for name, scores in result.scores.items()}
     lower_half = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
     for w, (lo, hi) in enumerate(result.windows):
         if len(result.windows) > 1:
             table.add_row(*[""] * (len(result.scores) + 1), Text(_window(w, lo, hi), Style(dim=True, italic=True)))
-        for i in _shown(result, lo, hi, top):
+        for i in (i for i in range(lo, hi) if i in shown):
             row = [Text(str(i + 1))]
             for name, scores in result.scores.items():
                 starred = i in stars[name]
@@ -94,7 +94,7 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 def _section(result: StorySalience, top: int | None) -> str:
     """One story as HTML."""
     colours = {name: shades(scores) for name, scores in result.scores.items()}
-    stars = {name: marked(result, name) for name in result.scores}
+    stars, shown = {name: marked(result, name) for name in result.scores}, _shown(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
     names = "".join(
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
@@ -108,7 +108,7 @@ def _section(result: StorySalience, top: int | None) -> str:
         if len(result.windows) > 1:
             span = len(result.scores) + 2
             parts.append(f'<tr class="window"><th colspan="{span}">{_window(w, lo, hi)}</th></tr>')
-        for i in _shown(result, lo, hi, top):
+        for i in (i for i in range(lo, hi) if i in shown):
             cells = "".join(
                 f'<td class="score" data-name="{escape(name)}" style="background:{_hex(colours[name][i])}">'
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
@@ -121,10 +121,9 @@ def _section(result: StorySalience, top: int | None) -> str:
     return "".join([*parts, f"</table><p>{escape(_caption(result))}</p></section>\n"])
 
 
-def _shown(result: StorySalience, lo: int, hi: int, top: int | None) -> list[int]:
-    """The sentences of a window that are shown."""
-    chosen = set(range(lo, hi)) if top is None else {one.index for one in result.top(top)}
-    return [i for i in range(lo, hi) if i in chosen]
+def _shown(result: StorySalience, top: int | None) -> set[int]:
+    """The sentences that are shown."""
+    return set(range(len(result))) if top is None else {one.index for one in result.top(top)}
 
 
 def _window(w: int, lo: int, hi: int) -> str:

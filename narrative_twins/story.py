@@ -64,7 +64,8 @@ class Story:
 
         Args:
             source: raw text; a list of sentences; a list of lists of sentences (its windows); a mapping with
-                `"text"` or `"sentences"`, and if wanted `"windows"` and `"id"`; or a `Story`, returned as it is.
+                `"text"` or `"sentences"`, and if wanted `"windows"` and `"id"`; or a `Story`, returned as it is. A
+                `StoryError`, of a story that could not be read, is raised: so it keeps its place among the others.
             windows: for a source that does not say its own: `"auto"` (one window up to ten sentences, else windows
                 of about seven), a count of even windows, the sizes of the windows, or the windows themselves as
                 lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
@@ -75,9 +76,11 @@ class Story:
         """
         if isinstance(source, Story):
             return source
+        if isinstance(source, StoryError):
+            raise source
         name: str | int | None = None
         if isinstance(source, Mapping):
-            name, own = source.get("id"), source.get("windows")
+            name, own = _name(source.get("id")), source.get("windows")
             source = _content(source)
             if own is not None and _is_list(source) and all(map(_is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; give one of them")
@@ -148,14 +151,21 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
 
 def _content(source: Mapping[str, Any]) -> Any:
     """The text or the sentences of a mapping."""
-    if "sentences" in source:
-        return source["sentences"]
-    if "text" in source:
-        return source["text"]
+    for key in ("sentences", "text"):
+        if source.get(key) is not None:
+            return source[key]
     windows = source.get("windows")
     if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
     raise StoryError(f"a mapping without 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
+
+
+def _name(name: Any) -> str | int | None:
+    if isinstance(name, str):
+        _check_unicode(name, "the id")
+    elif name is not None and _whole(name) is None:
+        raise StoryError(f"the id is {type(name).__name__}; an id is a text or a whole number")
+    return name if name is None or isinstance(name, str) else _whole(name)
 
 
 def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:

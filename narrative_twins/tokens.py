@@ -34,13 +34,16 @@ class StoryTokenizer:
     Args:
         tokenizer: a `transformers` tokenizer.
         context_tokens: how many tokens, special tokens included, the encoder reads at once.
+        lowercase: whether text is lowercased first.
 
     Raises:
         ValueError: the special tokens alone fill the context.
     """
 
-    def __init__(self, tokenizer: Any, context_tokens: int) -> None:
+    def __init__(self, tokenizer: Any, context_tokens: int, lowercase: bool = False) -> None:
         self.tokenizer = tokenizer
+        self.lowercase = lowercase
+        self._cuts_at_spaces = _cuts_at_spaces(tokenizer)
         bare, full = self.ids([_ANCHOR])[0], self.ids([_ANCHOR], special=True)[0]
         at = next(i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare))
         self.head, self.tail = full[:at], full[at + len(bare) :]
@@ -62,6 +65,8 @@ class StoryTokenizer:
             StoryError: a sentence has no token.
         """
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
+        if self.lowercase:
+            texts = [text.lower() for text in texts]
         n = len(texts)
         # One call: every sentence as the first of a text and after another one, the story told forwards and backwards.
         anchored = [f"{_ANCHOR} {text}" for text in texts]
@@ -69,14 +74,29 @@ class StoryTokenizer:
         anchor, forwards, backwards = rows[:3]
         first, later = rows[3 : 3 + n], [row[len(anchor) :] for row in rows[3 + n :]]
         for i, text in enumerate(texts):
-            if not len(first[i]) or not len(later[i]):
+            if not len(first[i]):
                 raise StoryError(f"sentence {i} ({text[:40]!r}) has no token for this encoder; leave it out")
-        # Where white space always separates tokens, the ids of a text are those of its sentences in a row. That a
-        # tokenizer does so shows in the two tellings, which join every sentence to another neighbour on each side.
-        exact = np.array_equal(np.concatenate([first[0], *later[1:]]), forwards) and np.array_equal(
-            np.concatenate([first[-1], *later[-2::-1]]), backwards
+        # Where no token reaches across a space, the ids of a text are those of its sentences in a row, unless something
+        # in a sentence acts on what stands beside it: that shows in the two tellings.
+        exact = (
+            self._cuts_at_spaces
+            and all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
+            and np.array_equal(np.concatenate([first[0], *later[1:]]), forwards)
+            and np.array_equal(np.concatenate([first[-1], *later[-2::-1]]), backwards)
         )
         return TokenizedStory(self, texts, first, later, exact)
+
+
+def _cuts_at_spaces(tokenizer: Any) -> bool:
+    """Whether no token of the vocabulary reaches from one word into the next."""
+    spaced = "".join(map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"])))
+    signs = "".join(sign for sign in "\u0120\u2581 " if sign in spaced)
+    added = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    # Byte-level signs of tab and line breaks, which with spaces make up tokens of white space alone.
+    across = re.compile(rf"[^{signs}\s\u0109-\u010d][{signs}]") if signs else None
+    return not any(re.search(r"\S\s", token) for token in added) and (
+        across is None or not any(across.search(token) for token in tokenizer.get_vocab().keys() - added)
+    )
 
 
 @dataclass
@@ -96,9 +116,13 @@ class TokenizedStory:
     exact: bool
 
     def __post_init__(self) -> None:
-        lengths = np.array([len(ids) for ids in self.later])
-        # A sentence may take a token more where it comes first, and any sentence may.
-        slack = max(0, *(len(a) - len(b) for a, b in zip(self.first, self.later, strict=True)))
+        if self.exact:
+            lengths = [len(ids) for ids in self.later]
+            # A sentence may take a token more where it comes first, and any sentence may.
+            slack = max(0, *(len(a) - len(b) for a, b in zip(self.first, self.later, strict=True)))
+        else:
+            # How many tokens a text has shows only when it is tokenized; each sentence alone and a space are the most.
+            lengths, slack = [len(ids) + 1 for ids in self.first], 0
         self._room = self.tokenizer.room - slack
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 

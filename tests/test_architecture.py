@@ -12,6 +12,7 @@ import narrative_twins
 FLOORS = [
     {"story", "operations", "metrics"},
     {"files", "pooling", "result", "tokens"},
+    {"checkpoint"},
     {"encoder"},
     {"salience"},
     {"pipeline", "show"},
@@ -21,8 +22,8 @@ FLOORS = [
 FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules}
 HOUSE = Path(narrative_twins.__file__).parent
 HEAVY = {
-    "torch": {"pooling", "encoder"},
-    "transformers": {"encoder", "pipeline", "cli"},
+    "torch": {"pooling", "checkpoint", "encoder"},
+    "transformers": {"checkpoint", "encoder", "pipeline", "cli"},
     "rich": {"show", "cli"},
     "scipy": {"metrics"},
     "tqdm": {"salience", "cli"},

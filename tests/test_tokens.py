@@ -10,6 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from models import FAMILIES, tokenizer_of
 from strategies import any_text, sentence, stories
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 
 from narrative_twins import Story, StoryError
 from narrative_twins.tokens import StoryTokenizer
@@ -131,3 +133,37 @@ def test_nothing_to_pool_is_told():
     story = tokens_of("bert").read(["She left.", "He stayed."])
     with pytest.raises(StoryError, match="nothing to pool"):
         story.passages((0,), (1, 2))
+
+
+def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
+    """Sentences 0 and 2 stand together in no telling of the story, but they do where 1 is left out."""
+    letters = sorted(set("Nadiran.Itre!Thmlbu? "))
+    vocabulary = {token: i for i, token in enumerate([*letters, " T", ". T"])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
+    tokens = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512)
+    texts = ["Nadia ran.", "It rained!", "The mill burned?"]
+    story = tokens.read(texts)
+    for order in [(0, 2), (0, 2, 1), (1, 0, 2)]:
+        (passage,) = story.passages(order, None)
+        assert passage.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
+
+
+def test_a_sentence_that_joins_with_the_word_before_it_has_tokens():
+    backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
+                                   merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
+    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).read(["T", "x."])
+    assert story.passages((1, 0), None)[0].ids.tolist() == [3, 4, 5]
+
+
+@given(sentences=stories(2, 12), context=st.integers(30, 80), data=st.data())
+def test_what_is_said_to_fit_is_read_in_one_pass(sentences, context, data):
+    """Also by a tokenizer of which only the whole text shows how many tokens it has."""
+    kind = data.draw(st.sampled_from(["superwords", "roberta", "bert"]))
+    story = StoryTokenizer(tokens_of(kind).tokenizer, context).read(sentences)
+    lo = data.draw(st.integers(0, len(sentences) - 1))
+    window = story.window((lo, lo + 1))
+    others = [i for i in window.base if i != lo]
+    place = data.draw(st.integers(0, len(others)))
+    order = (*others[:place], lo, *others[place:])
+    if window.start < lo or lo + 1 < window.stop or story.cut(window) == 0:
+        assert len(story.passages(order, None)) == 1
