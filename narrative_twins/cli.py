@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
@@ -20,13 +18,12 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.files import STDIN, WholeFile, count_stories, read_stories, whole_lines
+from narrative_twins.formats import FORMATS, pieces
 from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
-from narrative_twins.show import to_html, to_table
 from narrative_twins.story import Story, StoryError, Windows
 
-FORMATS = ("text", "json", "jsonl", "csv", "html")
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
@@ -40,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("name a file, or - for standard input")
     if options.resume and (options.format != "jsonl" or options.out == STDIN):
         parser.error("--resume goes with --format jsonl and --out FILE")
+    if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
+        parser.error(f"--out {options.out} is also read; write to another file")
     try:
         return _score(options)
     except KeyboardInterrupt:
@@ -124,9 +123,13 @@ def _score(options: argparse.Namespace) -> int:
         on_truncation=options.on_truncation,
         progress=sys.stderr.isatty() and not options.quiet,
     )
+    # A terminal gets colours and its own width.
+    console = Console() if options.out == STDIN and sys.stdout.isatty() else Console(file=io.StringIO(), width=120)
     with out:
-        for piece in _pieces(stories.checked_off(results), options):
+        for piece in pieces(stories.checked_off(results), options.format, options.operations, options.top, console):
             out.write(piece)
+    if not stories.found:
+        print("narrative-twins: there is no story in the input", file=sys.stderr)
     return 1 if stories.problems else 0
 
 
@@ -136,7 +139,10 @@ class _Stories:
     def __init__(self, options: argparse.Namespace, done: Counter[Any]) -> None:
         self.paths: list[str] = options.files or [STDIN]
         self.form, self.windows, self.done = options.input_format, options.windows, done
-        self.problems = 0
+        self.begun: dict[Any, set[Any]] = defaultdict(set)
+        for *text, windows in done:
+            self.begun[tuple(text)].add(windows)
+        self.found = self.problems = 0
         self.names: dict[int, str] = {}
 
     def __length_hint__(self) -> int:
@@ -145,17 +151,24 @@ class _Stories:
     def __iter__(self) -> Iterator[Story | StoryError]:
         count = 0
         for name, content, problem in read_stories(self.paths, self.form):
+            self.found += 1
             try:
                 story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
             except StoryError as error:
                 story = error
-            if isinstance(story, Story) and (key := _key(story.id, story.sentences, story.windows)) in self.done:
-                # As often as it was done: the same story may stand there twice.
-                self.done -= Counter([key])
+            if isinstance(story, Story) and self._is_done(*_key(story.id, story.sentences, story.windows)):
                 continue
             self.names[count] = name
             count += 1
             yield story
+
+    def _is_done(self, name: Any, sentences: Any, windows: Any) -> bool:
+        """Whether a story was scored before; as often as it was, since the same story may stand there twice."""
+        if windows not in self.begun.get((name, sentences), {windows}):
+            raise ValueError("can't resume: it was begun with other windows; go on with the same options")
+        done = (name, sentences, windows) in self.done
+        self.done -= Counter([(name, sentences, windows)])
+        return done
 
     def report(self, error: StoryError) -> None:
         """Tell of a story that can't be scored."""
@@ -170,54 +183,6 @@ class _Stories:
             yield result
 
 
-def _pieces(results: Iterator[StorySalience], options: argparse.Namespace) -> Iterator[str]:
-    """The output, a piece a story."""
-    if options.format == "html":
-        yield from to_html(results, options.top)
-    elif options.format == "text":
-        shown = options.out == STDIN and sys.stdout.isatty()
-        console = Console() if shown else Console(file=io.StringIO(), width=120)
-        for result in results:
-            with console.capture() as captured:
-                console.print(to_table(result, options.top))
-            yield captured.get() + "\n"
-    elif options.format == "csv":
-        yield _row(["story", "index", "window", "start", "end", "sentence", *(one.name for one in options.operations)])
-        for result in results:
-            yield _rows(result, options.top)
-    else:
-        lines = (json.dumps(_plain(result, options.top), ensure_ascii=False) for result in results)
-        if options.format == "jsonl":
-            yield from (f"{line}\n" for line in lines)
-        else:
-            yield "["
-            yield from (f"{',' * (at > 0)}\n{line}" for at, line in enumerate(lines))
-            yield "\n]\n"
-
-
-def _plain(result: StorySalience, top: int | None) -> dict[str, Any]:
-    chosen = {} if top is None else {"top": [asdict(one) for one in result.top(top)]}
-    return result.to_dict() | chosen
-
-
-def _rows(result: StorySalience, top: int | None) -> str:
-    """A story as CSV, a row a sentence."""
-    name = result.index if result.story.id is None else result.story.id
-    chosen = {one.index for one in result.top(len(result) if top is None else top)}
-    lines = []
-    for w, (lo, hi) in enumerate(result.windows):
-        for i in (i for i in range(lo, hi) if i in chosen):
-            scores = [values[i] for values in result.scores.values()]
-            lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
-    return "".join(lines)
-
-
-def _row(cells: Sequence[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
 def _resumable(options: argparse.Namespace) -> bool:
     return bool(options.format == "jsonl" and options.out != STDIN)
 
@@ -229,11 +194,19 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
         ValueError: the file is not of such a run, or of one with other options.
     """
     done: Counter[Any] = Counter()
-    asked = {"operations": [operation.name for operation in options.operations], "context tokens": context_tokens}
+    asked = {
+        "operations": [operation.name for operation in options.operations],
+        "context tokens": context_tokens,
+        "--top": options.top is not None,
+    }
     for number, line in enumerate(whole_lines(options.out), start=1):
         try:
             row = json.loads(line)
-            begun = {"operations": list(row["scores"]), "context tokens": row["context_tokens"]}
+            begun = {
+                "operations": list(row["scores"]),
+                "context tokens": row["context_tokens"],
+                "--top": "top" in row,
+            }
             done[_key(row.get("id"), row["sentences"], row["windows"])] += 1
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
@@ -246,7 +219,7 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
     return done
 
 
-def _key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> Any:
+def _key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:
     """What tells a scored story from the others."""
     return name, tuple(sentences), tuple(map(tuple, windows))
 

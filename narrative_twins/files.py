@@ -103,7 +103,8 @@ def _decoded(name: str, data: bytes) -> Source:
         return Source(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
-        return Source(name, None, f"is not UTF-8 at {where}; convert it, as `iconv -f WINDOWS-1252 -t UTF-8` does")
+        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
+        return Source(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
 
 
 def _parsed(name: str, data: bytes) -> Source:
@@ -113,7 +114,8 @@ def _parsed(name: str, data: bytes) -> Source:
     try:
         return Source(name, json.loads(source.content))
     except (ValueError, RecursionError) as error:
-        return Source(name, None, f"is not valid JSON ({error}); a line holds one whole JSON value")
+        cure = "JSON Lines hold one whole value a line; a single document is read with --input-format json"
+        return Source(name, None, f"is not valid JSON ({error}); {cure}")
 
 
 class WholeFile:
@@ -178,6 +180,8 @@ class WholeFile:
         if not self.plain:
             return
         if kind is None:
+            if os.path.exists(self.path):
+                os.chmod(self.part, os.stat(self.path).st_mode & 0o7777)
             os.replace(self.part, self.path)
         elif not self.keep:
             os.unlink(self.part)

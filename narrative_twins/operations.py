@@ -69,7 +69,14 @@ Registered = TypeVar("Registered", bound=type[Operation])
 
 
 def register_operation(operation: Registered) -> Registered:
-    """Class decorator that adds an operation under its `name`; an operation of the same name is replaced."""
+    """Class decorator that adds an operation under its `name`.
+
+    Raises:
+        ValueError: another operation has that name; one that is only defined anew, as in a notebook, is replaced.
+    """
+    known = OPERATIONS.get(operation.name)
+    if known is not None and type(known).__qualname__ != operation.__qualname__:
+        raise ValueError(f"there is an operation {operation.name!r} already, {type(known).__qualname__}; choose a name")
     OPERATIONS[operation.name] = operation()
     return operation
 
@@ -92,6 +99,8 @@ def resolve_operations(operations: str | Operation | Iterable[str | Operation] |
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise ValueError(f"unknown operation {operation!r}; there are {', '.join(OPERATIONS)}{hint}")
             operation = OPERATIONS[operation]
+        if not isinstance(operation, Operation):
+            raise TypeError(f"an operation is a name or an instance of Operation, not {operation!r:.60}")
         chosen[operation.name] = operation
     if not chosen:
         raise ValueError(f"no operation asked for; there are {', '.join(OPERATIONS)}")

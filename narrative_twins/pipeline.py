@@ -14,7 +14,7 @@ from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
-from narrative_twins.story import Story
+from narrative_twins.story import Story, check_stories
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +65,10 @@ class SaliencePipeline(Pipeline):
             return super().__call__(inputs, **options)
         if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
             inputs = map(inputs.__getitem__, range(len(inputs)))  # torch's map-style datasets
-        if not isinstance(inputs, Iterable):
-            raise TypeError(f"a story or several stories are needed, not {type(inputs).__name__}")
+        check_stories(inputs)
         _, engine_options, _ = self._sanitize_parameters(**options)
-        results = self._stream(inputs, batch_size or self._batch_size or 32, self._forward_params | engine_options)
+        buffer = next((size for size in (batch_size, self._batch_size) if size is not None), 32)
+        results = self._stream(inputs, buffer, self._forward_params | engine_options)
         if not isinstance(inputs, (list, tuple)):
             return results
         found = list(results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import length_hint
@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import Operation, Order, Window, resolve_operations
 from narrative_twins.result import StorySalience
-from narrative_twins.story import Span, Splitter, Story, StoryError, Windows
+from narrative_twins.story import Span, Splitter, Story, StoryError, Windows, check_stories
 from narrative_twins.tokens import Passage, TokenizedStory
 
 logger = logging.getLogger(__name__)
@@ -65,10 +65,11 @@ def score_stories(
         ValueError: unknown operation, or an argument that is none of its choices; before anything is scored.
         StoryError: a story can't be scored; names its index. While iterating.
     """
-    if isinstance(stories, (str, bytes, Mapping, Story)):
-        raise TypeError("score_stories takes stories, not one story; put it in a list: score_stories([story], ...)")
+    check_stories(stories)
     if buffer < 1:
         raise ValueError(f"buffer={buffer}: at least one story is held at once")
+    if splitter is not None and not callable(splitter):
+        raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function of the error")
     if on_truncation not in ("warn", "error", "ignore"):
@@ -161,7 +162,8 @@ class _Engine:
             raise StoryError(f"the story {text}")
         if self.on_truncation == "warn" and not self.warned:
             self.warned = True
-            logger.warning("story %d %s (said once a call; results have truncated and cut_tokens)", held.index, text)
+            name = "" if held.story is None or held.story.id is None else f" ({held.story.id})"
+            logger.warning("story %d%s %s (said once a call; results have cut_tokens)", held.index, name, text)
 
     def _plan(self, held: _Held, tokens: TokenizedStory, window: Window, pooled: Span | None, share: float) -> None:
         """Queue what the operations ask for of a window, each order once."""
@@ -172,7 +174,8 @@ class _Engine:
             for operation in self.operations:
                 rows.append((operation, []))
                 for order in operation.orders(window):
-                    if order not in places:
+                    if not isinstance(order, tuple) or order not in places:
+                        _check_order(operation, order, window)
                         places[order] = len(self.variants)
                         passages = tokens.passages(order, pooled)
                         self.variants.append(passages)
@@ -240,6 +243,14 @@ class _Engine:
             self.on_error(error)
         else:
             logger.warning("skipped %s", error)
+
+
+def _check_order(operation: Operation, order: Order, window: Window) -> None:
+    if not isinstance(order, tuple) or not order or min(order) < window.start or max(order) >= window.stop:
+        raise ValueError(
+            f"operation {operation.name!r} asked for the order {order!r:.80}; an order is a tuple of sentence indices "
+            f"from {window.start} to {window.stop - 1}"
+        )
 
 
 def _bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:

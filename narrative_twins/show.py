@@ -64,6 +64,8 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     bars = {name: [BARS[round(share * 7)] for share in shares(scores)] for name, scores in result.scores.items()}
     lower_half = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
     for w, (lo, hi) in enumerate(result.windows):
+        if shown.isdisjoint(range(lo, hi)):
+            continue
         if len(result.windows) > 1:
             table.add_row(*[""] * (len(result.scores) + 1), Text(_window(w, lo, hi), Style(dim=True, italic=True)))
         for i in (i for i in range(lo, hi) if i in shown):
@@ -104,6 +106,8 @@ def _section(result: StorySalience, top: int | None) -> str:
         f"<section><h2>{escape(_title(result))}</h2><table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"
     ]
     for w, (lo, hi) in enumerate(result.windows):
+        if shown.isdisjoint(range(lo, hi)):
+            continue
         parts.append("<tbody>")
         if len(result.windows) > 1:
             span = len(result.scores) + 2

@@ -63,9 +63,10 @@ class Story:
         """Make a story of what a user has.
 
         Args:
-            source: raw text; a list of sentences; a list of lists of sentences (its windows); a mapping with
-                `"text"` or `"sentences"`, and if wanted `"windows"` and `"id"`; or a `Story`, returned as it is. A
-                `StoryError`, of a story that could not be read, is raised: so it keeps its place among the others.
+            source: raw text; a list of sentences; a list of lists of sentences (its windows); a mapping with `"text"` or
+                `"sentences"` (or both: the sentences are then found in the text) and perhaps `"windows"`, `"id"`;
+                or a `Story`, returned as it is. A `StoryError`, of a story that could not be read, is raised: so it
+                keeps its place among the others.
             windows: for a source that does not say its own: `"auto"` (one window up to ten sentences, else windows
                 of about seven), a count of even windows, the sizes of the windows, or the windows themselves as
                 lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
@@ -79,9 +80,10 @@ class Story:
         if isinstance(source, StoryError):
             raise source
         name: str | int | None = None
+        text: str | None = None
         if isinstance(source, Mapping):
             name, own = _name(source.get("id")), source.get("windows")
-            source = _content(source)
+            source, text = _content(source), source.get("text")
             if own is not None and _is_list(source) and all(map(_is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; give one of them")
             windows = windows if own is None else own
@@ -89,7 +91,7 @@ class Story:
             sentences, text, spans = _from_text(source, splitter or split_sentences)
         else:
             sentences, sizes = _from_list(source)
-            text = " ".join(sentences)
+            text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
             windows = windows if sizes is None else sizes
         return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), name)
@@ -113,6 +115,20 @@ def split_sentences(text: str) -> list[str]:
             else:
                 sentences.append(text[start:end])
     return sentences
+
+
+def check_stories(stories: Any) -> None:
+    """Refuse what can be iterated over but holds no stories, or is only one.
+
+    Raises:
+        TypeError: says what to pass instead.
+    """
+    if isinstance(stories, (str, bytes, Mapping, Story)):
+        raise TypeError("several stories are taken here, not one; put it in a list: [story]")
+    if hasattr(stories, "columns") and hasattr(stories, "to_dict"):
+        raise TypeError("a table is no list of stories; pass a column, table['text'], or table.to_dict('records')")
+    if not isinstance(stories, Iterable):
+        raise TypeError(f"a story or several stories are needed, not {type(stories).__name__}")
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
@@ -209,11 +225,12 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
 
 def _locate(sentences: Sequence[str], text: str) -> list[Span]:
     """Where the sentences stand in the text, each after the one before it."""
-    spans, end = [], 0
+    spans: list[Span] = []
+    end = 0
     for sentence in sentences:
         start = text.find(sentence, end)
         if start < 0:
-            raise StoryError(f"the splitter changed the text: {sentence[:60]!r} is not in it after character {end}")
+            raise StoryError(f"sentence {len(spans)} ({sentence[:60]!r}) is not in the text after character {end}")
         end = start + len(sentence)
         spans.append((start, end))
     return spans
@@ -235,11 +252,7 @@ def _spans_of(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
         return []
     if flat == list(range(len(sentences))):
         return _from_sizes([len(row) for row in rows])
-    return [(row[0], row[1]) for row in rows if row[0] is not None and row[1] is not None] if _pairs(rows) else []
-
-
-def _pairs(rows: list[list[int | None]]) -> bool:
-    return all(len(row) == 2 for row in rows)
+    return [(lo, hi) for lo, hi in rows if lo is not None and hi is not None] if {*map(len, rows)} == {2} else []
 
 
 def _from_sizes(sizes: list[int]) -> list[Span]:

@@ -16,6 +16,7 @@ FLOORS = [
     {"encoder"},
     {"salience"},
     {"pipeline", "show"},
+    {"formats"},
     {"cli"},
     {"__init__"},
 ]
@@ -24,7 +25,7 @@ HOUSE = Path(narrative_twins.__file__).parent
 HEAVY = {
     "torch": {"pooling", "checkpoint", "encoder"},
     "transformers": {"checkpoint", "encoder", "pipeline", "cli"},
-    "rich": {"show", "cli"},
+    "rich": {"show", "formats", "cli"},
     "scipy": {"metrics"},
     "tqdm": {"salience", "cli"},
     "syntok": {"story"},

@@ -160,9 +160,11 @@ def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
         (["--top", "0"], "'0' is no count"),
         (["--format", "xml"], "invalid choice: 'xml'"),
         (["--resume"], "--resume goes with"),
+        (["--out", "omar.txt"], "--out omar.txt is also read"),
     ],
 )
-def test_wrong_calls(run, story, capsys, arguments, problem):
+def test_wrong_calls(run, story, capsys, monkeypatch, arguments, problem):
+    monkeypatch.chdir(story.parent)
     with pytest.raises(SystemExit) as stop:
         run(story, *arguments)
     assert stop.value.code == 2
@@ -201,6 +203,10 @@ def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
     code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--context-tokens", "20")
     assert code == 1
     assert "it was begun with context tokens 512, not 20" in err
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--windows", "2")
+    assert code == 1
+    assert "it was begun with other windows" in err
+    (tmp_path / "out.jsonl.part").rename(out)
     assert out.read_text() == whole
     out.write_text('{"an": "other"}\nhalf a line')
     code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
@@ -232,6 +238,12 @@ def test_no_line_stops_the_others(run, tmp_path):
     assert [json.loads(line)["sentences"] for line in out.splitlines()] == [["Nadia ran."], ["It rained."]]
     assert len(err.splitlines()) == 5
     assert "Traceback" not in err
+
+
+def test_an_input_without_stories_is_told(run, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    code, out, err = run(tmp_path / "empty.jsonl", "-f", "jsonl")
+    assert (code, out, err) == (0, "", "narrative-twins: there is no story in the input\n")
 
 
 def test_stories_keep_their_numbers(run, tmp_path):

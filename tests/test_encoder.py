@@ -12,7 +12,7 @@ import transformers
 from conftest import small
 from hypothesis import given
 from hypothesis import strategies as st
-from models import FAMILIES, encoder_of, modules, tokenizer_of
+from models import FAMILIES, encoder_of, modules
 from sentence_transformers import SentenceTransformer
 from strategies import stories
 
@@ -219,11 +219,12 @@ def test_a_vocabulary_beyond_the_models_is_told():
         StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
 
 
-def test_lowercase_and_prompts_of_the_checkpoint(bert_folder, tmp_path, caplog):
-    parts = [modules.Transformer(bert_folder), modules.Pooling(32)]
+def test_lowercase_and_prompts_of_the_checkpoint(tmp_path, caplog):
+    for part in encoder_of("bert-cased"):
+        part.save_pretrained(tmp_path / "cased")
+    parts = [modules.Transformer(str(tmp_path / "cased")), modules.Pooling(32)]
     model = SentenceTransformer(modules=parts, prompts={"story": "A story: "}, default_prompt_name="story")
     model.save_pretrained(str(tmp_path), create_model_card=False)
-    tokenizer_of("bert-cased").save_pretrained(tmp_path)
     settings = tmp_path / "sentence_bert_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
     encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")

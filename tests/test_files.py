@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_told_and_passed_over(tmp_path):
     problems = [source.problem for source in read_stories([missing, str(tmp_path), str(bad), str(good)])]
     assert problems[0].startswith("can't be read (No such file")
     assert problems[1].startswith("can't be read (Is a directory")
-    assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it")
+    assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it, perhaps by `iconv -f WINDOWS-1252")
     assert problems[3] is None
     assert count_stories([missing]) == 0
 
@@ -161,10 +161,12 @@ def test_what_is_no_plain_file_is_written_as_it_comes(tmp_path):
 def test_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "target.txt", tmp_path / "link.txt"
     target.write_text("old")
+    target.chmod(0o600)
     link.symlink_to(target)
     with WholeFile(str(link)) as out:
         out.write("new")
     assert link.is_symlink()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600, "and a file keeps its mode"
     assert target.read_text() == "new"
 
 

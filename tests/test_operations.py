@@ -108,4 +108,8 @@ def test_an_operation_of_ones_own_is_one_class():
             def scores(self, window, vectors):
                 return cosine(vectors[0], vectors)
 
+        with pytest.raises(ValueError, match="an operation 'opening' already, .*Opening; choose a name"):
+            register_operation(type("Closing", (Opening,), {}))
+        with pytest.raises(TypeError, match="a name or an instance of Operation, not <class"):
+            resolve_operations([Opening])
         assert resolve_operations("opening")[0].scores(MIDDLE, np.eye(3, dtype=np.float32)).tolist() == [1, 0, 0]

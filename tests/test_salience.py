@@ -10,6 +10,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 from conftest import small
+from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import FAMILIES, encoder_of
@@ -299,6 +300,33 @@ def test_one_story_is_not_several(encoder):
     for story in (TALE, {"text": TALE}):
         with pytest.raises(TypeError, match="put it in a list"):
             score_stories(story, encoder)
+    for table in (Dataset.from_dict({"text": [TALE]}).to_pandas(),):
+        with pytest.raises(TypeError, match="a table is no list of stories; pass a column"):
+            score_stories(table, encoder)
+    with pytest.raises(TypeError, match="a story or several stories are needed, not NoneType"):
+        score_stories(None, encoder)
+    with pytest.raises(TypeError, match="a splitter is a function"):
+        score_stories([TALE], encoder, splitter="pysbd")
+
+
+class Wild(Operation):
+    name = "wild"
+    meaning = "asks for what there is not"
+
+    def __init__(self, order):
+        self.order = order
+
+    def orders(self, window):
+        return [self.order]
+
+    def scores(self, window, vectors):
+        return np.zeros(window.size)
+
+
+@pytest.mark.parametrize("order", [(99,), (), [0], (-1,)], ids=str)
+def test_orders_of_sentences_there_are_not_are_told(encoder, order):
+    with pytest.raises(ValueError, match="operation 'wild' asked for the order"):
+        one("Nadia ran. It rained.", encoder, operations=Wild(order))
 
 
 class Echo(Operation):

@@ -100,6 +100,7 @@ def test_only_the_top():
     page = Page("".join(to_html([result], top=2)))
     assert [row[-1] for row in page.rows[1:]] == ["A.", "B."]
     assert "C." not in rendered(result, top=2)
+    assert "window 2" not in rendered(result_of(["A.", "B.", "C."], windows=[2, 1]), top=1)
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.text())

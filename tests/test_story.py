@@ -51,7 +51,7 @@ def test_list_to_text_to_list(sentences):
 
 def test_the_splitter_is_a_parameter():
     assert Story.parse("a;b ;c", splitter=lambda text: text.split(";")).sentences == ("a", "b", "c")
-    with pytest.raises(StoryError, match="changed the text: 'A'"):
+    with pytest.raises(StoryError, match=r"sentence 0 \('A'\) is not in the text after character 0"):
         Story.parse("a;b", splitter=lambda text: text.upper().split(";"))
     with pytest.raises(StoryError, match="lost text at character 1: ';b'"):
         Story.parse("a;b", splitter=lambda text: text.split(";")[:1])
@@ -110,6 +110,15 @@ def test_a_result_is_a_story_again():
 def test_a_story_stays_what_it_is():
     story = Story.parse(FIVE, windows=2)
     assert Story.parse(story, windows=5) is story
+
+
+def test_sentences_are_found_in_the_text_they_come_with():
+    source = {"text": "I. One ran.   Two fell. END", "sentences": ["One ran.", "Two fell."]}
+    story = Story.parse(source)
+    assert story.sentences == ("One ran.", "Two fell.")
+    assert [source["text"][start:end] for start, end in story.spans] == source["sentences"]
+    with pytest.raises(StoryError, match=r"sentence 1 \('Two fell.'\) is not in the text after character 8"):
+        Story.parse({"text": "One ran.", "sentences": ["One ran.", "Two fell."]})
 
 
 def test_what_is_none_is_not_given():
