@@ -63,7 +63,7 @@ class Story:
         """Make a story of what a user has.
 
         Args:
-            source: raw text; a list of sentences; a list of lists of sentences (its windows); a mapping with `"text"` or
+            source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"` or
                 `"sentences"` (or both: the sentences are then found in the text) and perhaps `"windows"`, `"id"`;
                 or a `Story`, returned as it is. A `StoryError`, of a story that could not be read, is raised: so it
                 keeps its place among the others.
