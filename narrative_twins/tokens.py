@@ -123,7 +123,7 @@ class TokenizedStory:
         else:
             # How many tokens a text has shows only when it is tokenized; each sentence alone and a space are the most.
             lengths, slack = [len(ids) + 1 for ids in self.first], 0
-        self._room = self.tokenizer.room - slack
+        self._room = max(1, self.tokenizer.room - slack)
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
     def window(self, span: Span) -> Window:

@@ -97,7 +97,7 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
     window = story.window((lo, hi))
     lengths = [len(ids) for ids in story.later]
     slack = max(0, *(len(a) - len(b) for a, b in zip(story.first, story.later, strict=True)))
-    room = tokens.room - slack
+    room = max(1, tokens.room - slack)
 
     assert 0 <= window.start <= lo < hi <= window.stop <= len(sentences)
     read = sum(lengths[window.start : window.stop])
