@@ -14,7 +14,7 @@ from narrative_twins.encoder import StoryEncoder
 from narrative_twins.operations import resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
-from narrative_twins.story import Story, check_stories
+from narrative_twins.story import Story, StoryError, check_stories
 
 logger = logging.getLogger(__name__)
 
@@ -87,19 +87,23 @@ class SaliencePipeline(Pipeline):
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
         """Results in order, with None in the place of a story that was skipped."""
-        taken, given = 0, 0
+        given, last, on_error = 0, -1, options.get("on_error", "raise")
 
-        def counted() -> Iterator[Any]:
-            nonlocal taken
-            for story in stories:
-                taken += 1
-                yield story
+        def note(error: StoryError) -> None:
+            nonlocal last
+            last = error.index or 0
+            if callable(on_error):
+                on_error(error)
+            else:
+                logger.warning("skipped %s", error)
 
-        for result in score_stories(counted(), self.encoder, buffer=buffer, **options):
+        if on_error == "skip" or callable(on_error):
+            options = options | {"on_error": note}
+        for result in score_stories(stories, self.encoder, buffer=buffer, **options):
             yield from [None] * (result.index - given)
             yield result.to_dict()
             given = result.index + 1
-        yield from [None] * (taken - given)
+        yield from [None] * (last + 1 - given)
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         options.pop("num_workers", None)

@@ -129,6 +129,15 @@ def test_bad_stories(salience, caplog):
     assert [one is None for one in found] == [True, False, True, False, True]
     assert "skipped story 2: a story is a text" in caplog.text
     assert salience("", on_error="skip") is None
+    assert salience(["", ""], on_error="skip") == [None, None]
+    errors = []
+    assert salience(["", STORIES[0], ""], on_error=errors.append)[::2] == [None, None]
+    assert [error.index for error in errors] == [0, 2]
+
+
+def test_a_progress_bar_over_a_list(salience, capsys):
+    salience(STORIES, progress=True)
+    assert "3.0/3 stories" in capsys.readouterr().err
 
 
 def test_wrong_calls(salience):
