@@ -166,9 +166,11 @@ class _Stories:
         """Whether a story was scored before; as often as it was, since the same story may stand there twice."""
         if windows not in self.begun.get((name, sentences), {windows}):
             raise ValueError("can't resume: it was begun with other windows; go on with the same options")
-        done = (name, sentences, windows) in self.done
-        self.done -= Counter([(name, sentences, windows)])
-        return done
+        key = name, sentences, windows
+        if not self.done[key]:
+            return False
+        self.done[key] -= 1
+        return True
 
     def report(self, error: StoryError) -> None:
         """Tell of a story that can't be scored."""
