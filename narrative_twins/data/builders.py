@@ -1,0 +1,106 @@
+"""Builders of data sets: what their rows look like, and how rows of files become them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import datasets
+from datasets import Features, List, Value
+
+from narrative_twins.data import shapes
+from narrative_twins.data.records import read_records
+from narrative_twins.data.sources import SplitFiles
+
+_TEXT, _NUMBER = Value("string"), Value("int32")
+
+
+@dataclass
+class RowsConfig(datasets.BuilderConfig):
+    """Which files a data set is read from, and into how many windows a story is cut that comes uncut."""
+
+    files: SplitFiles = field(default_factory=dict)
+    windows: int = 5
+
+
+class RowsBuilder(datasets.GeneratorBasedBuilder):
+    """Reads rows from files; its subclasses say what is in a row."""
+
+    BUILDER_CONFIG_CLASS = RowsConfig
+    FEATURES: ClassVar[Features]
+
+    def shape(self, row: Any, where: str) -> shapes.Row:
+        """A row as it is in the file as one of the data set's, without its id."""
+        raise NotImplementedError
+
+    def _info(self) -> datasets.DatasetInfo:
+        return datasets.DatasetInfo(features=self.FEATURES)
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        splits = self.config.files.items()
+        return [datasets.SplitGenerator(name=split, gen_kwargs={"files": files}) for split, files in splits]
+
+    def _generate_examples(self, files: list[str]) -> Iterator[tuple[str, shapes.Row]]:
+        for file in files:
+            for record in read_records(file):
+                yield record.where, {"id": record.id, **self.shape(record.row, record.where)}
+
+
+class StoryTwinsBuilder(RowsBuilder):
+    """Short stories with narrative twins."""
+
+    FEATURES = Features(
+        {"id": _TEXT, **{column: List(_TEXT) for column in ("story", "twin", "negative", "negative_twin")}}
+    )
+
+    def shape(self, row: Any, where: str) -> shapes.Row:
+        return shapes.story_twins(row, where)
+
+
+class WindowTwinsBuilder(RowsBuilder):
+    """Longer stories in windows, with narrative twins."""
+
+    FEATURES = Features(
+        {
+            "id": _TEXT,
+            "title": _TEXT,
+            "story": List(List(_TEXT)),
+            "twin": List(_TEXT),
+            "twin_windows": List(List(_NUMBER)),
+            "negative": List(List(_TEXT)),
+            "turning_points": List(_NUMBER),
+        }
+    )
+
+    def shape(self, row: Any, where: str) -> shapes.Row:
+        return shapes.window_twins(row, where, self.config.windows)
+
+
+class StorySalienceBuilder(RowsBuilder):
+    """Short stories of which annotators chose the most important sentence, or wrote summaries."""
+
+    FEATURES = Features(
+        {
+            "id": _TEXT,
+            "title": _TEXT,
+            "story": List(_TEXT),
+            "choices": List(_NUMBER),
+            "counts": List(_NUMBER),
+            "summaries": List(_TEXT),
+        }
+    )
+
+    def shape(self, row: Any, where: str) -> shapes.Row:
+        return shapes.story_salience(row, where)
+
+
+class TurningPointsBuilder(RowsBuilder):
+    """Synopses with their five turning points."""
+
+    FEATURES = Features(
+        {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER)), "turning_points": List(_NUMBER)}
+    )
+
+    def shape(self, row: Any, where: str) -> shapes.Row:
+        return shapes.turning_points(row, where, self.config.windows)

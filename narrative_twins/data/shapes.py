@@ -1,0 +1,171 @@
+"""The shapes in which data are found, brought into the package's own: one function for each kind of row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from narrative_twins.data.rows import (
+    RowError,
+    check_list,
+    check_places,
+    check_sentences,
+    check_twins_row,
+    check_windows,
+    find,
+    is_nested,
+    require,
+)
+from narrative_twins.metrics import vote_counts
+from narrative_twins.story import Span, StoryError, partition
+
+Row = dict[str, Any]
+
+
+def story_twins(row: Mapping[str, Any], where: str) -> Row:
+    """`story`, `twin`, `negative`, `negative_twin`, the twins also as `narrative_twin`, `negative_narrative_twin`."""
+    negative = find(row, "negative")
+    negative_twin = find(row, "negative_twin", "negative_narrative_twin")
+    return {
+        "story": check_sentences(require(row, where, "story"), "story", where),
+        "twin": check_sentences(require(row, where, "twin", "narrative_twin"), "twin", where),
+        "negative": None if negative is None else check_sentences(negative, "negative", where),
+        "negative_twin": None if negative_twin is None else check_sentences(negative_twin, "negative_twin", where),
+    }
+
+
+def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
+    """`title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each window of the story the place of
+    its turning point in it.
+
+    Or as published: `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story and
+    one of the twin) and `negative_narrative`, an object of `section_1` and so on. What comes uncut is cut into
+    `windows` even windows. The package's own shape (`twin_windows`, `turning_points`) is read as well.
+    """
+    story = _cut(require(row, where, "story", "english_narrative"), "story", where, windows)
+    twin = require(row, where, "twin", "translated_narrative_twin")
+    negative = find(row, "negative", "negative_narrative")
+    if isinstance(negative, Mapping):
+        negative = _sections(negative, where)
+    if is_nested(twin):
+        homes = [[w] for w, window in enumerate(twin) for _ in window]
+        twin = [sentence for window in check_windows(twin, "twin", where) for sentence in window]
+    elif find(row, "twin_windows") is not None:
+        homes = check_list(row["twin_windows"], "twin_windows", where, "lists of windows")
+    else:
+        pairs = require(row, where, "alignment", "twin_windows")
+        homes = _aligned(pairs, story, check_sentences(twin, "twin", where), where)
+    shaped = {
+        "title": _title(row),
+        "story": story,
+        "twin": twin,
+        "twin_windows": homes,
+        "negative": None if negative is None else _cut(negative, "negative", where, windows),
+        "turning_points": _key_points(row, story, where),
+    }
+    check_twins_row(shaped, where)
+    return shaped
+
+
+def story_salience(row: Mapping[str, Any], where: str) -> Row:
+    """`title` or `storytitle`, `story` or `sentences`, and of each annotator the `choices` or `most_important`, counted
+    from 1 and perhaps as texts, or what they wrote, as `summaries` or `summary`; or both."""
+    story = check_sentences(require(row, where, "story", "sentences"), "story", where)
+    summaries = find(row, "summaries", "summary")
+    chosen = find(row, "choices", "most_important")
+    if chosen is None and summaries is None:
+        require(row, where, "choices", "most_important", "summaries", "summary")
+    choices = check_places(_numbers(chosen or []), "choices", where, 1, len(story))
+    if isinstance(summaries, str):
+        summaries = [summaries]
+    return {
+        "title": _title(row),
+        "story": story,
+        "choices": choices,
+        "counts": vote_counts(choices, len(story)),
+        "summaries": None if summaries is None else check_sentences(summaries, "summaries", where),
+    }
+
+
+def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
+    """`story` or `sentences`, and five `turning_points`, counted from 0. Empty sentences are dropped."""
+    sentences = check_list(require(row, where, "story", "sentences"), "story", where, "sentences")
+    numbers = _numbers(require(row, where, "turning_points"))
+    points = check_places(numbers, "turning_points", where, 0, len(sentences) - 1)
+    if len(points) != 5:
+        raise RowError(where, f"{len(points)} turning points; five are needed")
+    kept = [i for i, sentence in enumerate(sentences) if not isinstance(sentence, str) or sentence.strip()]
+    for number, point in enumerate(points, start=1):
+        if point not in kept:
+            raise RowError(where, f"turning point {number} is sentence {point}, which is empty; name another")
+    story = check_sentences([sentences[i] for i in kept], "story", where)
+    spans = _even(story, "story", where, windows)
+    return {
+        "story": story,
+        "windows": [list(span) for span in spans],
+        "turning_points": [kept.index(point) for point in points],
+    }
+
+
+def _title(row: Mapping[str, Any]) -> str | None:
+    title = find(row, "title", "storytitle")
+    return None if title is None else str(title)
+
+
+def _numbers(values: Any) -> Any:
+    """Texts of digits as the numbers they name, all else as it is."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    return [int(value) if isinstance(value, str) and value.isdecimal() else value for value in values]
+
+
+def _even(sentences: Sequence[str], column: str, where: str, windows: int) -> tuple[Span, ...]:
+    try:
+        return partition(sentences, windows)
+    except StoryError as error:
+        raise RowError(where, f"'{column}': {error.problem}") from None
+
+
+def _cut(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
+    """Windows as they are, sentences in even windows."""
+    if is_nested(content):
+        return check_windows(content, column, where)
+    sentences = check_sentences(content, column, where)
+    return [sentences[lo:hi] for lo, hi in _even(sentences, column, where, windows)]
+
+
+def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
+    names = [f"section_{number}" for number in range(1, len(sections) + 1)]
+    if set(names) != set(sections):
+        found = ", ".join(map(repr, sections))
+        raise RowError(where, f"'negative' has the sections {found}; they are to be 'section_1', 'section_2' and so on")
+    return [sections[name] for name in names]
+
+
+def _aligned(pairs: Any, story: list[list[str]], twin: list[str], where: str) -> list[list[int]]:
+    """For each sentence of the twin the windows of the story's sentences that it is aligned to."""
+    window_of = [w for w, window in enumerate(story) for _ in window]
+    homes: list[set[int]] = [set() for _ in twin]
+    for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
+        name = f"alignment[{number}] = {pair}"
+        if len(check_list(pair, name, where, "two sentences")) != 2:
+            raise RowError(where, f"'{name}' is no pair; a sentence of the story and one of the twin are needed")
+        (i,) = check_places(pair[:1], f"{name}, of the story", where, 0, len(window_of) - 1)
+        (j,) = check_places(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
+        homes[j].add(window_of[i])
+    return [sorted(windows) for windows in homes]
+
+
+def _key_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
+    """The turning points as places in the whole story."""
+    points, key = find(row, "turning_points"), find(row, "key")
+    if points is not None:
+        return check_places(points, "turning_points", where, 0, sum(map(len, story)) - 1)
+    if key is None:
+        return None
+    if len(check_list(key, "key", where, "whole numbers")) != len(story):
+        raise RowError(where, f"'key' has {len(key)} place(s); one for each of the {len(story)} windows is needed")
+    starts = accumulate(map(len, story), initial=0)
+    places = (check_places([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0] for w, window in enumerate(story))
+    return list(map(sum, zip(starts, places, strict=False)))
