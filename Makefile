@@ -42,8 +42,8 @@ test: lint  ## linters, types and all tests, offline
 
 lint: $(VENV)/dev  ## linters and types
 	$(BIN)/flake8
-	$(BIN)/isort --check-only narrative_twins tests examples benchmarks
-	$(BIN)/ruff format --check --line-length 120 narrative_twins tests examples benchmarks
+	$(BIN)/isort --check-only narrative_twins tests examples benchmarks hub_cards
+	$(BIN)/ruff format --check --line-length 120 narrative_twins tests examples benchmarks hub_cards
 	$(BIN)/mypy
 
 parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them

@@ -51,8 +51,9 @@ def test_what_is_in_the_wheel(wheel):
     assert "narrative_twins/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
-    assert {Path(name).name for name in names if name.startswith("narrative_twins/") and name.endswith(".py")} == {
-        path.name for path in (ROOT / "narrative_twins").glob("*.py")
+    inside = (path for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in (".py", ".parquet"))
+    assert {name for name in names if name.endswith((".py", ".parquet"))} == {
+        path.relative_to(ROOT).as_posix() for path in inside
     }
 
 

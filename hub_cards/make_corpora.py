@@ -1,0 +1,43 @@
+"""The two corpora of the package, from the JSON Lines they were written to.
+
+    python hub_cards/make_corpora.py STORIES.jsonl SYNOPSES.jsonl
+
+Writes train.parquet and validation.parquet of each into the package. About a tenth of the rows is for validation: by a
+checksum of the id, so that a row stays where it is when others are added. Rows keep their order.
+"""
+
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+import narrative_twins.data
+from narrative_twins.data import load_story_twins, load_window_twins
+
+PACKAGE = Path(narrative_twins.data.__file__).parent
+
+
+def is_validation(name: str) -> bool:
+    return zlib.crc32(name.encode()) % 10 == 0
+
+
+def main() -> None:
+    stories, synopses = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as cache:
+        for corpus, load, path in (("stories", load_story_twins, stories), ("synopses", load_window_twins, synopses)):
+            rows = load(path, "train", cache_dir=cache)
+            (PACKAGE / corpus).mkdir(exist_ok=True)
+            for split, wanted in (("train", False), ("validation", True)):
+                file = PACKAGE / corpus / f"{split}.parquet"
+                chosen = [row for row in rows if is_validation(row["id"]) == wanted]
+                table = pyarrow.Table.from_pylist(chosen, schema=rows.features.arrow_schema)
+                # Sentences hardly recur, so a dictionary of them would only add to the size.
+                pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19, use_dictionary=False)
+                print(f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()
