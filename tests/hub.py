@@ -1,8 +1,9 @@
-"""A hub of one model that is only read, over HTTP: enough of the Hub's protocol for its real client to load it."""
+"""A hub of one repository that is only read, over HTTP: enough of the Hub's protocol for its real client to load it."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,9 +14,11 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 @contextmanager
-def serve(folder: Path, name: str, token: str):
-    """Serve a folder as the model `name` to whoever has the token; gives the address and the files asked for."""
+def serve(folder: Path, name: str, token: str, kind: str = "models", revision: str = "main"):
+    """Serve a folder as the model or data set `name` to whoever has the token; gives the address and the files asked
+    for."""
     asked: list[str] = []
+    root = "" if kind == "models" else f"/{kind}"
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -32,14 +35,22 @@ def serve(folder: Path, name: str, token: str):
             if self.command != "HEAD":
                 self.wfile.write(body)
 
+        def tell(self, content: object) -> None:
+            self.answer(200, json.dumps(content).encode(), Content_Type="application/json")
+
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             if self.headers.get("Authorization") != f"Bearer {token}":
                 return self.answer(401, X_Error_Code="GatedRepo")
-            if re.fullmatch(rf"/api/models/{name}(/revision/[^/]+)?", path):
-                body = f'{{"id": "{name}", "modelId": "{name}", "sha": "{COMMIT}", "siblings": []}}'
-                return self.answer(200, body.encode(), Content_Type="application/json")
-            found = re.fullmatch(rf"/{name}/resolve/[^/]+/(.+)", path)
+            files = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
+            if re.fullmatch(rf"/api/{kind}/{name}(/revision/({revision}|{COMMIT}))?", path):
+                siblings = [{"rfilename": file} for file in files if kind == "datasets"]
+                return self.tell({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
+            if kind == "datasets" and path == f"/api/{kind}/{name}/tree/{COMMIT}":
+                return self.tell([{"type": "file", "path": file, "size": 0, "oid": ""} for file in files])
+            if re.fullmatch(rf"/api/{kind}/[^/]+/[^/]+/revision/.+", path):
+                return self.answer(404, X_Error_Code="RevisionNotFound" if f"/{name}/" in path else "RepoNotFound")
+            found = re.fullmatch(rf"{root}/{name}/resolve/[^/]+/(.+)", path)
             file = folder / found[1] if found else None
             if file is None or not file.is_file():
                 return self.answer(404, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)

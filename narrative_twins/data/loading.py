@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import datasets
@@ -194,7 +193,7 @@ def _load(
     version = importlib.metadata.version("narrative_twins")
     builder = builder_class(
         dataset_name=f"narrative_twins_{name}",
-        hash=f"{version}-{_fingerprint(files)}",
+        hash=None if streaming else f"{version}-{_fingerprint(files)}",
         cache_dir=cache_dir,
         files=files,
         **settings,
@@ -214,5 +213,6 @@ def _fingerprint(files: SplitFiles) -> str:
     """What the files hold, in short."""
     digest = hashlib.sha256()
     for file in (file for split in files.values() for file in split):
-        digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+        with open(file, "rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()[:16]
