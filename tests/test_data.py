@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import any_text, sentence
 
-from narrative_twins import Story, StoryError
+from narrative_twins import Story, StoryError, data
 from narrative_twins.data import (
     PUBLISHED,
     RowError,
@@ -75,6 +75,11 @@ def load(tmp_path):
         return function(path, "train", cache_dir=str(tmp_path / "cache"), **settings).to_list()
 
     return load
+
+
+def test_public_names_are_in_order_and_documented():
+    assert data.__all__ == sorted(data.__all__)
+    assert all(getattr(data, name).__doc__ for name in data.__all__)
 
 
 # Shapes
@@ -293,7 +298,10 @@ def test_a_bad_row_is_named(rows, data):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"twin": None}, r"no column 'twin' \(or 'narrative_twin'\); the columns found: 'id', 'story', 'twin'"),
+        (
+            {"twin": None},
+            r"no column 'twin' \(or 'narrative_twin'\); the columns with content: 'id', 'story', 'negative'$",
+        ),
         ({"story": []}, "'story' is empty; give it at least one sentence"),
         ({"story": "Nadia ran. It rained."}, "'story' is one text; cut it into sentences"),
         ({"story": {"A.": 1}}, "'story' is dict; a list of sentences is needed"),
@@ -325,6 +333,8 @@ def test_wrong_story_twins(load, change, message):
         ({"alignment": None}, r"no column 'alignment' \(or 'twin_windows'\)"),
         ({"english_narrative": ["A."]}, r"'story': windows=2 for 1 sentence\(s\)"),
         ({"english_narrative": [["A."], []]}, r"'story\[1\]' is empty"),
+        ({"twin": [["A."]]}, r"'twin' has 1 window\(s\) and 'story' 2"),
+        ({"twin": [["A."], ["B."]], "twin_windows": [[0], [1]]}, "'twin_windows' is not to be given"),
         ({"key": [0]}, r"'key' has 1 place\(s\); one for each of the 2 windows"),
         ({"key": [0, 2]}, r"'key\[1\]' has 2; whole numbers from 0 to 1"),
         ({"turning_points": [4]}, "'turning_points' has 4; whole numbers from 0 to 3"),
@@ -375,7 +385,7 @@ def test_wrong_turning_points(load, change, message):
         ("rows.jsonl", b'{"id": "\xff"}', r"row 0 \(line 1\): is not valid JSON"),
         ("rows.json", b'{"a": ', "rows.json: can't be read as json"),
         ("rows.json", b"3", "rows.json: holds int; a list of rows is needed"),
-        ("rows.json", b'{"story": []}', r"row 0 \('story'\): is list; a row is"),
+        ("rows.json", b'{"story": []}', "rows.json, row 0, id 'story': is list; a row is"),
         ("rows.json.gz", gzip.compress(b"[]")[:-9], "rows.json.gz: can't be read as json"),
         ("rows.json.gz", b"[]", "rows.json.gz: can't be read as json"),
         ("rows.parquet", b"PAR1", "rows.parquet: can't be read as parquet"),
@@ -411,8 +421,8 @@ def test_rows_to_train_on(row):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"twin": A}, "no column 'story'; the columns found: 'twin'"),
-        ({}, "no column 'story'; the columns found: none"),
+        ({"twin": A}, "no column 'story'; the columns with content: 'twin'"),
+        ({}, "no column 'story'; the columns with content: none"),
         ({"story": [A, B], "twin": [A]}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"story": [A, B], "twin": A}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"story": A, "negative_twin": [A, B]}, r"'negative_twin' has 2 window\(s\) and 'story' 1"),

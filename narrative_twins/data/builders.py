@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
 
-    def shape(self, row: Any, where: str) -> shapes.Row:
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         """A row as it is in the file as one of the data set's, without its id."""
         raise NotImplementedError
 
@@ -54,7 +54,7 @@ class StoryTwinsBuilder(RowsBuilder):
         {"id": _TEXT, **{column: List(_TEXT) for column in ("story", "twin", "negative", "negative_twin")}}
     )
 
-    def shape(self, row: Any, where: str) -> shapes.Row:
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         return shapes.story_twins(row, where)
 
 
@@ -73,7 +73,7 @@ class WindowTwinsBuilder(RowsBuilder):
         }
     )
 
-    def shape(self, row: Any, where: str) -> shapes.Row:
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         return shapes.window_twins(row, where, self.config.windows)
 
 
@@ -91,7 +91,7 @@ class StorySalienceBuilder(RowsBuilder):
         }
     )
 
-    def shape(self, row: Any, where: str) -> shapes.Row:
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         return shapes.story_salience(row, where)
 
 
@@ -102,5 +102,5 @@ class TurningPointsBuilder(RowsBuilder):
         {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER)), "turning_points": List(_NUMBER)}
     )
 
-    def shape(self, row: Any, where: str) -> shapes.Row:
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         return shapes.turning_points(row, where, self.config.windows)

@@ -41,6 +41,7 @@ def read_records(path: str) -> Iterator[Record]:
         for number, (place, key, row) in enumerate(_READERS[_suffix(path)](path)):
             where = f"{path}, {place}"
             if not isinstance(row, Mapping):
+                where += "" if key is None else f", id {key!r}"
                 raise RowError(where, f"is {type(row).__name__}; a row is an object of columns")
             name = next(name for name in (row.get("id"), key, f"{Path(path).name}:{number}") if name is not None)
             if isinstance(name, bool) or not isinstance(name, (str, int)):
@@ -84,7 +85,7 @@ def _json(path: str) -> Iterator[Found]:
         raise RowError(path, f"holds {type(rows).__name__}; a list of rows is needed, or an object of them by id")
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
     for number, (key, row) in enumerate(keyed):
-        yield f"row {number}" if key is None else f"row {number} ({key!r})", key, row
+        yield f"row {number}", key, row
 
 
 def _parquet(path: str) -> Iterator[Found]:

@@ -77,9 +77,8 @@ def require(row: Mapping[str, Any], where: str, *names: str) -> Any:
     found = find(row, *names)
     if found is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
-        raise RowError(
-            where, f"no column {names[0]!r}{others}; the columns found: {', '.join(map(repr, row)) or 'none'}"
-        )
+        there = ", ".join(repr(name) for name in row if row[name] is not None) or "none"
+        raise RowError(where, f"no column {names[0]!r}{others}; the columns with content: {there}")
     return found
 
 

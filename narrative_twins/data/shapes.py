@@ -48,24 +48,22 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
     negative = find(row, "negative", "negative_narrative")
     if isinstance(negative, Mapping):
         negative = _sections(negative, where)
-    if is_nested(twin):
+    negative = None if negative is None else _cut(negative, "negative", where, windows)
+    homes = find(row, "twin_windows")
+    if homes is None and not is_nested(twin):
+        homes = _aligned(require(row, where, "alignment", "twin_windows"), story, twin, where)
+    check_twins_row({"story": story, "twin": twin, "twin_windows": homes, "negative": negative}, where)
+    if homes is None:
         homes = [[w] for w, window in enumerate(twin) for _ in window]
-        twin = [sentence for window in check_windows(twin, "twin", where) for sentence in window]
-    elif find(row, "twin_windows") is not None:
-        homes = check_list(row["twin_windows"], "twin_windows", where, "lists of windows")
-    else:
-        pairs = require(row, where, "alignment", "twin_windows")
-        homes = _aligned(pairs, story, check_sentences(twin, "twin", where), where)
-    shaped = {
+        twin = [sentence for window in twin for sentence in window]
+    return {
         "title": _title(row),
         "story": story,
         "twin": twin,
         "twin_windows": homes,
-        "negative": None if negative is None else _cut(negative, "negative", where, windows),
-        "turning_points": _key_points(row, story, where),
+        "negative": negative,
+        "turning_points": _turning_points(row, story, where),
     }
-    check_twins_row(shaped, where)
-    return shaped
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
@@ -143,10 +141,10 @@ def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
     return [sections[name] for name in names]
 
 
-def _aligned(pairs: Any, story: list[list[str]], twin: list[str], where: str) -> list[list[int]]:
+def _aligned(pairs: Any, story: list[list[str]], twin: Any, where: str) -> list[list[int]]:
     """For each sentence of the twin the windows of the story's sentences that it is aligned to."""
     window_of = [w for w, window in enumerate(story) for _ in window]
-    homes: list[set[int]] = [set() for _ in twin]
+    homes: list[set[int]] = [set() for _ in check_sentences(twin, "twin", where)]
     for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
         name = f"alignment[{number}] = {pair}"
         if len(check_list(pair, name, where, "two sentences")) != 2:
@@ -157,7 +155,7 @@ def _aligned(pairs: Any, story: list[list[str]], twin: list[str], where: str) ->
     return [sorted(windows) for windows in homes]
 
 
-def _key_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
+def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
     """The turning points as places in the whole story."""
     points, key = find(row, "turning_points"), find(row, "key")
     if points is not None:
