@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +83,14 @@ def read_stored(name: str | Path, **hub_options: Any) -> Stored:
         return Stored(f"settings that can't be read ({error})")
     others = [kind for kind in paths if kind not in _KNOWN_MODULES]
     return Stored("+".join(others) or _mode(pooling or {}), lowercase, prompt)
+
+
+def stored_of_modules(modules: Iterable[Any]) -> Stored:
+    """The settings of a loaded `SentenceTransformer`, which is a sequence of modules."""
+    kinds = {type(module).__name__: module for module in modules}
+    others = [kind for kind in kinds if kind not in _KNOWN_MODULES]
+    pooling = _mode(kinds["Pooling"].get_config_dict()) if "Pooling" in kinds else None
+    return Stored("+".join(others) or pooling, bool(getattr(kinds.get("Transformer"), "do_lower_case", False)))
 
 
 def _mode(config: dict[str, Any]) -> str | None:

@@ -12,8 +12,16 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
-from narrative_twins.checkpoint import AutoStoryModel, Stored, default_encoder, model_limit, read_stored, write_stored
-from narrative_twins.pooling import POOLINGS, Pooling, pool
+from narrative_twins.checkpoint import (
+    AutoStoryModel,
+    Stored,
+    default_encoder,
+    model_limit,
+    read_stored,
+    stored_of_modules,
+    write_stored,
+)
+from narrative_twins.pooling import Pooling, known_pooling, pool
 from narrative_twins.tokens import Ids, Passage, StoryTokenizer, TokenizedStory
 
 logger = logging.getLogger(__name__)
@@ -48,7 +56,7 @@ class StoryEncoder:
     ) -> None:
         self.model = model.eval()
         stored = _stored_of(model)
-        self.pooling = _known_pooling(pooling or stored.pooling or "mean")
+        self.pooling = known_pooling(pooling or stored.pooling or "mean")
         if stored.prompt:
             logger.warning("the checkpoint's prompt %r is not put before the texts", stored.prompt)
         limit = model_limit(model, tokenizer)
@@ -99,6 +107,23 @@ class StoryEncoder:
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"device {str(device)!r} can't be used: {error}") from error
         return cls(model, tokenizer, pooling=pooling, context_tokens=context_tokens, batch_tokens=batch_tokens)
+
+    @classmethod
+    def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
+        """The encoder of a loaded `SentenceTransformer`, whose weights it shares.
+
+        Args:
+            model: a `SentenceTransformer` of a transformer and its pooling; normalization does not matter.
+            options: those of `StoryEncoder`.
+
+        Raises:
+            ValueError: as `StoryEncoder`; also where the model is no such thing.
+        """
+        transformer = getattr(model[0], "auto_model", None)
+        if transformer is None:
+            raise ValueError(f"{type(model[0]).__name__} as the first module is no transformer; load one that is")
+        transformer.stored = stored_of_modules(model)
+        return cls(transformer, model.tokenizer, **options)
 
     @property
     def device(self) -> torch.device:
@@ -246,13 +271,3 @@ def _stored_of(model: Any) -> Stored:
         return stored
     folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
     return read_stored(folder) if folder is not None and folder.is_dir() else Stored()
-
-
-def _known_pooling(name: str) -> Pooling:
-    for pooling in POOLINGS:
-        if name == pooling:
-            return pooling
-    raise ValueError(
-        f"pooling by {name!r} is not known here; the package pools by {' or '.join(POOLINGS)}, "
-        "which pooling= asks of any encoder"
-    )

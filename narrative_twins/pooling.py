@@ -1,4 +1,4 @@
-"""Token states to one vector: the mean of the pooled tokens, or the first of them."""
+"""Token states to vectors: the mean of the pooled tokens, or the first of them; of a whole text or of each window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ import torch
 Pooling: TypeAlias = Literal["mean", "first"]
 
 POOLINGS: tuple[Pooling, ...] = ("mean", "first")
+
+
+def known_pooling(name: str) -> Pooling:
+    """The pooling of a name.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    for pooling in POOLINGS:
+        if name == pooling:
+            return pooling
+    raise ValueError(
+        f"pooling by {name!r} is not known here; the package pools by {' or '.join(POOLINGS)}, "
+        "which pooling= asks of any encoder"
+    )
 
 
 def pool(states: torch.Tensor, mask: torch.Tensor, pooling: Pooling = "mean") -> torch.Tensor:
@@ -27,3 +42,26 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: Pooling = "mean") ->
         return states[rows, mask.to(torch.uint8).argmax(dim=1)].float()
     weights = mask.float()
     return torch.bmm(weights.unsqueeze(1), states.float()).squeeze(1) / weights.sum(dim=1, keepdim=True)
+
+
+def pool_windows(
+    states: torch.Tensor, window_ids: torch.Tensor, windows: int, pooling: Pooling = "mean"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pool token states window by window, in float32.
+
+    Args:
+        states: token states, shape (B, T, D).
+        window_ids: the window of each token, shape (B, T); -1 for those that are not pooled.
+        windows: how many windows, W.
+        pooling: `"mean"` of the tokens of a window, or the `"first"` of them.
+
+    Returns:
+        Vectors of shape (B, W, D), float32, and which of them there are, bool of shape (B, W): a window without a token
+        is a vector of zeros.
+    """
+    own = (window_ids.unsqueeze(1) == torch.arange(windows, device=window_ids.device).view(1, -1, 1)).float()
+    present = own.any(dim=2)
+    if pooling == "first":
+        first = own.argmax(dim=2, keepdim=True)
+        own = torch.zeros_like(own).scatter_(2, first, present.unsqueeze(2).float())
+    return torch.bmm(own, states.float()) / own.sum(dim=2, keepdim=True).clamp(min=1), present

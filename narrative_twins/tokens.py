@@ -58,15 +58,41 @@ class StoryTokenizer:
         rows = self.tokenizer(texts, add_special_tokens=special, return_attention_mask=False, verbose=False)
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
+    def texts(self, sentences: Sequence[str]) -> list[str]:
+        """Sentences as they are read: line breaks inside a sentence are spaces."""
+        texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
+        return [text.lower() for text in texts] if self.lowercase else texts
+
+    def joined(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
+        """Token ids of texts joined by a space, without special tokens and in full length; and for each token the
+        place of the text that holds most of its characters. A token that is only the space between two texts belongs
+        to the one after it.
+
+        Raises:
+            StoryError: the tokenizer is a slow one, which can't say which characters a token holds.
+        """
+        if not self.tokenizer.is_fast:
+            raise StoryError(
+                "this text can't be put together from its sentences with the model's slow tokenizer; use a fast one"
+            )
+        text = " ".join(texts)
+        row = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        place = np.repeat(np.arange(len(texts)), [len(one) + (at > 0) for at, one in enumerate(texts)])
+        held = np.ones(len(text))
+        held[np.cumsum([len(one) + 1 for one in texts[:-1]], dtype=int) - 1] = 0
+        owners = []
+        for start, end in row["offset_mapping"]:
+            counts = np.bincount(place[start:end], held[start:end])
+            owners.append(counts.argmax() if counts.any() else place[min(start, len(text) - 1)])
+        return np.asarray(row["input_ids"], np.int32), np.asarray(owners, np.int32)
+
     def read(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story.
 
         Raises:
             StoryError: a sentence has no token.
         """
-        texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
-        if self.lowercase:
-            texts = [text.lower() for text in texts]
+        texts = self.texts(sentences)
         n = len(texts)
         # One call: every sentence as the first of a text and after another one, the story told forwards and backwards.
         anchored = [f"{_ANCHOR} {text}" for text in texts]
@@ -177,19 +203,6 @@ class TokenizedStory:
         return np.concatenate(rows), np.repeat(np.array(order, np.int32), [len(row) for row in rows])
 
     def _tokenize(self, order: Order) -> tuple[Ids, Ids]:
-        """Ids of the joined text, and for each token the sentence that holds most of its characters. A token that is
-        only the space between two sentences belongs to the one after it."""
-        if not self.tokenizer.tokenizer.is_fast:
-            raise StoryError(
-                "this text can't be put together from its sentences with the model's slow tokenizer; use a fast one"
-            )
-        text = " ".join(self.texts[i] for i in order)
-        row = self.tokenizer.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        place = np.repeat(np.arange(len(order)), [len(self.texts[i]) + (at > 0) for at, i in enumerate(order)])
-        held = np.ones(len(text))
-        held[np.cumsum([len(self.texts[i]) + 1 for i in order[:-1]], dtype=int) - 1] = 0
-        owners = []
-        for start, end in row["offset_mapping"]:
-            counts = np.bincount(place[start:end], held[start:end])
-            owners.append(order[counts.argmax() if counts.any() else place[min(start, len(text) - 1)]])
-        return np.asarray(row["input_ids"], np.int32), np.asarray(owners, np.int32)
+        """Ids of the joined text, and the sentence each token belongs to."""
+        ids, places = self.tokenizer.joined([self.texts[i] for i in order])
+        return ids, np.array(order, np.int32)[places]

@@ -1,0 +1,247 @@
+"""Training story encoders on narrative twins: the trainer, its arguments, and encoders ready to be trained."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, IterableDataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerModelCardData,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+from sentence_transformers.sentence_transformer.modules import Transformer
+from tqdm.auto import tqdm
+from transformers import AutoConfig, TrainerCallback
+
+from narrative_twins.checkpoint import default_encoder, model_limit, read_stored
+from narrative_twins.collator import TwinsCollator
+from narrative_twins.curves import CurvesCallback
+from narrative_twins.data.rows import RowError, check_twins_row, is_nested
+from narrative_twins.encoder import StoryEncoder
+from narrative_twins.losses import NarrativeTwinsLoss
+from narrative_twins.optimizer import MasterWeightsAdamW
+from narrative_twins.pooling import Pooling, known_pooling
+
+logger = logging.getLogger(__name__)
+
+_ST_POOLINGS: dict[Pooling, str] = {"mean": "mean", "first": "cls"}
+
+
+def trainable_encoder(
+    name: str | Path | None = None, *, pooling: Pooling | None = None, dropout: float = 0.1, **options: Any
+) -> SentenceTransformer:
+    """Load an encoder to be trained: a transformer and its pooling, in float32.
+
+    A model whose configuration has all dropouts at zero, as ModernBERT kinds have, gets `attention_dropout`, so that it
+    can learn from dropout twins.
+
+    Args:
+        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
+        pooling: `"mean"` or `"first"`; default what the checkpoint says, else `"mean"`.
+        dropout: the attention dropout of a model that has none of any kind.
+        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
+
+    Raises:
+        OSError: there is no such model.
+        ValueError: the pooling is none of the two.
+    """
+    name = str(name) if name is not None else default_encoder()
+    hub: dict[str, Any] = {
+        key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in options
+    }
+    config = AutoConfig.from_pretrained(name, **hub)
+    wanted: dict[str, Any] = {}
+    if not has_dropout(config) and hasattr(config, "attention_dropout"):
+        wanted["attention_dropout"] = dropout
+    kind = known_pooling(pooling or read_stored(name, **hub).pooling or "mean")
+    transformer = Transformer(
+        name, model_kwargs={"dtype": "float32", **options}, config_kwargs={**hub, **wanted}, processor_kwargs=hub
+    )
+    transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
+    card = SentenceTransformerModelCardData(
+        local_files_only=Path(name).exists(), generate_widget_examples=False, tags=["narrative-salience"]
+    )
+    pooled = PoolingModule(transformer.get_embedding_dimension(), pooling_mode=_ST_POOLINGS[kind])
+    return SentenceTransformer(modules=[transformer, pooled], model_card_data=card)
+
+
+def has_dropout(config: Any) -> bool:
+    """Whether a model of this configuration encodes a text in two ways while it trains. The dropout of a classifier on
+    top of it does not count."""
+    settings = {key: value for key, value in config.to_dict().items() if "dropout" in key and "classifier" not in key}
+    return any(isinstance(value, float) and value > 0 for value in settings.values())
+
+
+@dataclass
+class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
+    """Arguments of `NarrativeTwinsTrainer`: those of sentence-transformers and transformers, with the paper's settings
+    as defaults (five epochs, learning rate 3e-5 falling to 0, weight decay 0.01), and those of the objective."""
+
+    learning_rate: float = field(default=3e-5, metadata={"help": "The initial learning rate for AdamW."})
+    num_train_epochs: float = field(default=5.0, metadata={"help": "Total number of training epochs to perform."})
+    weight_decay: float = field(default=0.01, metadata={"help": "Weight decay for AdamW if we apply some."})
+    twins: str = field(
+        default="narrative",
+        metadata={"help": "'narrative' twins (rows without one get a dropout twin) or 'dropout' twins for all."},
+    )
+    distractors: bool = field(default=True, metadata={"help": "Whether distractors take part."})
+    in_story_negatives: bool = field(
+        default=True, metadata={"help": "Whether other windows of the same story are negatives."}
+    )
+    temperature: float = field(default=0.05, metadata={"help": "What cosine similarities are divided by."})
+    gather_across_devices: bool = field(
+        default=False, metadata={"help": "Whether the negatives are those of all processes."}
+    )
+    mini_batch_size: int | None = field(
+        default=None, metadata={"help": "Texts encoded at a time, with gradient caching; default all of a batch."}
+    )
+    window_batch_size: int | None = field(
+        default=None, metadata={"help": "Rows in a batch where stories have several windows; default as others."}
+    )
+    context_tokens: int | None = field(
+        default=None, metadata={"help": "Tokens read at once, special ones included; default what the model can."}
+    )
+
+
+class NarrativeTwinsTrainer(SentenceTransformerTrainer):
+    """Trains a story encoder on narrative twins.
+
+    It is a `SentenceTransformerTrainer`, and so a `Trainer`, whose data are rows of narrative twins as
+    `narrative_twins.data` gives them (or several such data sets in a dict, each batch coming from one of them), and
+    whose loss and collator are `NarrativeTwinsLoss` and `TwinsCollator` unless others are given. Rows are checked
+    before training starts (of a stream, as they come). Loss and validation curves are kept in `curves.json` and
+    `curves.png` of the output folder. No row of the data gets into the model card.
+
+    An encoder in bfloat16 is trained with float32 copies of its weights (`MasterWeightsAdamW`), which takes less time
+    than float32 and, on a CPU, than `bf16=True`.
+
+    Args:
+        model: the encoder, from `trainable_encoder`.
+        args: the arguments.
+        train_dataset, eval_dataset: rows with `story` and perhaps `twin`, `negative` and `negative_twin`.
+        options: the others of `SentenceTransformerTrainer`, such as `evaluator` and `callbacks`.
+
+    Raises:
+        RowError: a row can't be trained on; names the data set and the row.
+        ValueError: dropout twins are asked for, or a row has no twin, and the model has no dropout.
+    """
+
+    training_args_class = NarrativeTwinsTrainingArguments
+    args: NarrativeTwinsTrainingArguments
+
+    def __init__(
+        self,
+        model: SentenceTransformer | None = None,
+        args: NarrativeTwinsTrainingArguments | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        **options: Any,
+    ) -> None:
+        args = args or NarrativeTwinsTrainingArguments("narrative_twins_output")
+        train_dataset, lone = _checked(train_dataset, "train_dataset", args.disable_tqdm)
+        eval_dataset, _ = _checked(eval_dataset, "eval_dataset", args.disable_tqdm)
+        if model is not None:
+            # Anything but an empty list keeps the card from making examples of rows.
+            model.model_card_data.widget = [{}]
+            if args.twins == "dropout" or lone is not None:
+                _require_dropout(model, lone)
+        super().__init__(model=model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **options)
+        self.add_callback(CurvesCallback())
+        if isinstance(self.data_collator, TwinsCollator):
+            self.add_callback(_EpochCallback(self.data_collator))
+        _forget_rows(self.model.model_card_data)
+
+    def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
+        """The collator of the arguments."""
+        encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=args.context_tokens)
+        return TwinsCollator(encoder.tokens, twins=args.twins, distractors=args.distractors, seed=args.seed)
+
+    def get_default_loss(self, model: Any) -> torch.nn.Module:
+        """The loss of the arguments."""
+        args = self.args
+        return NarrativeTwinsLoss(
+            model,
+            args.temperature,
+            distractors=args.distractors,
+            in_story_negatives=args.in_story_negatives,
+            gather_across_devices=args.gather_across_devices,
+            mini_batch_size=args.mini_batch_size,
+        )
+
+    def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
+        """As ever, with float32 copies of weights of low precision."""
+        kind, settings = super().get_optimizer_cls_and_kwargs(args, model)
+        if kind is torch.optim.AdamW and any(p.dtype != torch.float32 for p in self.model.parameters()):
+            kind = MasterWeightsAdamW
+        return kind, settings
+
+    def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
+        """As ever, with `window_batch_size` rows where stories have several windows."""
+        if self.args.window_batch_size is not None and is_nested(dataset[0]["story"]):
+            batch_size = self.args.window_batch_size
+        return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
+
+
+class _EpochCallback(TrainerCallback):
+    """Tells the collator which epoch it is, so that each draws anew, and a resumed one as it would have."""
+
+    def __init__(self, collator: TwinsCollator) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        # A fraction of an epoch where training is resumed within it, and perhaps a hair less than a whole number.
+        self.collator.epoch = int((state.epoch or 0) + 1e-6)
+
+
+def _checked(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
+    """Data sets whose rows are right, and where the first row without a twin is."""
+    if isinstance(data, dict):
+        found = {key: _checked(one, f"{name}[{key!r}]", silent) for key, one in data.items()}
+        lone = next((row for _, row in found.values() if row is not None), None)
+        return {key: one for key, (one, _) in found.items()}, lone
+    if isinstance(data, IterableDataset):
+
+        def check(row: dict[str, Any], number: int) -> dict[str, Any]:
+            check_twins_row(row, f"{name}, row {number}")
+            return row
+
+        return data.map(check, with_indices=True, features=data.features), None
+    if not isinstance(data, Dataset):
+        return data, None
+    lone = None
+    shown = not silent and len(data) > 10_000
+    for number, row in enumerate(tqdm(data, desc="checking rows", disable=not shown)):
+        check_twins_row(row, f"{name}, row {number}")
+        if lone is None and row.get("twin") is None:
+            lone = f"{name}, row {number}"
+    if not len(data):
+        raise RowError(name, "there are no rows; give at least one")
+    return data, lone
+
+
+def _require_dropout(model: SentenceTransformer, lone: str | None) -> None:
+    transformer: Any = model[0].auto_model
+    config = transformer.config
+    if not has_dropout(config):
+        why = "twins='dropout'" if lone is None else f"a row without a twin ({lone})"
+        raise ValueError(
+            f"{why} needs an encoder with dropout, and all dropouts of this {config.model_type} are 0, so both twins "
+            "would have the same vector; load it with trainable_encoder(...), or with "
+            "config_kwargs={'attention_dropout': 0.1}"
+        )
+
+
+def _forget_rows(card: Any) -> None:
+    """Take the rows of data sets, which may not be free to publish, out of what is known for the model card."""
+    card.widget = []
+    card.predict_example = None
+    for known in (*card.train_datasets, *card.eval_datasets):
+        for key in ("examples_table", "examples", "_example_columns"):
+            known.pop(key, None)
