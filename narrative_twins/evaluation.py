@@ -73,7 +73,7 @@ class SalienceEvaluator(BaseEvaluator):
         name: goes before the names of the metrics.
         primary: the metric by which checkpoints are compared; default the Spearman of summarization, or its AUC where
             the judgments are turning points. `metric_for_best_model` of the arguments is `eval_NAME_PRIMARY`.
-        context_tokens: read at most so many tokens at once.
+        context_tokens: read at most so many tokens at once; a `StoryEncoder` knows that itself.
         progress: show a progress bar.
 
     Raises:
@@ -107,9 +107,8 @@ class SalienceEvaluator(BaseEvaluator):
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The metrics of a `SentenceTransformer`, by name; nan where no story has an agreement."""
-        with _evaluating(model):
-            encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=self.context_tokens)
+        """The metrics of a `SentenceTransformer` or `StoryEncoder`, by name; nan where no story has an agreement."""
+        with _evaluating(model, self.context_tokens) as encoder:
             stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
             results = score_stories(
                 stories, encoder, operations=self.operations, on_truncation="ignore", progress=self.progress
@@ -117,7 +116,8 @@ class SalienceEvaluator(BaseEvaluator):
             measure = agreement_with_votes if self.judgments == "counts" else agreement_with_turning_points
             found = measure(results, [row[self.judgments] for row in self.rows])
         metrics = self.prefix_name_to_metrics({key: value.value for key, value in found.items()}, self.name)
-        self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
+        if not isinstance(model, StoryEncoder):
+            self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
         return metrics
 
 
@@ -146,15 +146,15 @@ class TwinsEvaluator(BaseEvaluator):
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The accuracy of a `SentenceTransformer`."""
-        with _evaluating(model):
-            encoder = StoryEncoder.from_sentence_transformer(model)
+        """The accuracy of a `SentenceTransformer` or `StoryEncoder`."""
+        with _evaluating(model) as encoder:
             collator = TwinsCollator(encoder.tokens)
             nearer = [
                 hit for batch in _batches(self.rows, self.batch_size) for hit in _nearer(encoder, collator(batch))
             ]
         metrics = self.prefix_name_to_metrics({"accuracy": sum(nearer) / max(1, len(nearer))}, self.name)
-        self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
+        if not isinstance(model, StoryEncoder):
+            self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
         return metrics
 
 
@@ -179,12 +179,16 @@ def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapp
 
 
 @contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """No gradients and no dropout; afterwards the model trains again if it did."""
-    was_training = model.training
-    model.eval()
+def _evaluating(model: Any, context_tokens: int | None = None) -> Iterator[StoryEncoder]:
+    """The encoder of a model, without gradients and dropout; afterwards the model trains again if it did."""
+    module = model.model if isinstance(model, StoryEncoder) else model
+    was_training = module.training
+    module.eval()
     try:
         with torch.inference_mode():
-            yield
+            if isinstance(model, StoryEncoder):
+                yield model
+            else:
+                yield StoryEncoder.from_sentence_transformer(model, context_tokens=context_tokens)
     finally:
-        model.train(was_training)
+        module.train(was_training)

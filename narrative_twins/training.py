@@ -80,13 +80,23 @@ def has_dropout(config: Any) -> bool:
 
 
 @dataclass
-class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
-    """Arguments of `NarrativeTwinsTrainer`: those of sentence-transformers and transformers, with the paper's settings
-    as defaults (five epochs, learning rate 3e-5 falling to 0, weight decay 0.01), and those of the objective."""
+class StoryTrainingArguments:
+    """What all training on stories has in common, with the paper's settings as defaults: five epochs, learning rate
+    3e-5 falling to 0, weight decay 0.01."""
 
     learning_rate: float = field(default=3e-5, metadata={"help": "The initial learning rate for AdamW."})
     num_train_epochs: float = field(default=5.0, metadata={"help": "Total number of training epochs to perform."})
     weight_decay: float = field(default=0.01, metadata={"help": "Weight decay for AdamW if we apply some."})
+    context_tokens: int | None = field(
+        default=None, metadata={"help": "Tokens read at once, special ones included; default what the model can."}
+    )
+
+
+@dataclass
+class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransformerTrainingArguments):
+    """Arguments of `NarrativeTwinsTrainer`: those of sentence-transformers and transformers, with the paper's settings
+    as defaults, and those of the objective."""
+
     twins: str = field(
         default="narrative",
         metadata={"help": "'narrative' twins (rows without one get a dropout twin) or 'dropout' twins for all."},
@@ -104,9 +114,6 @@ class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
     )
     window_batch_size: int | None = field(
         default=None, metadata={"help": "Rows in a batch where stories have several windows; default as others."}
-    )
-    context_tokens: int | None = field(
-        default=None, metadata={"help": "Tokens read at once, special ones included; default what the model can."}
     )
 
 
@@ -145,8 +152,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         **options: Any,
     ) -> None:
         args = args or NarrativeTwinsTrainingArguments("narrative_twins_output")
-        train_dataset, lone = _checked(train_dataset, "train_dataset", args.disable_tqdm)
-        eval_dataset, _ = _checked(eval_dataset, "eval_dataset", args.disable_tqdm)
+        train_dataset, lone = checked_rows(train_dataset, "train_dataset", args.disable_tqdm)
+        eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", args.disable_tqdm)
         if model is not None:
             # Anything but an empty list keeps the card from making examples of rows.
             model.model_card_data.widget = [{}]
@@ -178,15 +185,19 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
         """As ever, with float32 copies of weights of low precision."""
         kind, settings = super().get_optimizer_cls_and_kwargs(args, model)
-        if kind is torch.optim.AdamW and any(p.dtype != torch.float32 for p in self.model.parameters()):
-            kind = MasterWeightsAdamW
-        return kind, settings
+        return optimizer_for(self.model, kind), settings
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
         """As ever, with `window_batch_size` rows where stories have several windows."""
         if self.args.window_batch_size is not None and is_nested(dataset[0]["story"]):
             batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
+
+
+def optimizer_for(model: torch.nn.Module, kind: Any) -> Any:
+    """The kind of optimizer, or in place of AdamW one that keeps float32 copies of weights of low precision."""
+    coarse = any(p.dtype != torch.float32 for p in model.parameters())
+    return MasterWeightsAdamW if coarse and kind is torch.optim.AdamW else kind
 
 
 class _EpochCallback(TrainerCallback):
@@ -200,10 +211,22 @@ class _EpochCallback(TrainerCallback):
         self.collator.epoch = int((state.epoch or 0) + 1e-6)
 
 
-def _checked(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
-    """Data sets whose rows are right, and where the first row without a twin is."""
+def checked_rows(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
+    """Refuse rows of narrative twins that can't be trained on.
+
+    Args:
+        data: a data set, a dict of several, or None.
+        name: what to call it in an error.
+        silent: whether there is no progress bar, which many rows get.
+
+    Returns:
+        The data (a stream as one that is checked as it is read), and where the first row without a twin is.
+
+    Raises:
+        RowError: a row is wrong, or there are none; names the data set and the row.
+    """
     if isinstance(data, dict):
-        found = {key: _checked(one, f"{name}[{key!r}]", silent) for key, one in data.items()}
+        found = {key: checked_rows(one, f"{name}[{key!r}]", silent) for key, one in data.items()}
         lone = next((row for _, row in found.values() if row is not None), None)
         return {key: one for key, (one, _) in found.items()}, lone
     if isinstance(data, IterableDataset):
