@@ -17,7 +17,7 @@ FLOORS = [
     {"salience", "data.builders"},
     {"pipeline", "show", "evaluation", "data.loading"},
     {"formats", "training", "data.__init__"},
-    {"cli"},
+    {"cli", "mlm"},
     {"__init__"},
 ]
 FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules}
@@ -30,11 +30,12 @@ HEAVY = {
         "encoder",
         "evaluation",
         "losses",
+        "mlm",
         "optimizer",
         "training",
     },
-    "transformers": {"checkpoint", "curves", "encoder", "pipeline", "training", "cli"},
-    "sentence_transformers": {"evaluation", "losses", "training"},
+    "transformers": {"checkpoint", "curves", "encoder", "mlm", "pipeline", "training", "cli"},
+    "sentence_transformers": {"evaluation", "losses", "mlm", "training"},
     # Only inside the function that plots.
     "matplotlib": {"curves"},
     "rich": {"show", "formats", "cli"},
@@ -43,7 +44,7 @@ HEAVY = {
     "syntok": {"story"},
     # Only inside the one function that gives a data frame.
     "pandas": {"result"},
-    "datasets": {"data.builders", "data.loading", "training"},
+    "datasets": {"data.builders", "data.loading", "mlm", "training"},
     "huggingface_hub": {"data.sources"},
     "pyarrow": {"data.records"},
 }
