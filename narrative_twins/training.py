@@ -193,6 +193,10 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
 
+    def save_encoder(self, folder: str | Path) -> None:
+        """Save the encoder as a plain sentence-transformers checkpoint, with its model card."""
+        self.save_model(str(folder))
+
 
 def optimizer_for(model: torch.nn.Module, kind: Any) -> Any:
     """The kind of optimizer, or in place of AdamW one that keeps float32 copies of weights of low precision."""

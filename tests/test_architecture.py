@@ -10,13 +10,13 @@ import pytest
 import narrative_twins
 
 FLOORS = [
-    {"story", "operations", "metrics", "optimizer"},
+    {"story", "operations", "metrics", "optimizer", "configs"},
     {"files", "pooling", "result", "tokens", "data.rows", "data.tripod"},
     {"checkpoint", "collator", "curves", "data.records", "data.shapes"},
     {"encoder", "losses", "data.sources"},
     {"salience", "data.builders"},
     {"pipeline", "show", "evaluation", "data.loading"},
-    {"formats", "training", "data.__init__"},
+    {"formats", "training", "recipes", "data.__init__"},
     {"cli", "mlm"},
     {"__init__"},
 ]
@@ -34,8 +34,8 @@ HEAVY = {
         "optimizer",
         "training",
     },
-    "transformers": {"checkpoint", "curves", "encoder", "mlm", "pipeline", "training", "cli"},
-    "sentence_transformers": {"evaluation", "losses", "mlm", "training"},
+    "transformers": {"checkpoint", "configs", "curves", "encoder", "mlm", "pipeline", "recipes", "training", "cli"},
+    "sentence_transformers": {"evaluation", "losses", "mlm", "recipes", "training"},
     # Only inside the function that plots.
     "matplotlib": {"curves"},
     "rich": {"show", "formats", "cli"},
@@ -44,9 +44,10 @@ HEAVY = {
     "syntok": {"story"},
     # Only inside the one function that gives a data frame.
     "pandas": {"result"},
-    "datasets": {"data.builders", "data.loading", "mlm", "training"},
+    "datasets": {"data.builders", "data.loading", "mlm", "recipes", "training"},
     "huggingface_hub": {"data.sources"},
     "pyarrow": {"data.records"},
+    "yaml": {"configs"},
 }
 """Which modules may know of a library."""
 ROOMS = {"data": {"story", "metrics"}}

@@ -1,0 +1,101 @@
+"""Flags and YAML files of training scripts: what overrules what, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narrative_twins.configs import DEFAULTS, SMOKE, parse_arguments
+from narrative_twins.training import NarrativeTwinsTrainingArguments
+
+
+@pytest.fixture
+def config(tmp_path) -> Path:
+    return tmp_path / "run.yaml"
+
+
+def parsed(*argv, defaults=DEFAULTS, smoke=SMOKE):
+    return parse_arguments(NarrativeTwinsTrainingArguments, defaults, smoke, argv=["--use_cpu", *map(str, argv)])
+
+
+def refused(capsys, *argv) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        parsed(*argv)
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert not said.out and said.err.count("\n") == 1
+    return said.err
+
+
+def test_flags_overrule_smoke_overrules_the_file_overrules_the_script(config):
+    config.write_text("max_steps: 30\nseed: 7\neval_steps: 20\nlearning_rate: 1e-4\nencoder: some/one\n")
+    defaults = {"max_steps": 40, "save_steps": 40, "seed": 5}
+    arguments, recipe = parsed("--config", config, defaults=defaults)
+    assert (arguments.max_steps, arguments.save_steps, arguments.seed) == (30, 40, 7)
+    assert (arguments.learning_rate, recipe.encoder) == (1e-4, "some/one")
+    arguments, recipe = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
+    assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
+    assert recipe.encoder is None, "the package's own"
+    arguments, recipe = parsed("--smoke", "--encoder", "another", "--max_steps=1", "--config", config)
+    assert (arguments.max_steps, recipe.encoder) == (1, "another")
+    config.write_text("smoke: true")
+    assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
+
+
+def test_every_kind_of_value(config):
+    config.write_text(
+        "operations: [deletion, summarization]\ndistractors: false\nlr_scheduler_kwargs: {num_cycles: 2}\n"
+        "pooling: first\nmini_batch_size: null\nrun_name: '-a- '\n"
+    )
+    arguments, recipe = parsed("--config", config, defaults={"mini_batch_size": 3})
+    assert recipe.operations == ["deletion", "summarization"]
+    assert recipe.pooling == "first"
+    assert arguments.distractors is False
+    assert arguments.lr_scheduler_kwargs == {"num_cycles": 2}
+    assert arguments.mini_batch_size is None
+    assert arguments.run_name == "-a- "
+
+
+def test_the_ablations_are_flags():
+    arguments, recipe = parsed(
+        *("--pooling", "first", "--twins", "dropout", "--in_story_negatives", "false", "--distractors", "false"),
+        *("--encoder", "other/encoder", "--train_source", "replaced.jsonl"),
+    )
+    assert (recipe.pooling, recipe.encoder, recipe.train_source) == ("first", "other/encoder", "replaced.jsonl")
+    assert (arguments.twins, arguments.in_story_negatives, arguments.distractors) == ("dropout", False, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: 1\nlerning_rate: 3e-5", "there is no setting 'lerning_rate'; perhaps 'learning_rate' is meant"),
+        ("xyzzy: 3", "there is no setting 'xyzzy'"),
+        ("no_distractors: true", "there is no setting 'no_distractors'"),
+        ("config: other.yaml", "there is no setting 'config'"),
+        ("learning_rate: high", "argument --learning_rate"),
+        ("distractors: 3", "argument --distractors"),
+        ("pooling: max", "argument --pooling"),
+        ("- seed", "holds list; names of flags and their values are needed"),
+        ("seed: [1", "can't be read"),
+        (None, "can't be read"),
+    ],
+)
+def test_mistakes_name_the_file_and_the_setting(config, capsys, text, said):
+    if text is not None:
+        config.write_text(text)
+    assert refused(capsys, "--config", config).startswith(f"{config}: {said}")
+
+
+def test_mistakes_on_the_command_line(config, capsys):
+    config.write_text("seed: 1")
+    assert "command line: unrecognized arguments: --lerning 3" in refused(capsys, "--lerning", 3, "--config", config)
+    assert "command line: argument --seed" in refused(capsys, "--config", config, "--seed", "x")
+
+
+def test_help_is_short_on_usage(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    out = capsys.readouterr().out
+    assert out.startswith("usage:") and "[--config FILE] [--FLAG VALUE ...]\n" in out
+    assert "--in_story_negatives" in out

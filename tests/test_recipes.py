@@ -1,0 +1,64 @@
+"""The parts of training scripts: which rows, which validation, what the report says."""
+
+from __future__ import annotations
+
+import pytest
+from datasets import Dataset, DatasetDict
+
+from narrative_twins.configs import RecipeArguments
+from narrative_twins.recipes import metrics_table, one_split, train_and_validation, validation_evaluator
+
+ROWS = Dataset.from_list([{"story": [f"Story {n}."], "twin": ["Twin."], "negative": ["Other."]} for n in range(5)])
+
+
+def test_one_split():
+    assert len(one_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
+    assert len(one_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "a file is the split train"
+    with pytest.raises(ValueError, match="no split 'validation', but train, test"):
+        one_split(DatasetDict(train=ROWS, test=ROWS), "validation")
+
+
+def test_train_and_validation():
+    sources = {
+        None: DatasetDict(train=ROWS, validation=ROWS.select([4])),
+        "file": DatasetDict(train=ROWS.select([3])),
+    }
+
+    def stories(**settings) -> list[list[str] | None]:
+        found = train_and_validation(sources.__getitem__, RecipeArguments(**settings))
+        return [None if rows is None else [row["story"][0][6] for row in rows] for rows in found]
+
+    assert stories() == [["0", "1", "2", "3", "4"], ["4"]]
+    assert stories(eval_source="file", max_train_rows=1) == [["0"], ["3"]]
+    assert stories(train_source="file") == [["3"], None]
+
+
+def test_validation_by_what_there_is():
+    recipe = RecipeArguments(operations=["deletion"])
+    assert validation_evaluator(recipe, None, None) is None
+    lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
+    assert validation_evaluator(recipe, lone, []) is None
+    judged = [{"story": ["A.", "B."], "counts": [1, 0]}]
+    salience, twins = validation_evaluator(recipe, ROWS, judged, 40).evaluators
+    assert (salience.name, salience.operations, salience.context_tokens) == ("salience", ["deletion"], 40)
+    assert (twins.name, len(twins.rows)) == ("twins", 5)
+
+
+def test_the_table_of_metrics():
+    metrics = {
+        "eval_loss": 1.25,
+        "eval_salience_deletion_spearman": 0.5,
+        "eval_salience_deletion_auc": 0.75,
+        "eval_salience_summarization_spearman": -0.125,
+        "eval_salience_summarization_auc": 0.5,
+        "eval_twins_accuracy": 1.0,
+        "eval_runtime": 3.0,
+    }
+    assert [line.split() for line in metrics_table(metrics)] == [
+        ["spearman", "auc"],
+        ["deletion", "0.500", "0.750"],
+        ["summarization", "-0.125", "0.500"],
+        ["loss", "1.250"],
+        ["twin", "nearer", "1.000"],
+    ]
+    assert metrics_table({"step": 3}) == []
