@@ -1,0 +1,103 @@
+"""The training scripts, as a user tries them, with a small random encoder."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sentence_transformers import SentenceTransformer
+from test_examples import EXAMPLES, run
+
+from narrative_twins import StoryEncoder
+from narrative_twins.configs import RecipeArguments, parse_arguments
+from narrative_twins.mlm import MaskedLanguageModelTrainingArguments
+from narrative_twins.training import NarrativeTwinsTrainingArguments
+
+CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
+
+
+def losses(folder: Path) -> list[list[float]]:
+    """Steps and losses of a run."""
+    found: list[list[float]] = json.loads((folder / "curves.json").read_text())["loss"]
+    return found
+
+
+@pytest.mark.parametrize(("script", "steps"), [("train_roc.py", 4), ("train_wiki.py", 2), ("train_mlm.py", 4)])
+def test_smoke(script, steps, tmp_path, bert_folder):
+    flags = "--smoke", "--encoder", bert_folder, "--use_cpu", "--pooling", "first", "--output_dir", tmp_path
+    out = run(script, *flags, "--context_tokens", 200)
+    assert f"{steps} steps" in out and "on 1 process (cpu)" in out
+    for name in ("final", "curves.json", "curves.png", "eval_results.json", f"checkpoint-{steps}"):
+        assert (tmp_path / name).exists()
+        assert f"\n  {name} " in out
+    assert [step for step, _ in losses(tmp_path)] == list(range(1, steps + 1))
+    figures = json.loads((tmp_path / "eval_results.json").read_text())
+    assert {"eval_loss", "eval_twins_accuracy"} <= set(figures) and figures["step"] == steps
+    assert ("eval_salience_shifting_auc_5" in figures) == ("\n  shifting " in out) == (script == "train_wiki.py")
+    assert "reads a story, by summarization" in out
+    assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "first"
+    assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
+
+
+def test_resume_and_own_data(tmp_path, bert_folder):
+    """Rows and labels from files, and a run that is cut off and goes on."""
+    five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
+    twins, labels, config = (tmp_path / name for name in ("twins.jsonl", "labels.json", "run.yaml"))
+    twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
+    labels.write_text(json.dumps({"a": {"sentences": five, "most_important": [3, 3, 5]}}))
+    config.write_text(
+        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\nsalience_source: {labels}\n"
+        f"output_dir: {tmp_path / 'run'}\nmax_steps: 3\nsave_steps: 2\nlogging_steps: 1\nuse_cpu: true\n"
+    )
+    flags = "--config", config, "--per_device_train_batch_size", 4, "--resume"
+    out = run("train_roc.py", *flags, "--max_steps", 2)
+    assert "\n2 steps" in out, "the flag overrules the file, and there is nothing to resume yet"
+    state = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
+    written, before = state.stat().st_mtime_ns, losses(tmp_path / "run")
+    out = run("train_roc.py", *flags)
+    assert "\n3 steps" in out
+    assert state.stat().st_mtime_ns == written, "not taken again"
+    assert losses(tmp_path / "run")[:2] == before and len(losses(tmp_path / "run")) == 3
+    for operation in ("deletion", "shifting", "disruption", "summarization"):
+        assert f"\n  {operation} " in out, "the last step is validated, though it is not the fiftieth"
+    assert "spearman" in out
+
+
+def test_two_processes(tmp_path, bert_folder):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    flags = ["--smoke", "--use_cpu", "--encoder", bert_folder, "--output_dir", str(tmp_path)]
+    command = [*launch, str(EXAMPLES / "train_roc.py"), *flags, "--gather_across_devices", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("on 2 processes (cpu)") == 1, "one process speaks for both"
+    assert done.stdout.count("2.00 epochs") == 1, "each reads half of the rows"
+    assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_configs_are_understood(config):
+    mlm = config.stem.endswith("mlm")
+    script = "train_mlm.py" if mlm else f"train_{config.stem.split('_')[0]}.py"
+    assert f"examples/{script} --config examples/configs/{config.name}" in config.read_text()
+    kind = MaskedLanguageModelTrainingArguments if mlm else NarrativeTwinsTrainingArguments
+    recipe = runpy.run_path(str(EXAMPLES / script)).get("Recipe", RecipeArguments)
+    argv = ["--config", str(config), "--use_cpu"]
+    arguments, recipe = parse_arguments(kind, recipe=recipe, argv=argv)
+    assert arguments.output_dir == f"runs/{config.stem}"
+    assert recipe.encoder and recipe.train_source
+
+
+@pytest.mark.parametrize(
+    "config", [path for path in CONFIGS if not path.stem.endswith("mlm")], ids=lambda path: path.stem
+)
+def test_commented_settings_are_understood(config, tmp_path):
+    lines = [line.removeprefix("# ") for line in config.read_text().splitlines()]
+    settings = [line for line in lines if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()]
+    for number, line in enumerate(line for line in settings if line.split(":")[0] != "load_best_model_at_end"):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(line)
+        parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
