@@ -18,7 +18,7 @@ from narrative_twins.mlm import (
     MaskedLanguageModelTrainingArguments,
     masked_language_model,
 )
-from narrative_twins.recipes import one_split, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.recipes import judged_stories, run_recipe, train_and_validation, validation_evaluator
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",
@@ -40,9 +40,7 @@ def main() -> None:
     )
     load_twins, load_judged = LOADERS[recipe.rows]
     train, validation = train_and_validation(load_twins, recipe)
-    judged = None
-    if recipe.salience_source is not None:
-        judged = one_split(load_judged(recipe.salience_source), "validation", recipe.max_eval_rows)
+    judged = judged_stories(load_judged, recipe, validation)
     trainer = MaskedLanguageModelTrainer(
         masked_language_model(recipe.encoder, **recipe.encoder_options()),
         arguments,

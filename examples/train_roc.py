@@ -13,7 +13,7 @@ as `--train_source` the same stories with their names and places replaced.
 
 from narrative_twins.configs import DEFAULTS, SMOKE, parse_arguments
 from narrative_twins.data import load_story_salience, load_story_twins
-from narrative_twins.recipes import one_split, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.recipes import judged_stories, run_recipe, train_and_validation, validation_evaluator
 from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder
 
 DEFAULTS = DEFAULTS | {
@@ -27,9 +27,7 @@ SMOKE = SMOKE | {"output_dir": "runs/roc-smoke"}
 def main() -> None:
     arguments, recipe = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
     train, validation = train_and_validation(load_story_twins, recipe)
-    judged = None
-    if recipe.salience_source is not None:
-        judged = one_split(load_story_salience(recipe.salience_source), "validation", recipe.max_eval_rows)
+    judged = judged_stories(load_story_salience, recipe, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(recipe.encoder, pooling=recipe.pooling, **recipe.encoder_options()),
         arguments,

@@ -13,7 +13,7 @@ Ablations of the paper are flags: `--in_story_negatives false`, `--distractors f
 
 from narrative_twins.configs import DEFAULTS, SMOKE, parse_arguments
 from narrative_twins.data import load_turning_points, load_window_twins
-from narrative_twins.recipes import one_split, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.recipes import judged_stories, run_recipe, train_and_validation, validation_evaluator
 from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder
 
 DEFAULTS = DEFAULTS | {
@@ -27,10 +27,7 @@ SMOKE = SMOKE | {"output_dir": "runs/wiki-smoke", "per_device_train_batch_size":
 def main() -> None:
     arguments, recipe = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
     train, validation = train_and_validation(load_window_twins, recipe)
-    if recipe.salience_source is not None:
-        judged = one_split(load_turning_points(recipe.salience_source), "validation", recipe.max_eval_rows)
-    else:
-        judged = [row for row in validation or [] if row["turning_points"] is not None]
+    judged = judged_stories(load_turning_points, recipe, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(recipe.encoder, pooling=recipe.pooling, **recipe.encoder_options()),
         arguments,

@@ -11,7 +11,7 @@ run_recipe(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,26 @@ def one_split(data: Mapping[str, Dataset], name: str, rows: int | None = None) -
     return split if rows is None else split.select(range(min(rows, len(split))))
 
 
+def judged_stories(
+    load: Callable[[str], Any], recipe: RecipeArguments, validation: Iterable[Mapping[str, Any]] | None
+) -> list[Mapping[str, Any]]:
+    """Stories with people's judgments to validate with: those of `salience_source`, or else the rows to validate with
+    as far as they have turning points.
+
+    Args:
+        load: `load_story_salience` or `load_turning_points`.
+        recipe: names the source.
+        validation: the rows to validate with.
+    """
+    if recipe.salience_source is not None:
+        return list(one_split(load(recipe.salience_source), "validation", recipe.max_eval_rows))
+    return [row for row in validation or [] if row.get("turning_points") is not None]
+
+
 def validation_evaluator(
     recipe: RecipeArguments,
     validation: Iterable[Mapping[str, Any]] | None,
-    judged: Iterable[Mapping[str, Any]] | None,
+    judged: Sequence[Mapping[str, Any]] = (),
     context_tokens: int | None = None,
 ) -> SequentialEvaluator | None:
     """Validation by all that there is to validate with.
@@ -75,7 +91,6 @@ def validation_evaluator(
         context_tokens: read at most so many tokens at once.
     """
     evaluators: list[Any] = []
-    judged = list(judged or [])
     if judged:
         evaluators.append(
             SalienceEvaluator(judged, name=SALIENCE, operations=recipe.operations, context_tokens=context_tokens)
@@ -108,7 +123,7 @@ def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict
     trainer.save_encoder(final)
     metrics = _metrics_of(trainer)
     if trainer.is_world_process_zero():
-        trainer.save_metrics("eval", metrics)
+        trainer.save_metrics("eval", metrics, combined=False)
         print(report(trainer, metrics))
         if story is not None:
             print(_reading(final, story, args.context_tokens))

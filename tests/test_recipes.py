@@ -6,7 +6,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from narrative_twins.configs import RecipeArguments
-from narrative_twins.recipes import metrics_table, one_split, train_and_validation, validation_evaluator
+from narrative_twins.recipes import judged_stories, metrics_table, one_split, train_and_validation, validation_evaluator
 
 ROWS = Dataset.from_list([{"story": [f"Story {n}."], "twin": ["Twin."], "negative": ["Other."]} for n in range(5)])
 
@@ -33,11 +33,22 @@ def test_train_and_validation():
     assert stories(train_source="file") == [["3"], None]
 
 
+def test_judged_stories():
+    labels = {"labels": DatasetDict(train=ROWS)}
+    with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
+    rows = [{"story": ["A."], "turning_points": None}, with_points]
+    assert len(judged_stories(labels.get, RecipeArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
+    assert judged_stories(labels.get, RecipeArguments(), rows) == [with_points]
+    assert (
+        judged_stories(labels.get, RecipeArguments(), None) == judged_stories(labels.get, RecipeArguments(), ROWS) == []
+    )
+
+
 def test_validation_by_what_there_is():
     recipe = RecipeArguments(operations=["deletion"])
-    assert validation_evaluator(recipe, None, None) is None
+    assert validation_evaluator(recipe, None) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
-    assert validation_evaluator(recipe, lone, []) is None
+    assert validation_evaluator(recipe, lone) is None
     judged = [{"story": ["A.", "B."], "counts": [1, 0]}]
     salience, twins = validation_evaluator(recipe, ROWS, judged, 40).evaluators
     assert (salience.name, salience.operations, salience.context_tokens) == ("salience", ["deletion"], 40)
