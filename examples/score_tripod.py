@@ -2,9 +2,9 @@
 
     python examples/score_tripod.py tripod_train.json [--model FOLDER_OR_ID] [--operations summarization]
 
-The file is a JSON object of synopses, `{title: {"sentences": [...], "turning_points": [five indices from 0]}}`, TRIPOD's
-own table, or anything else that `narrative_twins.data.load_turning_points` takes. A synopsis is read in five even
-windows, and each turning point is ranked among the sentences of the window it lies in.
+The file is a JSON object of synopses, `{title: {"sentences": [...], "turning_points": [five indices from 0]}}`,
+TRIPOD's own table, or anything else that `narrative_twins.data.load_turning_points` takes. A synopsis is read in five
+even windows, and each turning point is ranked among the sentences of the window it lies in.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -17,6 +17,9 @@ from narrative_twins.checkpoint import stored_of_modules
 from narrative_twins.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 from narrative_twins.pooling import Pooling, known_pooling, pool_windows
 
+BATCH_TOKENS = {True: 2_560, False: 1_000_000}
+"""Padded tokens in a forward pass, on a CPU and elsewhere. A CPU is fastest when its caches hold the states, and
+does not pay for a pass; elsewhere passes are dear."""
 CITATION = """
 @misc{sterner-narrative-twins,
     title={Contrastive Learning with Narrative Twins for Modeling Story Salience},
@@ -114,9 +117,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
         """Window vectors of some texts of a batch, shape (texts, W, D)."""
-        longest = int(sentence_feature["attention_mask"][begin:end].sum(dim=1).max())
         part = {key: value[begin:end] for key, value in sentence_feature.items()}
-        part = {key: value[:, :longest] if value.ndim > 1 else value for key, value in part.items()}
         with random_state or nullcontext(), torch.set_grad_enabled(with_grad):
             state = RandContext(*part.values()) if copy_random_state else None
             return self._embed(part, _count(sentence_feature)), state
@@ -140,9 +141,15 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         return CITATION
 
     def _embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
-        features = {"input_ids": texts["input_ids"], "attention_mask": texts["attention_mask"]}
-        states = self.model(features)["token_embeddings"]
-        return pool_windows(states, texts["window_ids"], windows, self.pooling)[0]
+        """Window vectors of texts, shape (texts, W, D)."""
+        ids, mask, homes = (texts[name] for name in ("input_ids", "attention_mask", "window_ids"))
+        vectors, places = [], []
+        for part, longest in _batches(mask.sum(dim=1), BATCH_TOKENS[ids.device.type == "cpu"]):
+            features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
+            states = self.model(features)["token_embeddings"]
+            vectors.append(pool_windows(states, homes[part, :longest], windows, self.pooling)[0])
+            places.append(part)
+        return torch.cat(vectors)[torch.cat(places).argsort()]
 
     def _loss(self, vectors: Tensor, layout: _Layout) -> Tensor:
         # Similarities and softmax in float32, whatever the model runs in.
@@ -188,6 +195,17 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
             return similarities
         story, window = (a[:, None, column] == b[None, :, column] for column in (-2, -1))
         return similarities.masked_fill(story & ~window, -torch.inf)
+
+
+def _batches(lengths: Tensor, tokens: int) -> Iterator[tuple[Tensor, int]]:
+    """Texts by length, in batches of about so many padded tokens at most, each with its longest."""
+    order = lengths.argsort()
+    sizes = lengths[order].tolist()
+    start = 0
+    for stop in range(1, len(sizes) + 1):
+        if stop == len(sizes) or (stop + 1 - start) * sizes[stop] > tokens:
+            yield order[start:stop], sizes[stop - 1]
+            start = stop
 
 
 def _count(texts: dict[str, Tensor]) -> int:
