@@ -7,6 +7,24 @@ import torch
 import torch.nn.functional as F
 
 
+def tokens_of(tokenizer, sentences):
+    """Token ids of the text of `sentences` and the sentence each token belongs to, None for the special ones."""
+    text = ""
+    places = []
+    for sentence in sentences:
+        text += " " if text else ""
+        places.append((len(text), len(text) + len(sentence)))
+        text += sentence
+    encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    owners = []
+    for (start, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
+        held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
+        if max(held) == 0:  # the space between two sentences
+            held = [1 if lo == end else 0 for lo, hi in places]
+        owners.append(None if special else held.index(max(held)))
+    return encoded["input_ids"], owners
+
+
 class Oracle:
     """Scores one story at a time with a `transformers` model and its fast tokenizer.
 
@@ -20,29 +38,12 @@ class Oracle:
     def embed(self, sentences, windows, window):
         """The vector of `window` in the text of `sentences`, of which each belongs to one of `windows`; all tokens
         where `window` is None."""
-        text = ""
-        places = []
-        for sentence in sentences:
-            text += " " if text else ""
-            places.append((len(text), len(text) + len(sentence)))
-            text += sentence
-        encoded = self.tokenizer(
-            text, return_offsets_mapping=True, return_special_tokens_mask=True, return_tensors="pt"
-        )
+        ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
-            states = self.model(
-                input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
-            ).last_hidden_state[0]
-        chosen = []
-        for t, (start, end) in enumerate(encoded["offset_mapping"][0].tolist()):
-            if window is None:
-                chosen.append(t)
-            elif not encoded["special_tokens_mask"][0][t]:
-                held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
-                if max(held) == 0:  # the space between two sentences
-                    held = [1 if lo == end else 0 for lo, hi in places]
-                if windows[held.index(max(held))] == window:
-                    chosen.append(t)
+            states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        chosen = [
+            t for t, owner in enumerate(owners) if window is None or owner is not None and windows[owner] == window
+        ]
         assert chosen, "nothing to pool"
         return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
 
