@@ -168,6 +168,27 @@ def test_seeds_and_epochs_draw_anew():
     assert {middle_window(collator(epoch=epoch), row) for epoch in range(30)} == {0, 1}
 
 
+def test_special_tokens_are_pooled_in_no_text_of_several_windows_however_it_falls():
+    """Also where every sentence of the twin, or of the distractor, falls to the first window."""
+    row = {
+        "story": [["Nadia ran."], ["It rained."]],
+        "twin": ["I was there.", "She ran."],
+        "twin_windows": [[0], [0, 1]],
+        "negative": ["I was there.", "She ran."],
+        "negative_windows": [[0, 1], [0]],
+    }
+    made = collator()
+    fell = set()
+    for epoch in range(30):
+        made.epoch = epoch
+        batch = made([row])
+        for side in (STORY, TWIN, DISTRACTOR):
+            _, homes = text(batch, 0, side)
+            assert homes[0] == homes[-1] == -1
+            fell.add(max(homes))
+    assert fell == {0, 1}
+
+
 def test_dropout_twins_are_one_text_twice():
     rows = [
         {
