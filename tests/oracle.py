@@ -79,3 +79,62 @@ class Oracle:
 
 def similarity(a, b):
     return F.cosine_similarity(a.double(), b.double(), dim=0).item()
+
+
+def twins_loss(model, tokenizer, texts, pooling="mean", temperature=0.05, distractors=True, in_story_negatives=True):
+    """The loss of a batch, written out pair by pair; every text goes through the model on its own.
+
+    Args:
+        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and `negative_twin`, each a
+            pair of its sentences and the window of each, -1 for none.
+    """
+    # Of each pair the two vectors, the story and the window; beside them what is a negative for all.
+    pairs, extras = [], []
+    for number, row in enumerate(texts):
+        count = max(row["story"][1]) + 1
+        told = {
+            side: [_window(model, tokenizer, *text, window if count > 1 else None, pooling) for window in range(count)]
+            for side, text in row.items()
+            if text is not None
+        }
+        for window in range(count):
+            pairs.append((told["story"][window], told["twin"][window], number, window))
+        if distractors and "negative" in told:
+            if "negative_twin" in told and count == 1:
+                pairs.append((told["negative"][0], told["negative_twin"][0], f"distractor of {number}", 0))
+            else:
+                extras.extend(vector for vector in told["negative"] if vector is not None)
+    pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
+    everything = [(vector, story, window) for a, b, story, window in pairs for vector in (a, b)]
+    losses = []
+    for at, (query, story, window) in enumerate(everything):
+        partner = at + 1 if at % 2 == 0 else at - 1
+        scores = [cosine(query, everything[partner][0]) / temperature]
+        for other, (key, its_story, its_window) in enumerate(everything):
+            if other in (at, partner):
+                continue
+            if not in_story_negatives and its_story == story and its_window != window:
+                continue
+            scores.append(cosine(query, key) / temperature)
+        for key in extras:
+            scores.append(cosine(query, key) / temperature)
+        losses.append(torch.log(sum(torch.exp(score) for score in scores)) - scores[0])
+    return sum(losses) / len(losses)
+
+
+def cosine(a, b):
+    return (a * b).sum() / ((a * a).sum().sqrt() * (b * b).sum().sqrt())
+
+
+def _window(model, tokenizer, sentences, windows, window, pooling):
+    """The vector of a window of a text, of the whole text where it is None; None if the window has no token."""
+    ids, owners = tokens_of(tokenizer, sentences)
+    states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    own = [
+        states[t]
+        for t, owner in enumerate(owners)
+        if window is None or (owner is not None and windows[owner] == window)
+    ]
+    if not own:
+        return None
+    return own[0] if pooling == "first" else sum(own) / len(own)

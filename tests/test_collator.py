@@ -117,7 +117,7 @@ def test_a_distractor_twin_needs_a_distractor():
 
 def test_distractors_of_several_windows_have_no_twin():
     windows = [[sentence] for sentence in SENTENCES]
-    row = {"story": windows[:2], "twin": windows[2:4], "negative": windows[4:6], "negative_twin": windows[6:8]}
+    row = {"story": windows[:2], "twin": windows[2:4], "negative": windows[4:6], "negative_twin": windows[5:7]}
     assert sides(collator()([row])) == [(0, STORY), (0, TWIN), (0, DISTRACTOR)]
 
 
