@@ -111,14 +111,14 @@ def assert_same(found, expected, tolerance: float = 1e-6) -> None:
 @pytest.mark.parametrize("distractors", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
 def test_loss_and_gradients_are_those_of_the_formula(level, distractors, in_story_negatives, pooling, temperature):
-    """The encoder runs in float64, because a text's states in float32 depend on the batch it is in by about as much as
-    is allowed here; the loss itself is in float32."""
+    """Within 1e-6, times ten at a temperature of 0.05, as cosines are rounded. The encoder runs in float64, because
+    in float32 a text's states depend on the batch it is in by about as much; the loss itself is in float32."""
     model = model_of(pooling).double()
     settings = {"temperature": temperature, "distractors": distractors, "in_story_negatives": in_story_negatives}
     loss = NarrativeTwinsLoss(model, **settings)
     found = trained(loss([features(model, LEVELS[level])]), model)
     expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], pooling, **settings)
-    assert_same(found, trained(expected, model))
+    assert_same(found, trained(expected, model), 5e-7 / temperature)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -128,7 +128,7 @@ def test_the_formula_in_the_precision_of_the_model(dtype):
     found = NarrativeTwinsLoss(model)([features(model, STORIES)])
     assert found.dtype == torch.float32
     expected = twins_loss(model[0].auto_model.float(), model.tokenizer, STORIES)
-    assert found.item() == pytest.approx(expected.item(), abs=1e-5 if dtype == torch.float32 else 0.5)
+    assert found.item() == pytest.approx(expected.item(), abs=3e-5 if dtype == torch.float32 else 0.5)
 
 
 @given(data=st.data())
@@ -159,8 +159,8 @@ def test_the_formula_on_any_batch(data):
 def test_without_distractors_and_windows_it_is_multiple_negatives_ranking_loss():
     model = model_of().double()
     pairs = [{side: row[side] for side in ("story", "twin")} for row in STORIES]
-    found = trained(NarrativeTwinsLoss(model)([features(model, pairs)]), model)
-    theirs = MultipleNegativesRankingLoss(model, scale=20, directions=("query_to_doc", "query_to_query"))
+    found = trained(NarrativeTwinsLoss(model, 0.5)([features(model, pairs)]), model)
+    theirs = MultipleNegativesRankingLoss(model, scale=2, directions=("query_to_doc", "query_to_query"))
     a, b = ([" ".join(row[side][0]) for row in pairs] for side in ("story", "twin"))
     loss = sum(theirs([model.preprocess(x) for x in order], None) for order in ([a, b], [b, a])) / 2
     assert_same(found, trained(loss, model))
@@ -171,8 +171,8 @@ def test_without_distractors_and_windows_it_is_multiple_negatives_ranking_loss()
 def test_gradient_caching_changes_nothing(level, size):
     model = model_of().double()
     batch = features(model, LEVELS[level])
-    plain = trained(NarrativeTwinsLoss(model)([dict(batch)]), model)
-    cached = NarrativeTwinsLoss(model, mini_batch_size=size)
+    plain = trained(NarrativeTwinsLoss(model, 0.5)([dict(batch)]), model)
+    cached = NarrativeTwinsLoss(model, 0.5, mini_batch_size=size)
     assert_same(trained(cached([dict(batch)]), model), plain)
     with torch.no_grad():
         assert cached([dict(batch)]).item() == pytest.approx(plain[0], abs=1e-6)
@@ -188,15 +188,15 @@ def test_gradient_caching_plays_dropout_again(level):
     """In one piece it is the plain loss with the same masks; in pieces, the sum of their gradients."""
     model = model_of(training=True).double()
     batch = features(model, LEVELS[level])
-    plain, whole = NarrativeTwinsLoss(model), NarrativeTwinsLoss(model, mini_batch_size=100)
+    plain, whole = NarrativeTwinsLoss(model, 0.5), NarrativeTwinsLoss(model, 0.5, mini_batch_size=100)
     expected = seeded(plain, batch, model)
     assert_same(seeded(whole, batch, model), expected)
-    assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-3), "there is dropout"
+    assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-5), "there is dropout"
 
-    pieces = NarrativeTwinsLoss(model, mini_batch_size=2)
+    pieces = NarrativeTwinsLoss(model, 0.5, mini_batch_size=2)
     found = seeded(pieces, batch, model)
     assert_same(found, seeded(pieces, batch, model), 1e-12)
-    assert_same(found, seeded(Pieces(model, mini_batch_size=2), batch, model))
+    assert_same(found, seeded(Pieces(model, 0.5, mini_batch_size=2), batch, model))
 
 
 class Pieces(NarrativeTwinsLoss):
