@@ -188,6 +188,14 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
 
+    def get_multi_dataset_batch_sampler(self, *args: Any, **kwargs: Any) -> Any:
+        """As ever, for batches of more than one size."""
+        sampler = super().get_multi_dataset_batch_sampler(*args, **kwargs)
+        if self.args.window_batch_size is not None:
+            # Where several processes share the batches, those of another size are taken for incomplete and left out.
+            sampler.batch_size = None  # type: ignore[assignment]
+        return sampler
+
 
 class _EpochCallback(TrainerCallback):
     """Tells the collator which epoch it is, so that each draws anew, and a resumed one as it would have."""
