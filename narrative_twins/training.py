@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling as Poolin
 from sentence_transformers.sentence_transformer.modules import Transformer
 from tqdm.auto import tqdm
 from transformers import AutoConfig, TrainerCallback
+from transformers.trainer import TRAINER_STATE_NAME
 
 from narrative_twins.checkpoint import default_encoder, model_limit, read_stored
 from narrative_twins.collator import TwinsCollator
@@ -158,6 +160,12 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             self.add_callback(_EpochCallback(self.data_collator))
         _forget_rows(self.model.model_card_data)
 
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any) -> Any:
+        """As ever; `resume_from_checkpoint=True` passes over a checkpoint that a killed run did not finish."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = _last_whole_checkpoint(Path(self.args.output_dir)) or True
+        return super().train(resume_from_checkpoint, *args, **options)
+
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator of the arguments."""
         encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=args.context_tokens)
@@ -206,6 +214,25 @@ class _EpochCallback(TrainerCallback):
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         # A fraction of an epoch where training is resumed within it, and perhaps a hair less than a whole number.
         self.collator.epoch = int((state.epoch or 0) + 1e-6)
+
+
+def _last_whole_checkpoint(folder: Path) -> str | None:
+    """The last checkpoint in a folder that has the file which is written last."""
+    found = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
+    for checkpoint in found:
+        try:
+            json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+            return str(checkpoint)
+        except (OSError, ValueError):
+            logger.warning("%s is not whole: the run was ended while it was saved; it is passed over", checkpoint)
+    if found:
+        raise ValueError(f"no checkpoint in {folder} is whole; start anew, without resume_from_checkpoint")
+    return None
+
+
+def _step(checkpoint: Path) -> int:
+    step = checkpoint.name.removeprefix("checkpoint-")
+    return int(step) if step.isdecimal() else -1
 
 
 def _checked(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
