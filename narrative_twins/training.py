@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, IterableDataset
+from datasets import Dataset, DatasetDict, IterableDataset, Value
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerModelCardData,
@@ -166,6 +166,13 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             resume_from_checkpoint = _last_whole_checkpoint(Path(self.args.output_dir)) or True
         return super().train(resume_from_checkpoint, *args, **options)
 
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """As ever; columns that are None in some rows are counted as empty there."""
+        data = self.train_dataset, self.eval_dataset
+        self.train_dataset, self.eval_dataset = map(_countable, data)
+        super().add_model_card_callback(default_args_dict)
+        self.train_dataset, self.eval_dataset = data
+
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator of the arguments."""
         encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=args.context_tokens)
@@ -259,6 +266,27 @@ def _checked(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
     if not len(data):
         raise RowError(name, "there are no rows; give at least one")
     return data, lone
+
+
+def _countable(data: Any) -> Any:
+    """Data sets for the statistics of the model card, which would ask None how long it is."""
+    if isinstance(data, DatasetDict):
+        return DatasetDict({name: _countable(one) for name, one in data.items()})
+    if not isinstance(data, Dataset):
+        return data
+
+    def empty(feature: Any) -> Any:
+        if not isinstance(feature, Value):
+            return []
+        return "" if "string" in feature.dtype else 0
+
+    def full(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return {
+            name: [empty(data.features[name]) if one is None else one for one in column]
+            for name, column in rows.items()
+        }
+
+    return data.with_transform(full)
 
 
 def _require_dropout(model: SentenceTransformer, lone: str | None) -> None:

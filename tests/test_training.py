@@ -333,6 +333,23 @@ def test_weights_of_low_precision_are_trained_with_float32_copies(tmp_path):
         assert type(trainer.create_optimizer()) is kind
 
 
+def test_columns_may_be_none_in_any_row(tmp_path):
+    rows = [
+        {**row, "title": None if at % 2 else "x", "number": None if at % 2 else at} for at, row in enumerate(STORIES)
+    ]
+    for column in ("twin", "negative", "negative_twin"):
+        rows[2] = {**rows[2], column: None}
+    data = Dataset.from_list(rows)
+    args = arguments(tmp_path, max_steps=4, per_device_train_batch_size=3)
+    for given in (data, data.select([2, 3, 4]), {"a": data, "b": data}):
+        trainer = NarrativeTwinsTrainer(trainable(), args, given, eval_dataset=given)
+        trainer.train()
+        assert trainer.state.global_step == 4
+        kept = trainer.train_dataset["a"] if isinstance(given, dict) else trainer.train_dataset
+        assert [row["twin"] for row in kept].count(None) == 1, "the rows themselves are as they were"
+        trainer.save_model(str(tmp_path / "model"))
+
+
 def test_windows_have_a_batch_size_of_their_own(tmp_path):
     args = arguments(tmp_path, per_device_train_batch_size=4, window_batch_size=2)
     sets = {"stories": Dataset.from_list(STORIES), "windows": Dataset.from_list(WINDOWS)}
