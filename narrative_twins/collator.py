@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -30,7 +29,6 @@ class Telling(NamedTuple):
     windows: list[int]
 
 
-@dataclass
 class TwinsCollator:
     """Makes a batch of rows of narrative twins, as `narrative_twins.data` gives them.
 
@@ -53,20 +51,36 @@ class TwinsCollator:
         cut_texts: how many texts were cut so far, by this process.
     """
 
-    tokens: StoryTokenizer
-    twins: Twins = "narrative"
-    distractors: bool = True
-    seed: int = 0
-    epoch: int = 0
-    cut_texts: int = 0
-    # The samplers of sentence-transformers ask for it.
-    valid_label_columns: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.twins not in TWINS:
-            raise ValueError(f"twins={self.twins!r}: choose 'narrative' or 'dropout'")
-        if not self.tokens.tokenizer.is_fast:
+    def __init__(
+        self,
+        tokens: StoryTokenizer,
+        twins: Twins = "narrative",
+        distractors: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
+        if twins not in TWINS:
+            raise ValueError(f"twins={twins!r}: choose 'narrative' or 'dropout'")
+        if not tokens.tokenizer.is_fast:
             raise ValueError("training needs a fast tokenizer, which says which characters a token holds")
+        self.tokens = tokens
+        self.twins = twins
+        self.distractors = distractors
+        self.seed = seed
+        # In shared memory: workers that load data keep their copy of the collator from one epoch to the next.
+        self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
+        self.cut_texts = 0
+        # The samplers of sentence-transformers ask for it.
+        self.valid_label_columns: list[str] = []
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of what is drawn."""
+        return int(self._epoch)
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """A batch of R texts of up to T tokens.

@@ -24,6 +24,7 @@ from transformers import AutoModel, AutoTokenizer
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
 from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.losses import NarrativeTwinsLoss
 from narrative_twins.optimizer import MasterWeightsAdamW
 from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
@@ -360,6 +361,25 @@ def test_columns_may_be_none_in_any_row(tmp_path):
         kept = trainer.train_dataset["a"] if isinstance(given, dict) else trainer.train_dataset
         assert [row["twin"] for row in kept].count(None) == 1, "the rows themselves are as they were"
         trainer.save_model(str(tmp_path / "model"))
+
+
+def test_workers_that_stay_draw_anew_in_every_epoch(tmp_path):
+    def drawn(**options):
+        seen = []
+
+        class Loss(NarrativeTwinsLoss):
+            def forward(self, sentence_features, labels=None):
+                seen.append(sentence_features[0]["window_ids"].tolist())
+                return super().forward(sentence_features, labels)
+
+        model = trainable()
+        args = arguments(tmp_path, num_train_epochs=4, per_device_train_batch_size=7, **options)
+        NarrativeTwinsTrainer(model, args, Dataset.from_list(WINDOWS), loss=Loss(model)).train()
+        return seen
+
+    alone = drawn()
+    assert len({str(ids) for ids in alone}) > 1
+    assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == alone
 
 
 def test_windows_have_a_batch_size_of_their_own(tmp_path):
