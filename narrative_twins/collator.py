@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -30,7 +29,6 @@ class Telling(NamedTuple):
     windows: list[int]
 
 
-@dataclass
 class TwinsCollator:
     """Makes a batch of rows of narrative twins, as `narrative_twins.data` gives them.
 
@@ -53,20 +51,36 @@ class TwinsCollator:
         cut_texts: how many texts were cut so far, by this process.
     """
 
-    tokens: StoryTokenizer
-    twins: Twins = "narrative"
-    distractors: bool = True
-    seed: int = 0
-    epoch: int = 0
-    cut_texts: int = 0
-    # The samplers of sentence-transformers ask for it.
-    valid_label_columns: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.twins not in TWINS:
-            raise ValueError(f"twins={self.twins!r}: choose 'narrative' or 'dropout'")
-        if not self.tokens.tokenizer.is_fast:
+    def __init__(
+        self,
+        tokens: StoryTokenizer,
+        twins: Twins = "narrative",
+        distractors: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
+        if twins not in TWINS:
+            raise ValueError(f"twins={twins!r}: choose 'narrative' or 'dropout'")
+        if not tokens.tokenizer.is_fast:
             raise ValueError("training needs a fast tokenizer, which says which characters a token holds")
+        self.tokens = tokens
+        self.twins = twins
+        self.distractors = distractors
+        self.seed = seed
+        # In shared memory: workers that load data keep their copy of the collator from one epoch to the next.
+        self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
+        self.cut_texts = 0
+        # The samplers of sentence-transformers ask for it.
+        self.valid_label_columns: list[str] = []
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of what is drawn."""
+        return int(self._epoch)
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """A batch of R texts of up to T tokens.
@@ -76,8 +90,12 @@ class TwinsCollator:
             `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and `texts_row` (place of the row in the
             batch), of shape (R,).
         """
-        texts = [(side, number, telling) for number, row in enumerate(rows) for side, telling in self._tellings(row)]
-        encoded = [self._encode(telling) for _, _, telling in texts]
+        texts = [
+            (side, number, self._encode(telling, several))
+            for number, row in enumerate(rows)
+            for side, telling, several in self._tellings(row)
+        ]
+        encoded = [one for _, _, one in texts]
         shape = len(texts), max(len(ids) for ids, _ in encoded)
         pad = self.tokens.tokenizer.pad_token_id or 0
         input_ids, window_ids = np.full(shape, pad, np.int64), np.full(shape, -1, np.int64)
@@ -92,8 +110,8 @@ class TwinsCollator:
             "texts_row": torch.tensor([number for _, number, _ in texts]),
         }
 
-    def _tellings(self, row: Mapping[str, Any]) -> Iterator[tuple[int, Telling]]:
-        """The texts of a row that are encoded."""
+    def _tellings(self, row: Mapping[str, Any]) -> Iterator[tuple[int, Telling, bool]]:
+        """The texts of a row that are encoded, each with whether the story has several windows."""
         random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
             _telling(row, column, random) for column in ("story", "twin", "negative", "negative_twin")
@@ -104,22 +122,23 @@ class TwinsCollator:
             if twin is not None and random.random() < 0.5:
                 story, negative = twin, negative_twin or negative
             twin, negative_twin = story, negative
-        yield STORY, story
-        yield TWIN, twin
+        yield STORY, story, several
+        yield TWIN, twin, several
         if self.distractors and negative is not None:
-            yield DISTRACTOR, negative
+            yield DISTRACTOR, negative, several
             # Distractors of several windows are negatives only.
             if negative_twin is not None and not several:
-                yield DISTRACTOR_TWIN, negative_twin
+                yield DISTRACTOR_TWIN, negative_twin, several
 
-    def _encode(self, telling: Telling) -> tuple[Ids, Ids]:
-        """Token ids of a text and the window of each token."""
+    def _encode(self, telling: Telling, several: bool) -> tuple[Ids, Ids]:
+        """Token ids of a text and the window of each token. What is drawn may leave all sentences of a twin in the
+        first window, which makes it no story of one window."""
         tokens = self.tokens
         ids, places = tokens.joined(tokens.texts(telling.sentences))
         homes = np.asarray(telling.windows, np.int32)[places]
         if len(ids) > tokens.room:
             self._tell_cut(len(ids))
-        ends = -1 if max(telling.windows) > 0 else 0
+        ends = -1 if several else 0
         rows = tokens.head, ids[: tokens.room], tokens.tail
         windows = np.full(len(tokens.head), ends), homes[: tokens.room], np.full(len(tokens.tail), ends)
         return np.concatenate(rows), np.concatenate(windows)

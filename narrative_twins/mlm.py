@@ -24,9 +24,11 @@ from narrative_twins.checkpoint import default_encoder, read_stored
 from narrative_twins.curves import CurvesCallback
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder import StoryEncoder
+from narrative_twins.optimizer import optimizer_for
 from narrative_twins.pooling import Pooling
 from narrative_twins.tokens import StoryTokenizer
-from narrative_twins.training import StoryTrainingArguments, checked_rows, optimizer_for
+from narrative_twins.trainable import checked_rows
+from narrative_twins.training import StoryTrainingArguments
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:

@@ -60,3 +60,9 @@ class MasterWeightsAdamW(torch.optim.AdamW):
 
 def _coarse(p: torch.Tensor) -> bool:
     return p.dtype in (torch.bfloat16, torch.float16)
+
+
+def optimizer_for(model: torch.nn.Module, kind: Any) -> Any:
+    """The kind of optimizer, or in place of AdamW one that keeps float32 copies of weights of low precision."""
+    coarse = any(p.dtype != torch.float32 for p in model.parameters())
+    return MasterWeightsAdamW if coarse and kind is torch.optim.AdamW else kind

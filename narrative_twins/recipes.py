@@ -18,7 +18,6 @@ from typing import Any
 from datasets import Dataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from narrative_twins.configs import RecipeArguments
 from narrative_twins.encoder import StoryEncoder
@@ -26,6 +25,7 @@ from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.operations import OPERATIONS
 from narrative_twins.result import LEAD
 from narrative_twins.salience import score_stories
+from narrative_twins.trainable import last_whole_checkpoint
 
 SALIENCE = "salience"
 """The name of the metrics of salience."""
@@ -115,7 +115,7 @@ def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict
     args = trainer.args
     checkpoint = args.resume_from_checkpoint
     if checkpoint is None and recipe.resume and Path(args.output_dir).is_dir():
-        checkpoint = get_last_checkpoint(args.output_dir)
+        checkpoint = last_whole_checkpoint(Path(args.output_dir))
     if args.eval_strategy != "no":
         trainer.add_callback(_EvaluateAtEnd())
     trainer.train(resume_from_checkpoint=checkpoint)

@@ -1,82 +1,27 @@
-"""Training story encoders on narrative twins: the trainer, its arguments, and encoders ready to be trained."""
+"""Training story encoders on narrative twins: the trainer and its arguments."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, IterableDataset
+from datasets import Dataset, DatasetDict, Value
 from sentence_transformers import (
     SentenceTransformer,
-    SentenceTransformerModelCardData,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
-from sentence_transformers.sentence_transformer.modules import Transformer
-from tqdm.auto import tqdm
-from transformers import AutoConfig, TrainerCallback
+from transformers import TrainerCallback
 
-from narrative_twins.checkpoint import default_encoder, model_limit, read_stored
 from narrative_twins.collator import TwinsCollator
 from narrative_twins.curves import CurvesCallback
-from narrative_twins.data.rows import RowError, check_twins_row, is_nested
+from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.losses import NarrativeTwinsLoss
-from narrative_twins.optimizer import MasterWeightsAdamW
-from narrative_twins.pooling import Pooling, known_pooling
-
-logger = logging.getLogger(__name__)
-
-_ST_POOLINGS: dict[Pooling, str] = {"mean": "mean", "first": "cls"}
-
-
-def trainable_encoder(
-    name: str | Path | None = None, *, pooling: Pooling | None = None, dropout: float = 0.1, **options: Any
-) -> SentenceTransformer:
-    """Load an encoder to be trained: a transformer and its pooling, in float32.
-
-    A model whose configuration has all dropouts at zero, as ModernBERT kinds have, gets `attention_dropout`, so that it
-    can learn from dropout twins.
-
-    Args:
-        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
-        pooling: `"mean"` or `"first"`; default what the checkpoint says, else `"mean"`.
-        dropout: the attention dropout of a model that has none of any kind.
-        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
-
-    Raises:
-        OSError: there is no such model.
-        ValueError: the pooling is none of the two.
-    """
-    name = str(name) if name is not None else default_encoder()
-    hub: dict[str, Any] = {
-        key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in options
-    }
-    config = AutoConfig.from_pretrained(name, **hub)
-    wanted: dict[str, Any] = {}
-    if not has_dropout(config) and hasattr(config, "attention_dropout"):
-        wanted["attention_dropout"] = dropout
-    kind = known_pooling(pooling or read_stored(name, **hub).pooling or "mean")
-    transformer = Transformer(
-        name, model_kwargs={"dtype": "float32", **options}, config_kwargs={**hub, **wanted}, processor_kwargs=hub
-    )
-    transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
-    card = SentenceTransformerModelCardData(
-        local_files_only=Path(name).exists(), generate_widget_examples=False, tags=["narrative-salience"]
-    )
-    pooled = PoolingModule(transformer.get_embedding_dimension(), pooling_mode=_ST_POOLINGS[kind])
-    return SentenceTransformer(modules=[transformer, pooled], model_card_data=card)
-
-
-def has_dropout(config: Any) -> bool:
-    """Whether a model of this configuration encodes a text in two ways while it trains. The dropout of a classifier on
-    top of it does not count."""
-    settings = {key: value for key, value in config.to_dict().items() if "dropout" in key and "classifier" not in key}
-    return any(isinstance(value, float) and value > 0 for value in settings.values())
+from narrative_twins.optimizer import optimizer_for
+from narrative_twins.trainable import checked_rows, last_whole_checkpoint, require_dropout
 
 
 @dataclass
@@ -158,12 +103,25 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             # Anything but an empty list keeps the card from making examples of rows.
             model.model_card_data.widget = [{}]
             if args.twins == "dropout" or lone is not None:
-                _require_dropout(model, lone)
+                require_dropout(model, lone)
         super().__init__(model=model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **options)
         self.add_callback(CurvesCallback())
         if isinstance(self.data_collator, TwinsCollator):
             self.add_callback(_EpochCallback(self.data_collator))
         _forget_rows(self.model.model_card_data)
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any) -> Any:
+        """As ever; `resume_from_checkpoint=True` passes over a checkpoint that a killed run did not finish."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_whole_checkpoint(Path(self.args.output_dir)) or True
+        return super().train(resume_from_checkpoint, *args, **options)
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """As ever; columns that are None in some rows are counted as empty there."""
+        data = self.train_dataset, self.eval_dataset
+        self.train_dataset, self.eval_dataset = map(_countable, data)
+        super().add_model_card_callback(default_args_dict)
+        self.train_dataset, self.eval_dataset = data
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator of the arguments."""
@@ -193,15 +151,17 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
 
+    def get_multi_dataset_batch_sampler(self, *args: Any, **kwargs: Any) -> Any:
+        """As ever, for batches of more than one size."""
+        sampler = super().get_multi_dataset_batch_sampler(*args, **kwargs)
+        if self.args.window_batch_size is not None:
+            # Where several processes share the batches, those of another size are taken for incomplete and left out.
+            sampler.batch_size = None  # type: ignore[assignment]
+        return sampler
+
     def save_encoder(self, folder: str | Path) -> None:
         """Save the encoder as a plain sentence-transformers checkpoint, with its model card."""
         self.save_model(str(folder))
-
-
-def optimizer_for(model: torch.nn.Module, kind: Any) -> Any:
-    """The kind of optimizer, or in place of AdamW one that keeps float32 copies of weights of low precision."""
-    coarse = any(p.dtype != torch.float32 for p in model.parameters())
-    return MasterWeightsAdamW if coarse and kind is torch.optim.AdamW else kind
 
 
 class _EpochCallback(TrainerCallback):
@@ -215,56 +175,6 @@ class _EpochCallback(TrainerCallback):
         self.collator.epoch = int((state.epoch or 0) + 1e-6)
 
 
-def checked_rows(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
-    """Refuse rows of narrative twins that can't be trained on.
-
-    Args:
-        data: a data set, a dict of several, or None.
-        name: what to call it in an error.
-        silent: whether there is no progress bar, which many rows get.
-
-    Returns:
-        The data (a stream as one that is checked as it is read), and where the first row without a twin is.
-
-    Raises:
-        RowError: a row is wrong, or there are none; names the data set and the row.
-    """
-    if isinstance(data, dict):
-        found = {key: checked_rows(one, f"{name}[{key!r}]", silent) for key, one in data.items()}
-        lone = next((row for _, row in found.values() if row is not None), None)
-        return {key: one for key, (one, _) in found.items()}, lone
-    if isinstance(data, IterableDataset):
-
-        def check(row: dict[str, Any], number: int) -> dict[str, Any]:
-            check_twins_row(row, f"{name}, row {number}")
-            return row
-
-        return data.map(check, with_indices=True, features=data.features), None
-    if not isinstance(data, Dataset):
-        return data, None
-    lone = None
-    shown = not silent and len(data) > 10_000
-    for number, row in enumerate(tqdm(data, desc="checking rows", disable=not shown)):
-        check_twins_row(row, f"{name}, row {number}")
-        if lone is None and row.get("twin") is None:
-            lone = f"{name}, row {number}"
-    if not len(data):
-        raise RowError(name, "there are no rows; give at least one")
-    return data, lone
-
-
-def _require_dropout(model: SentenceTransformer, lone: str | None) -> None:
-    transformer: Any = model[0].auto_model
-    config = transformer.config
-    if not has_dropout(config):
-        why = "twins='dropout'" if lone is None else f"a row without a twin ({lone})"
-        raise ValueError(
-            f"{why} needs an encoder with dropout, and all dropouts of this {config.model_type} are 0, so both twins "
-            "would have the same vector; load it with trainable_encoder(...), or with "
-            "config_kwargs={'attention_dropout': 0.1}"
-        )
-
-
 def _forget_rows(card: Any) -> None:
     """Take the rows of data sets, which may not be free to publish, out of what is known for the model card."""
     card.widget = []
@@ -272,3 +182,24 @@ def _forget_rows(card: Any) -> None:
     for known in (*card.train_datasets, *card.eval_datasets):
         for key in ("examples_table", "examples", "_example_columns"):
             known.pop(key, None)
+
+
+def _countable(data: Any) -> Any:
+    """Data sets for the statistics of the model card, which would ask None how long it is."""
+    if isinstance(data, DatasetDict):
+        return DatasetDict({name: _countable(one) for name, one in data.items()})
+    if not isinstance(data, Dataset):
+        return data
+
+    def empty(feature: Any) -> Any:
+        if not isinstance(feature, Value):
+            return []
+        return "" if "string" in feature.dtype else 0
+
+    def full(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return {
+            name: [empty(data.features[name]) if one is None else one for one in column]
+            for name, column in rows.items()
+        }
+
+    return data.with_transform(full)

@@ -9,10 +9,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from functools import cache  # noqa: E402
 
 import pytest  # noqa: E402
+import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 from models import encoder_of  # noqa: E402
 
 from narrative_twins import StoryEncoder  # noqa: E402
+
+# Models so small that threads only wait for each other.
+torch.set_num_threads(1)
 
 # The machines that run this are slow at random moments; how long an example takes says nothing.
 settings.register_profile("tests", deadline=None, max_examples=40)

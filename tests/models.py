@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ except ImportError:  # before 5.4
     from sentence_transformers import models as modules
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-__all__ = ["FAMILIES", "LITTLE", "Learn", "encoder_of", "modules", "tokenizer_of"]
+__all__ = ["FAMILIES", "LITTLE", "SENTENCES", "Learn", "encoder_of", "modules", "tokenizer_of", "trainable"]
 
 SENTENCES = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a toy.
 "Where does it lead?" asked Mr. O'Brien, who had heard them. It was the child's.
@@ -152,3 +153,13 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         "xlm-roberta": (transformers.XLMRobertaModel, transformers.XLMRobertaConfig, tokenizer.pad_token_id + 1),
     }[kind if kind in ("roberta", "mpnet", "xlm-roberta") else "bert"]
     return model(config(max_position_embeddings=positions + kept, **size)).eval(), tokenizer
+
+
+def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
+    """A random `SentenceTransformer` of a kind, ready to be trained."""
+    from narrative_twins.trainable import trainable_encoder
+
+    with TemporaryDirectory() as folder:
+        for part in encoder_of(kind, positions):
+            part.save_pretrained(folder)
+        return trainable_encoder(folder, pooling=pooling, **options).cpu()

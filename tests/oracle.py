@@ -7,6 +7,24 @@ import torch
 import torch.nn.functional as F
 
 
+def tokens_of(tokenizer, sentences):
+    """Token ids of the text of `sentences` and the sentence each token belongs to, None for the special ones."""
+    text = ""
+    places = []
+    for sentence in sentences:
+        text += " " if text else ""
+        places.append((len(text), len(text) + len(sentence)))
+        text += sentence
+    encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    owners = []
+    for (start, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
+        held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
+        if max(held) == 0:  # the space between two sentences
+            held = [1 if lo == end else 0 for lo, hi in places]
+        owners.append(None if special else held.index(max(held)))
+    return encoded["input_ids"], owners
+
+
 class Oracle:
     """Scores one story at a time with a `transformers` model and its fast tokenizer.
 
@@ -20,29 +38,12 @@ class Oracle:
     def embed(self, sentences, windows, window):
         """The vector of `window` in the text of `sentences`, of which each belongs to one of `windows`; all tokens
         where `window` is None."""
-        text = ""
-        places = []
-        for sentence in sentences:
-            text += " " if text else ""
-            places.append((len(text), len(text) + len(sentence)))
-            text += sentence
-        encoded = self.tokenizer(
-            text, return_offsets_mapping=True, return_special_tokens_mask=True, return_tensors="pt"
-        )
+        ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
-            states = self.model(
-                input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
-            ).last_hidden_state[0]
-        chosen = []
-        for t, (start, end) in enumerate(encoded["offset_mapping"][0].tolist()):
-            if window is None:
-                chosen.append(t)
-            elif not encoded["special_tokens_mask"][0][t]:
-                held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
-                if max(held) == 0:  # the space between two sentences
-                    held = [1 if lo == end else 0 for lo, hi in places]
-                if windows[held.index(max(held))] == window:
-                    chosen.append(t)
+            states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        chosen = [
+            t for t, owner in enumerate(owners) if window is None or owner is not None and windows[owner] == window
+        ]
         assert chosen, "nothing to pool"
         return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
 
@@ -78,3 +79,62 @@ class Oracle:
 
 def similarity(a, b):
     return F.cosine_similarity(a.double(), b.double(), dim=0).item()
+
+
+def twins_loss(model, tokenizer, texts, pooling="mean", temperature=0.05, distractors=True, in_story_negatives=True):
+    """The loss of a batch, written out pair by pair; every text goes through the model on its own.
+
+    Args:
+        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and `negative_twin`, each a
+            pair of its sentences and the window of each, -1 for none.
+    """
+    # Of each pair the two vectors, the story and the window; beside them what is a negative for all.
+    pairs, extras = [], []
+    for number, row in enumerate(texts):
+        count = max(row["story"][1]) + 1
+        told = {
+            side: [_window(model, tokenizer, *text, window if count > 1 else None, pooling) for window in range(count)]
+            for side, text in row.items()
+            if text is not None
+        }
+        for window in range(count):
+            pairs.append((told["story"][window], told["twin"][window], number, window))
+        if distractors and "negative" in told:
+            if "negative_twin" in told and count == 1:
+                pairs.append((told["negative"][0], told["negative_twin"][0], f"distractor of {number}", 0))
+            else:
+                extras.extend(vector for vector in told["negative"] if vector is not None)
+    pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
+    everything = [(vector, story, window) for a, b, story, window in pairs for vector in (a, b)]
+    losses = []
+    for at, (query, story, window) in enumerate(everything):
+        partner = at + 1 if at % 2 == 0 else at - 1
+        scores = [cosine(query, everything[partner][0]) / temperature]
+        for other, (key, its_story, its_window) in enumerate(everything):
+            if other in (at, partner):
+                continue
+            if not in_story_negatives and its_story == story and its_window != window:
+                continue
+            scores.append(cosine(query, key) / temperature)
+        for key in extras:
+            scores.append(cosine(query, key) / temperature)
+        losses.append(torch.log(sum(torch.exp(score) for score in scores)) - scores[0])
+    return sum(losses) / len(losses)
+
+
+def cosine(a, b):
+    return (a * b).sum() / ((a * a).sum().sqrt() * (b * b).sum().sqrt())
+
+
+def _window(model, tokenizer, sentences, windows, window, pooling):
+    """The vector of a window of a text, of the whole text where it is None; None if the window has no token."""
+    ids, owners = tokens_of(tokenizer, sentences)
+    states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    own = [
+        states[t]
+        for t, owner in enumerate(owners)
+        if window is None or (owner is not None and windows[owner] == window)
+    ]
+    if not own:
+        return None
+    return own[0] if pooling == "first" else sum(own) / len(own)

@@ -1,0 +1,56 @@
+"""What each of two processes does, for test_two_processes.py. Run by torchrun.
+
+two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
+two_processes.py train SETTINGS FOLDER  a short training run
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from torch.nn.parallel import DistributedDataParallel
+
+from narrative_twins.losses import NarrativeTwinsLoss
+from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+
+
+def loss(file: Path, folder: Path) -> None:
+    """Losses and gradients, several settings in a row."""
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    for name, case in torch.load(file).items():
+        model = SentenceTransformer(case["model"], device="cpu").double().eval()
+        # As the trainer has it: not every parameter of a model is used.
+        wrapped = DistributedDataParallel(model, find_unused_parameters=True)
+        made = NarrativeTwinsLoss(model, gather_across_devices=True, **case["settings"])
+        made.model = wrapped
+        # Twice, as the second step is where processes that are out of step are found out.
+        for _ in range(2):
+            model.zero_grad()
+            value = made([dict(case["batches"][rank])])
+            value.backward()
+        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        torch.save((value.item(), found), folder / f"{name}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def train(file: Path, folder: Path) -> None:
+    """Train on two data sets at once, one of stories and one of windows."""
+    settings = json.loads(file.read_text())
+    args = NarrativeTwinsTrainingArguments(str(folder / "output"), **settings["arguments"])
+    sets = {name: Dataset.from_list(rows) for name, rows in settings["rows"].items()}
+    trainer = NarrativeTwinsTrainer(SentenceTransformer(settings["model"], device="cpu"), args, sets)
+    trainer.train()
+    seen = {"world": args.world_size, "steps": trainer.state.global_step}
+    torch.save((seen, trainer.model.state_dict()), folder / f"trained-{dist.get_rank()}.pt")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"loss": loss, "train": train}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
