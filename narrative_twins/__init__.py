@@ -25,34 +25,66 @@ from narrative_twins.salience import score_stories
 from narrative_twins.story import Story, StoryError, split_sentences
 
 if TYPE_CHECKING:
-    from narrative_twins import metrics, show
+    from narrative_twins import data, evaluation, metrics, show, training
+    from narrative_twins.collator import TwinsCollator
+    from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
+    from narrative_twins.losses import NarrativeTwinsLoss
+    from narrative_twins.mlm import MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments
+    from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MaskedLanguageModelTrainer",
+    "MaskedLanguageModelTrainingArguments",
+    "NarrativeTwinsLoss",
+    "NarrativeTwinsTrainer",
+    "NarrativeTwinsTrainingArguments",
     "OPERATIONS",
     "Operation",
     "Order",
+    "SalienceEvaluator",
     "SaliencePipeline",
     "SalientSentence",
     "Story",
     "StoryEncoder",
     "StoryError",
     "StorySalience",
+    "TwinsCollator",
+    "TwinsEvaluator",
     "Window",
+    "data",
     "default_encoder",
+    "evaluation",
     "metrics",
     "register_operation",
     "score_stories",
     "show",
     "split_sentences",
+    "trainable_encoder",
+    "training",
 ]
+
+_LATER = {
+    "MaskedLanguageModelTrainer": "mlm",
+    "MaskedLanguageModelTrainingArguments": "mlm",
+    "NarrativeTwinsLoss": "losses",
+    "NarrativeTwinsTrainer": "training",
+    "NarrativeTwinsTrainingArguments": "training",
+    "SalienceEvaluator": "evaluation",
+    "TwinsCollator": "collator",
+    "TwinsEvaluator": "evaluation",
+    "trainable_encoder": "training",
+}
+"""What comes from modules that bring further libraries with them, and is imported when it is used."""
+_MODULES = ("data", "evaluation", "metrics", "show", "training")
 
 register_pipeline()
 
 
 def __getattr__(name: str) -> Any:
-    # Modules that bring further libraries with them (scipy.stats, rich) are imported when they are used.
-    if name in ("metrics", "show"):
+    if name in _MODULES:
         return import_module(f"{__name__}.{name}")
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
