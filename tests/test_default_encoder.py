@@ -1,0 +1,58 @@
+"""The encoder that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from huggingface_hub import ModelCard
+from safetensors import safe_open
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
+
+from narrative_twins import TwinsEvaluator, default_encoder
+from narrative_twins.data import load_story_twins, load_window_twins
+
+FOLDER = Path(default_encoder())
+
+
+def test_it_is_small_and_has_no_code():
+    files = [file for file in FOLDER.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) <= 48_000_000
+    assert {file.suffix for file in files} <= {".json", ".md", ".safetensors", ".txt"}
+
+
+def test_it_is_stored_in_float16_and_computed_with_in_float32(default):
+    with safe_open(FOLDER / "model.safetensors", "pt") as weights:
+        kinds = {weights.get_tensor(name).dtype for name in weights.keys()}  # noqa: SIM118
+    assert kinds == {torch.float16}
+    assert default.model.dtype == AutoModel.from_pretrained(FOLDER).dtype == torch.float32
+
+
+def test_it_loads_everywhere_without_trust(default):
+    theirs = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
+    assert [type(module).__name__ for module in theirs] == ["Transformer", "Pooling"]
+    assert theirs.max_seq_length == default.context_tokens == 512
+    story = ["Nadia found a map.", "It led to a mill."]
+    tokens = default.read(story)
+    ours = default.encode([tokens.passages((0, 1), None)])[0]
+    np.testing.assert_allclose(theirs.encode(" ".join(story)), ours, atol=1e-5)
+
+
+def test_its_card_says_what_it_is_and_shows_no_row():
+    card = ModelCard.load(FOLDER / "README.md")
+    assert card.data.license == "apache-2.0"
+    for word in ("ROCStories", "research", "Seeds: 0, 1, 2", "InfoNCE", "CC0", "standard deviation"):
+        assert word in card.content
+    text = card.content
+    for rows in (load_story_twins(split="train[:200]"), load_window_twins(split="train[:40]")):
+        for row in rows:
+            sentences = [one for part in row["story"] for one in ([part] if isinstance(part, str) else part)]
+            assert not any(sentence in text for sentence in sentences)
+
+
+def test_twins_are_nearer_than_distractors():
+    """It was trained: an encoder that was not is right on less than half of these rows."""
+    model = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
+    assert TwinsEvaluator(load_story_twins(split="validation[:60]"))(model)["accuracy"] >= 0.7
