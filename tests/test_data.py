@@ -497,7 +497,7 @@ def test_a_folder_that_names_no_splits(tmp_path):
         ({"train": []}, ValueError, "no files; name at least one"),
         ([__file__], ValueError, r"test_data.py is in no known format; .* \*.jsonl"),
         (__file__, ValueError, "in no known format"),
-        (str(Path(__file__).parent), FileNotFoundError, "no data files in"),
+        (".", FileNotFoundError, "no data files in"),
     ],
 )
 def test_sources_that_are_not_there(tmp_path, monkeypatch, source, error, message):
