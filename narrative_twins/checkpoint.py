@@ -4,7 +4,7 @@ and which checkpoint is the default."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,11 @@ _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
 def default_encoder() -> str:
     """The folder of the encoder that is used when none is named; it comes with the package, and its card in it."""
     return str(DEFAULT_ENCODER)
+
+
+def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the options for `from_pretrained`, those that say where and how a file of a checkpoint is found."""
+    return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
 class Stored(NamedTuple):
@@ -47,7 +52,7 @@ class AutoStoryModel(AutoModel):
     def from_pretrained(cls, name: str, *args: Any, **kwargs: Any) -> Any:
         model = super().from_pretrained(name, *args, **kwargs)
         # Errors would be swallowed by `pipeline`, which then loads the model in another way: they are kept as well.
-        model.stored = read_stored(name, **{key: kwargs[key] for key in _HUB_OPTIONS if key in kwargs})
+        model.stored = read_stored(name, **hub_options(kwargs))
         return model
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.util import all_gather_with_grad, cos_sim
+from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
 from torch import Tensor
 
 from narrative_twins.checkpoint import stored_of_modules
@@ -155,7 +155,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         # Similarities and softmax in float32, whatever the model runs in.
         with torch.autocast(vectors.device.type, enabled=False):
             a, b, negatives = self._sides(vectors, layout)
-            if self.gather_across_devices and dist.is_available() and dist.is_initialized():
+            if self.gather_across_devices and _processes() > 1:
                 a, b, negatives = _gather(a), _gather(b), _gather(negatives)
             if not len(a):
                 raise ValueError(
@@ -177,8 +177,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         a = torch.cat([at[STORY], at[DISTRACTOR][paired]])
         b = torch.cat([at[TWIN], at[DISTRACTOR_TWIN]])
         both = present[a] & present[b]
-        world, rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
-        numbers = torch.arange(len(a), device=a.device) * world + rank
+        numbers = torch.arange(len(a), device=a.device) * _processes() + get_rank()
         negatives = at[DISTRACTOR][~paired]
         none = torch.full((len(negatives),), -1, device=a.device)
         return (
@@ -217,6 +216,10 @@ def _tagged(vectors: Tensor, kept: Tensor, numbers: Tensor) -> Tensor:
     """The windows to be kept of each story, in a row, with story and window in two further columns."""
     story, window = torch.nonzero(kept, as_tuple=True)
     return torch.cat([vectors[kept], numbers[story, None].float(), window[:, None].float()], dim=1)
+
+
+def _processes() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def _gather(rows: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from transformers import (
     set_seed,
 )
 
-from narrative_twins.checkpoint import default_encoder, read_stored
+from narrative_twins.checkpoint import default_encoder, hub_options, read_stored
 from narrative_twins.curves import CurvesCallback
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder import StoryEncoder
@@ -43,8 +43,7 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
     """
     name = str(name) if name is not None else default_encoder()
     model = AutoModelForMaskedLM.from_pretrained(name, **{"dtype": torch.float32, **options})
-    hub = {key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in options}
-    model.base_model.stored = read_stored(name, **hub)
+    model.base_model.stored = read_stored(name, **hub_options(options))
     return model
 
 

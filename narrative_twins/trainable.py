@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from transformers import AutoConfig
 from transformers.trainer import TRAINER_STATE_NAME
 
-from narrative_twins.checkpoint import default_encoder, model_limit, read_stored
+from narrative_twins.checkpoint import default_encoder, hub_options, model_limit, read_stored
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.pooling import Pooling, known_pooling
 
@@ -43,9 +43,7 @@ def trainable_encoder(
         ValueError: the pooling is none of the two.
     """
     name = str(name) if name is not None else default_encoder()
-    hub: dict[str, Any] = {
-        key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in options
-    }
+    hub = hub_options(options)
     config = AutoConfig.from_pretrained(name, **hub)
     wanted: dict[str, Any] = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
