@@ -46,13 +46,15 @@ class Stored(NamedTuple):
 
 
 class AutoStoryModel(AutoModel):
-    """`AutoModel` that also keeps on the model, as `stored`, the settings of its checkpoint."""
+    """`AutoModel` that also keeps on the model, as `stored`, the settings of its checkpoint; and as `precision` whether
+    that was left to choose, `"auto"`."""
 
     @classmethod
     def from_pretrained(cls, name: str, *args: Any, **kwargs: Any) -> Any:
         model = super().from_pretrained(name, *args, **kwargs)
         # Errors would be swallowed by `pipeline`, which then loads the model in another way: they are kept as well.
         model.stored = read_stored(name, **hub_options(kwargs))
+        model.precision = "auto" if kwargs.get("dtype", "auto") in ("auto", None) else None
         return model
 
 

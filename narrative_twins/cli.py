@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--batch-size", type=_count, default=32, metavar="N", help="stories held at once (default: 32)")
     add("--device", help="such as cpu or cuda:0 (default: an accelerator if there is one)")
-    add("--dtype", default="auto", help="precision of the encoder, such as bfloat16 (default: the checkpoint's)")
+    add("--dtype", default="auto", help="precision, such as float32 (default: the fastest that keeps ranks)")
     add("--on-truncation", choices=("warn", "error", "ignore"), default="warn", help="what to do where a story is cut")
     add("-q", "--quiet", action="store_true", help="no progress bar")
     return parser

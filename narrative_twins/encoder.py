@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,11 @@ from narrative_twins.checkpoint import (
     stored_of_modules,
     write_stored,
 )
+from narrative_twins.passes import Attention, ForwardPasses
 from narrative_twins.pooling import Pooling, known_pooling, pool
-from narrative_twins.tokens import Ids, Passage, StoryTokenizer, TokenizedStory
+from narrative_twins.tokens import Passage, StoryTokenizer, TokenizedStory
 
 logger = logging.getLogger(__name__)
-
-BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
-"""Padded tokens in a forward pass, by device; other accelerators take the CUDA figure."""
 
 
 class StoryEncoder:
@@ -38,11 +36,13 @@ class StoryEncoder:
         tokenizer: its tokenizer.
         pooling: `"mean"` or `"first"`; default what the checkpoint says, else `"mean"`.
         context_tokens: read at most so many tokens at once, special tokens included; default what the model can.
-        batch_tokens: padded tokens in a forward pass, default by device, see `BATCH_TOKENS`. A matter of speed and
-            memory: results stay the same.
+        batch_tokens: tokens in a forward pass, padding included, default by device, see `BATCH_TOKENS`. A matter of
+            speed and memory: results stay the same.
+        attention: `"packed"` puts texts in a row without padding, `"padded"` side by side; `"auto"` packs where the
+            model can. Results stay the same.
 
     Raises:
-        ValueError: the model is no encoder of text, or pools in a way that has no window level.
+        ValueError: the model is no encoder of text, pools in a way that has no window level, or can't do what is asked.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class StoryEncoder:
         pooling: Pooling | None = None,
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
+        attention: Attention = "auto",
     ) -> None:
         self.model = model.eval()
         stored = _stored_of(model)
@@ -61,10 +62,11 @@ class StoryEncoder:
             logger.warning("the checkpoint's prompt %r is not put before the texts", stored.prompt)
         limit = model_limit(model, tokenizer)
         self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit), stored.lowercase)
-        self.batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
+        plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
+        one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         # Padding is masked, so where the tokenizer names none any id does.
-        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self._mixes_lengths = self._probe()
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self.passes = ForwardPasses(model, (one, other), self.context_tokens, pad, attention, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -76,6 +78,7 @@ class StoryEncoder:
         pooling: Pooling | None = None,
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
+        attention: Attention = "auto",
         **options: Any,
     ) -> StoryEncoder:
         """Load an encoder.
@@ -83,8 +86,9 @@ class StoryEncoder:
         Args:
             name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
             device: where it runs; default the first accelerator, else the CPU.
-            dtype: precision of the weights, `"auto"` for the checkpoint's own.
-            pooling, context_tokens, batch_tokens: see `StoryEncoder`.
+            dtype: precision; `"auto"` for the fastest that keeps ranks: matrix products in bfloat16 where the CPU or
+                CUDA device multiplies in it, and float32 between them, else float32 throughout.
+            pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
@@ -106,7 +110,14 @@ class StoryEncoder:
             model.to(device)
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"device {str(device)!r} can't be used: {error}") from error
-        return cls(model, tokenizer, pooling=pooling, context_tokens=context_tokens, batch_tokens=batch_tokens)
+        return cls(
+            model,
+            tokenizer,
+            pooling=pooling,
+            context_tokens=context_tokens,
+            batch_tokens=batch_tokens,
+            attention=attention,
+        )
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
@@ -130,6 +141,11 @@ class StoryEncoder:
         """Where the model is."""
         device: torch.device = self.model.device
         return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of matrix products; that of the weights may be higher."""
+        return self.passes.dtype
 
     @property
     def context_tokens(self) -> int:
@@ -178,7 +194,7 @@ class StoryEncoder:
                 members.append(place)
         if not members:
             return np.empty((0, 0), np.float32)
-        vectors, weights = self._pooled(unique, places, progress)
+        vectors, weights = self._pooled(unique, progress)
         sizes = [len(passages) for passages in variants]
         if max(sizes) == 1:
             return vectors[members]
@@ -188,80 +204,29 @@ class StoryEncoder:
         means /= np.add.reduceat(shares, starts)
         return means
 
-    @torch.inference_mode()
     def _pooled(
-        self, unique: dict[bytes, dict[bytes, int]], places: int, progress: Callable[[float], None] | None
+        self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The pooled vectors by place, and how much each weighs among the passages of a variant."""
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
-        total = sum(len(key) for key in unique)
-        vectors = np.empty((places, 0), np.float32)
-        weights = np.ones(places, np.float32)
-        for batch in self._batches(texts):
-            rows = [np.frombuffer(key, np.int32) for key, _ in batch]
-            states = self._states(rows)
-            if not vectors.size:
-                vectors = np.empty((places, states.shape[2]), np.float32)
-            wanted = [(row, mask, place) for row, (_, masks) in enumerate(batch) for mask, place in masks.items()]
-            mask = np.zeros((len(wanted), states.shape[1]), bool)
-            for at, (_, key, _) in enumerate(wanted):
-                mask[at, : len(key)] = np.frombuffer(key, bool)
-            at_places = [place for _, _, place in wanted]
-            chosen = states if len(wanted) == len(rows) else states[[row for row, _, _ in wanted]]
-            vectors[at_places] = pool(chosen, torch.from_numpy(mask).to(states.device), self.pooling).cpu().numpy()
-            if self.pooling == "mean":
-                weights[at_places] = mask.sum(axis=1)
-            if progress is not None:
-                progress(sum(len(key) for key, _ in batch) / total)
-        return vectors, weights
-
-    def _batches(self, texts: list[tuple[bytes, dict[bytes, int]]]) -> Iterator[list[tuple[bytes, dict[bytes, int]]]]:
-        """Texts sorted by length, cut where padding to the longest would exceed the token budget."""
-        at = 0
-        while at < len(texts):
-            longest = len(texts[at][0])
-            size = max(1, self.batch_tokens * np.dtype(np.int32).itemsize // longest)
-            batch = texts[at : at + size]
-            if not self._mixes_lengths:
-                batch = [item for item in batch if len(item[0]) == longest]
-            yield batch
-            at += len(batch)
-
-    def _states(self, rows: Sequence[Ids]) -> torch.Tensor:
-        """Token states of some texts, shape (texts, longest, dimensions); the one place that runs the model."""
-        ids = np.full((len(rows), max(map(len, rows))), self._pad, np.int64)
-        attended = np.zeros(ids.shape, np.int64)
-        for at, row in enumerate(rows):
-            ids[at, : len(row)] = row
-            attended[at, : len(row)] = 1
-        states: torch.Tensor = self.model(
-            input_ids=torch.from_numpy(ids).to(self.device), attention_mask=torch.from_numpy(attended).to(self.device)
-        ).last_hidden_state
-        return states
-
-    @torch.inference_mode()
-    def _probe(self) -> bool:
-        """Whether texts of different lengths may share a batch, seen from two short texts. Refuses models that are no
-        encoders of text, most of all those that only read backwards."""
-        kind = type(self.model).__name__
-        cure = "name a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or sentence-transformer"
-        if getattr(self.model.config, "is_encoder_decoder", False):
-            raise ValueError(f"{kind} is an encoder-decoder, not an encoder; {cure}")
-        tokenizer = self.tokens.tokenizer
-        plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
-        one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
-        try:
-            alone, changed = self._states([one])[0], self._states([other])[0]
-            padded = self._states([one, np.tile(one, 3)[: self.context_tokens]])[0, : len(one)]
-        except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
-            raise ValueError(f"{kind} gives no token states for a text ({error}); {cure}") from error
-        if torch.equal(alone[0], changed[0]):
-            raise ValueError(f"{kind} reads from left to right only, so its states miss what follows; {cure}")
-        tolerance = 1e-3 if alone.dtype == torch.float32 else 0.1
-        same = bool((alone - padded).abs().max() <= tolerance * alone.abs().max())
-        if not same:
-            logger.info("%s is moved by padding, so only texts of one length share a batch", kind)
-        return same
+        rows = [np.frombuffer(key, np.int32) for key, _ in texts]
+        total = sum(map(len, rows))
+        found: list[torch.Tensor] = []
+        places: list[int] = []
+        weights: list[NDArray[np.int64]] = []
+        with self.passes.running():
+            for batch in self.passes.batches([len(row) for row in rows]):
+                states = self.passes.states(rows[batch])
+                masks = [(at, key) for at, (_, own) in enumerate(texts[batch]) for key in own]
+                places.extend(place for _, own in texts[batch] for place in own.values())
+                starts = np.cumsum([0, *map(len, rows[batch])])
+                members = [starts[at] + np.flatnonzero(np.frombuffer(key, bool)) for at, key in masks]
+                weights.append(np.array([len(one) if self.pooling == "mean" else 1 for one in members]))
+                found.append(pool(states, members, self.pooling))
+                if progress is not None:
+                    progress(int(starts[-1]) / total)
+        order = np.argsort(places)
+        return torch.cat(found).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
 
 
 def _stored_of(model: Any) -> Stored:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
-_ENCODER_OPTIONS = ("pooling", "context_tokens", "batch_tokens")
+_ENCODER_OPTIONS = ("pooling", "context_tokens", "batch_tokens", "attention")
 _ENGINE_OPTIONS = ("operations", "windows", "splitter", "on_error", "on_truncation", "progress")
 
 
@@ -39,7 +39,7 @@ class SaliencePipeline(Pipeline):
 
     - `operations`, `windows`, `splitter`, `on_error`, `on_truncation`, `progress`: see `score_stories`;
     - `batch_size`: stories held at once, whose variants share forward passes (default 32);
-    - `pooling`, `context_tokens`, `batch_tokens` (not in a call): see `StoryEncoder`.
+    - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
     One story (text, a mapping with `"sentences"` or `"text"`, a `Story`) gives one result, as plain data:
     `StorySalience.to_dict()`. A list of stories gives a list of results; any other iterable (generator, dataset,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 Pooling: TypeAlias = Literal["mean", "first"]
 
@@ -26,22 +29,22 @@ def known_pooling(name: str) -> Pooling:
     )
 
 
-def pool(states: torch.Tensor, mask: torch.Tensor, pooling: Pooling = "mean") -> torch.Tensor:
+def pool(states: torch.Tensor, members: Sequence[NDArray[np.int64]], pooling: Pooling = "mean") -> torch.Tensor:
     """Pool token states in float32, whatever the precision of the encoder.
 
     Args:
-        states: token states, shape (B, T, D).
-        mask: which tokens are pooled, bool of shape (B, T), at least one a row.
-        pooling: `"mean"` of the pooled tokens, or the `"first"` of them (the special first token where all are pooled).
+        states: token states of some texts in a row, shape (T, D).
+        members: for each vector the places of its tokens, in ascending order, at least one.
+        pooling: `"mean"` of these tokens, or the `"first"` of them (the special first token where all are pooled).
 
     Returns:
         Vectors of shape (B, D), float32.
     """
     if pooling == "first":
-        rows = torch.arange(len(states), device=states.device)
-        return states[rows, mask.to(torch.uint8).argmax(dim=1)].float()
-    weights = mask.float()
-    return torch.bmm(weights.unsqueeze(1), states.float()).squeeze(1) / weights.sum(dim=1, keepdim=True)
+        return states[torch.tensor([int(one[0]) for one in members], device=states.device)].float()
+    starts = np.cumsum([0, *map(len, members[:-1])])
+    chosen, offsets = (torch.from_numpy(one).to(states.device) for one in (np.concatenate(members), starts))
+    return torch.nn.functional.embedding_bag(chosen, states.float(), offsets, mode="mean")
 
 
 def pool_windows(

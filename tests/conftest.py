@@ -24,9 +24,9 @@ settings.load_profile("tests")
 
 
 @cache
-def small(kind: str = "bert", positions: int = 512, pooling: str = "mean") -> StoryEncoder:
+def small(kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto") -> StoryEncoder:
     model, tokenizer = encoder_of(kind, positions)
-    return StoryEncoder(model, tokenizer, pooling=pooling)
+    return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def encoder() -> StoryEncoder:
 
 @pytest.fixture(scope="session")
 def default() -> StoryEncoder:
-    """The default encoder."""
-    return StoryEncoder.from_pretrained(device="cpu")
+    """The default encoder, in the precision that is the same on every machine."""
+    return StoryEncoder.from_pretrained(device="cpu", dtype="float32")
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,11 @@ import pytest
 import narrative_twins
 
 FLOORS = [
-    {"story", "operations", "metrics", "optimizer", "configs"},
+    {"story", "operations", "metrics", "optimizer", "configs", "precision"},
     {"files", "pooling", "result", "tokens", "data.rows", "data.tripod"},
-    {"checkpoint", "collator", "curves", "data.records", "data.shapes"},
-    {"encoder", "losses", "trainable", "data.sources"},
+    {"checkpoint", "collator", "curves", "packed", "data.records", "data.shapes"},
+    {"passes", "losses", "trainable", "data.sources"},
+    {"encoder"},
     {"salience", "data.builders"},
     {"pipeline", "show", "evaluation", "data.loading"},
     {"formats", "training", "recipes", "data.__init__"},
@@ -32,6 +33,9 @@ HEAVY = {
         "losses",
         "mlm",
         "optimizer",
+        "packed",
+        "passes",
+        "precision",
         "training",
     },
     "transformers": {
@@ -40,6 +44,7 @@ HEAVY = {
         "curves",
         "encoder",
         "mlm",
+        "packed",
         "pipeline",
         "recipes",
         "trainable",

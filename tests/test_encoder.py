@@ -44,7 +44,7 @@ def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, poolin
     transformer = modules.Transformer(bert_folder)
     model = SentenceTransformer(modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu")
     model.save_pretrained(str(tmp_path), create_model_card=False)
-    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     assert encoder.pooling == pooling
     assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
     assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrules"
@@ -126,23 +126,27 @@ def test_models_of_something_else_are_refused():
 def test_each_text_goes_through_the_model_once(monkeypatch):
     encoder = small()
     seen = []
-    states = encoder._states
-    monkeypatch.setattr(encoder, "_states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows))
+    states = encoder.passes.states
+    monkeypatch.setattr(
+        encoder.passes, "states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows)
+    )
     first, second = encoder.read(["Nadia ran.", "It rained."]), encoder.read(["It rained.", "Nadia ran."])
     windows = [first.passages((0, 1), span) for span in (None, (0, 1), (1, 2))]
     encoder.encode([*windows, second.passages((1, 0), None), first.passages((0,), None), *windows])
     assert len(seen) == len(set(seen)) == 2
 
 
-@given(st.lists(stories(), min_size=1, max_size=5), st.integers(1, 200))
-def test_batches_keep_to_the_token_budget(several, budget):
-    encoder = StoryEncoder(*encoder_of("bert"), batch_tokens=budget)
+@pytest.mark.parametrize("attention", ["packed", "padded"])
+@given(several=st.lists(stories(), min_size=1, max_size=5), budget=st.integers(1, 200))
+def test_batches_keep_to_the_token_budget(attention, several, budget):
+    encoder = StoryEncoder(*encoder_of("bert"), batch_tokens=budget, attention=attention)
     shapes, shares = [], []
-    states = encoder._states
-    encoder._states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
+    states = encoder.passes.states
+    encoder.passes.states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
     variants = [encoder.read(one).passages(tuple(range(len(one))), None) for one in several]
     encoder.encode(variants, shares.append)
-    assert all(len(lengths) == 1 or len(lengths) * max(lengths) <= budget for lengths in shapes)
+    tokens = [sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes]
+    assert all(len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True))
     assert [length for lengths in shapes for length in lengths] == sorted(
         {passage.ids.tobytes(): len(passage.ids) for one in variants for passage in one}.values(), reverse=True
     )
@@ -162,10 +166,9 @@ def test_several_passages_are_one_mean():
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_pooling_by_hand(pooling):
-    states = torch.tensor([[[1.0, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]], dtype=torch.bfloat16)
-    mask = torch.tensor([[False, True, True], [True, False, False]])
+    states = torch.tensor([[1.0, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]], dtype=torch.bfloat16)
     expected = [[4, 5], [7, 8]] if pooling == "mean" else [[3, 4], [7, 8]]
-    vectors = pool(states, mask, pooling)
+    vectors = pool(states, [np.array([1, 2]), np.array([3])], pooling)
     assert vectors.dtype == torch.float32
     assert vectors.tolist() == expected
 
@@ -191,11 +194,11 @@ def test_a_model_that_padding_moves_gets_batches_of_one_length():
     encoder, single = StoryEncoder(model, tokenizer), StoryEncoder(model, tokenizer, batch_tokens=1)
     assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(single, TEXTS), abs=1e-5)
     shapes = []
-    states = encoder._states
-    encoder._states = lambda rows: shapes.append({len(row) for row in rows}) or states(rows)
+    states = encoder.passes.states
+    encoder.passes.states = lambda rows: shapes.append({len(row) for row in rows}) or states(rows)
     vectors_of(encoder, TEXTS)
     assert all(len(lengths) == 1 for lengths in shapes)
-    assert small("bert")._mixes_lengths
+    assert small("bert").passes.mixes_lengths
 
 
 def test_a_bidirectional_model_of_other_letters_is_none_that_reads_backwards():
@@ -241,7 +244,7 @@ def test_settings_that_cannot_be_read_are_told(bert_folder, tmp_path):
 def test_saving_keeps_the_pooling(tmp_path, pooling):
     encoder = StoryEncoder(*encoder_of("bert"), pooling=pooling, context_tokens=100)
     encoder.save_pretrained(tmp_path)
-    again = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    again = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     assert again.pooling == pooling
     expected = vectors_of(encoder, TEXTS)
     assert vectors_of(again, TEXTS) == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,98 @@
+"""Matrix products of linear layers, in the precision and by the library that are fastest on a machine."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+_PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """The precision whose matrix products are fastest on a device without changing ranks: bfloat16 where the CPU or
+    CUDA device multiplies in it, float32 elsewhere."""
+    if device.type == "cuda":
+        native = torch.cuda.get_device_capability(device) >= (8, 0)
+    else:
+        # Torch of before 2.9 can't be asked, and a CPU that has to emulate bfloat16 is slow in it.
+        known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
+        native = torch.backends.cpu.get_cpu_capability() == "AVX512" and bool(
+            known.get("avx512_bf16") or known.get("amx_bf16")
+        )
+    return torch.bfloat16 if native else torch.float32
+
+
+def by_convolution(device: torch.device) -> bool:
+    """Whether linear layers are faster as convolutions: torch hands float32 products on a CPU to MKL, which leaves half
+    of an AMD processor idle, and convolutions to oneDNN, which does not."""
+    one_dnn: Any = torch.backends.mkldnn
+    there = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+    return there and bool(one_dnn.is_available() and one_dnn.enabled)
+
+
+class MatrixProducts(TorchFunctionMode):
+    """While it is entered, linear layers multiply in `dtype`. What lies between them keeps the precision of the
+    weights: the sums along the layers, and the norms.
+
+    Autocast does nearly so, but casts the weights anew in each forward pass; here they are cast once, and again only
+    after they were changed.
+
+    Args:
+        dtype: of the products; None for that of the weights.
+    """
+
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self._casts: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Takes the place of the functions that have to do with precision; the others go through."""
+        if func is F.linear:
+            return self._linear(*args, **(kwargs or {}))
+        if self.dtype is not None:
+            if func in _PRODUCTS and args[0].dtype != args[1].dtype:
+                args = tuple(one.to(self.dtype) for one in args)
+            elif func is F.scaled_dot_product_attention:
+                # Queries and keys that were turned by their positions come back in the precision of the angles; and
+                # above, attention weights in that of a bias.
+                query, key, value, *rest = args
+                args = (query.to(value.dtype), key.to(value.dtype), value, *rest)
+            elif func is F.layer_norm:
+                states, *rest = args
+                args = (states.float(), *rest)
+        return func(*args, **(kwargs or {}))
+
+    def _linear(self, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        if self.dtype is not None and weight.dtype != self.dtype:
+            states, weight = states.to(self.dtype), self._cast(weight)
+            bias = None if bias is None else self._cast(bias)
+        elif states.dtype != weight.dtype:
+            states = states.to(weight.dtype)
+        if not states.numel() or not by_convolution(states.device):
+            return F.linear(states, weight, bias)
+        # A kernel of one pixel over a picture of one row: tokens are its pixels, dimensions its channels, and the
+        # memory stays as it is.
+        picture = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
+        product = F.conv2d(picture, weight[:, :, None, None], bias)
+        return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)
+
+    def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, torch.nn.Parameter) or tensor.is_inference():
+            return tensor.to(self.dtype)
+        source, version, cast = self._casts.get(id(tensor), (None, -1, tensor))
+        if source is not tensor or version != tensor._version or cast.device != tensor.device:
+            cast = tensor.detach().to(self.dtype)
+            self._casts[id(tensor)] = tensor, tensor._version, cast
+        return cast

@@ -1,0 +1,245 @@
+"""Forward passes without padding, in another precision, by another library: the states stay those of the model."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import small
+from hypothesis import given
+from hypothesis import strategies as st
+from models import encoder_of
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from narrative_twins import StoryEncoder, passes, precision, score_stories
+from narrative_twins.packed import BY_RUNS, attending, attention_by_runs
+from narrative_twins.passes import ForwardPasses
+from narrative_twins.precision import MatrixProducts, by_convolution, fast_dtype
+
+PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
+STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "She ran to the river, and swam across."]
+
+
+def rows_of(encoder: StoryEncoder, lengths: list[int]) -> list[np.ndarray]:
+    """Texts of any lengths, of plain tokens."""
+    numbers = np.random.default_rng(0)
+    return [numbers.integers(10, encoder.model.config.vocab_size, length).astype(np.int32) for length in lengths]
+
+
+def alone(encoder: StoryEncoder, row: np.ndarray) -> torch.Tensor:
+    with torch.no_grad():
+        return encoder.model(input_ids=torch.from_numpy(row.astype(np.int64))[None]).last_hidden_state[0]
+
+
+@pytest.mark.parametrize("attention", ["packed", "padded"])
+@pytest.mark.parametrize("kind", PACKING)
+@given(lengths=st.lists(st.integers(1, 90), min_size=1, max_size=8))
+def test_states_are_those_of_each_text_alone(kind, attention, lengths):
+    """Beyond the sliding window of a ModernBERT (32 tokens) as well as within it; but for rounding, which weights as
+    steep as these make larger than it is in scores."""
+    encoder = small(kind, attention=attention)
+    assert encoder.passes.attention == attention
+    rows = rows_of(encoder, lengths)
+    with encoder.passes.running():
+        states = encoder.passes.states(rows)
+    assert torch.allclose(states, torch.cat([alone(encoder, row) for row in rows]), atol=1e-4)
+
+
+def test_a_model_that_cannot_pack_is_padded_with_a_word_about_it(caplog):
+    model, tokenizer = encoder_of("mpnet")
+    with caplog.at_level(logging.INFO, "narrative_twins"):
+        assert StoryEncoder(model, tokenizer).passes.attention == "padded"
+    assert "MPNetModel can't read texts in a row, so they are padded" in caplog.text
+    with pytest.raises(ValueError, match="MPNetModel can't read texts in a row; leave attention='packed' out"):
+        StoryEncoder(model, tokenizer, attention="packed")
+    with pytest.raises(ValueError, match="attention='flash': choose 'auto', 'packed', 'padded'"):
+        StoryEncoder(model, tokenizer, attention="flash")
+
+
+def test_the_model_keeps_its_own_attention():
+    encoder = small("bert")
+    before = encoder.model.config._attn_implementation
+    assert before != BY_RUNS
+    with pytest.raises(IndexError), encoder.passes.running():
+        assert encoder.model.config._attn_implementation == BY_RUNS
+        encoder.passes.states([np.array([10**6], np.int32)])
+    assert encoder.model.config._attn_implementation == before
+    with attending(encoder.model, None):
+        assert encoder.model.config._attn_implementation == before
+
+
+def naive_attention(q, k, v, lengths, window, scale):
+    """Token by token; all of shape (heads, tokens, size)."""
+    out, start = torch.zeros(q.shape[1], q.shape[0], q.shape[2], dtype=torch.float64), 0
+    for length in lengths:
+        for head in range(q.shape[0]):
+            for i in range(start, start + length):
+                near = [j for j in range(start, start + length) if window is None or abs(i - j) < window]
+                weights = torch.softmax(torch.stack([q[head, i] @ k[head, j] * scale for j in near]).double(), 0)
+                out[i, head] = sum(weight * v[head, j].double() for weight, j in zip(weights, near, strict=True))
+        start += length
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 5])
+def test_attention_by_runs_is_attention_within_each_text(dtype, window):
+    """Short runs and, in bfloat16, such as are attended in bits."""
+    runs = [(3, 2), (1, 7), (2, 50)]
+    lengths = [length for count, length in runs for _ in range(count)]
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, sum(lengths), 4).to(dtype) for _ in range(3))
+    for scale in (None, 0.3):
+        found, weights = attention_by_runs(
+            torch.nn.Identity(), q, k, v, None, text_runs=runs, scaling=scale, sliding_window=window
+        )
+        assert weights is None and found.dtype == dtype and found.shape == (1, sum(lengths), 2, 4)
+        expected = naive_attention(q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5)
+        assert torch.allclose(found[0].double(), expected, atol=1e-6 if dtype == torch.float32 else 0.03)
+
+
+def test_flash_attention_gets_where_texts_begin_and_end(monkeypatch):
+    """An attention that goes by `cu_seq_lens_q` alone, as the kernels of GPUs do, in the place of these."""
+
+    def by_ends(module, query, key, value, attention_mask, *, cu_seq_lens_q, max_length_q, scaling=None, **_):
+        assert attention_mask is None and cu_seq_lens_q.dtype == torch.int32
+        ends = cu_seq_lens_q.tolist()
+        assert max_length_q == max(np.diff(ends))
+        parts = [
+            F.scaled_dot_product_attention(*(one[:, :, a:b] for one in (query, key, value)), scale=scaling)
+            for a, b in zip(ends, ends[1:], strict=False)
+        ]
+        return torch.cat(parts, dim=2).transpose(1, 2), None
+
+    AttentionInterface.register("test_by_ends", by_ends)
+    AttentionMaskInterface.register("test_by_ends", lambda *_, **__: None)
+    monkeypatch.setattr(ForwardPasses, "_attentions", lambda self: ["not_installed", "test_by_ends"])
+    encoder = StoryEncoder(*encoder_of("roberta"))
+    assert encoder.passes._attention == "test_by_ends"
+    rows = rows_of(encoder, [5, 9, 2])
+    with encoder.passes.running():
+        states = encoder.passes.states(rows)
+    assert torch.allclose(states, torch.cat([alone(encoder, row) for row in rows]), atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7), (1, 0, 7)])
+def test_a_linear_layer_stays_one(shape, bias):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(7, 5, bias=bias)
+    states = torch.randn(shape, requires_grad=True)
+    expected = layer(states)
+    with MatrixProducts():
+        found = layer(states)
+    assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-6)
+    if states.numel():
+        wanted, got = (torch.autograd.grad(one.square().sum(), [states, layer.weight]) for one in (expected, found))
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, got, strict=True))
+
+
+def test_linear_layers_are_convolutions_only_where_that_pays(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    assert by_convolution(cpu) and not by_convolution(torch.device("cuda"))
+    monkeypatch.setattr(precision.platform, "machine", lambda: "arm64")
+    assert not by_convolution(cpu)
+    layer, states = torch.nn.Linear(7, 5), torch.randn(3, 7)
+    with MatrixProducts():
+        assert torch.equal(layer(states), F.linear(states, layer.weight, layer.bias))
+
+
+def test_weights_are_cast_once_and_again_when_they_have_changed():
+    layer, states = torch.nn.Linear(64, 8), torch.randn(4, 64)
+    products = MatrixProducts(torch.bfloat16)
+    with products, torch.inference_mode():
+        first = layer(states)
+        assert first.dtype == torch.bfloat16 and torch.allclose(first.float(), layer(states).float())
+        assert len(products._casts) == 2
+    with torch.no_grad():
+        layer.weight.mul_(2)
+        layer.bias.zero_()
+    expected = F.linear(states, layer.weight)
+    with products, torch.inference_mode():
+        assert torch.allclose(layer(states).float(), expected, atol=0.1)
+        F.linear(states, layer.weight * 1)
+        assert len(products._casts) == 2, "what is no parameter is not kept"
+
+
+def test_a_cpu_is_asked_for_bfloat16(monkeypatch):
+    cpu = torch.device("cpu")
+    for level, known, expected in [
+        ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": False, "amx_bf16": True}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": False}, torch.float32),
+        ("AVX2", {"avx512_bf16": True}, torch.float32),
+    ]:
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda level=level: level)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known, raising=False)
+        assert fast_dtype(cpu) == expected
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    assert fast_dtype(cpu) == torch.float32
+    assert fast_dtype(torch.device("mps")) == torch.float32
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """A machine that multiplies in bfloat16."""
+    monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
+
+
+@pytest.mark.parametrize("attention", ["auto", "padded"])
+@pytest.mark.parametrize("kind", [*PACKING, "mpnet"])
+def test_precision_is_chosen_only_where_it_is_left_open(fast, kind, attention, tmp_path):
+    for part in encoder_of(kind):
+        part.save_pretrained(tmp_path)
+    options = {"device": "cpu", "attention": attention}
+    chosen = StoryEncoder.from_pretrained(tmp_path, **options)
+    told = StoryEncoder.from_pretrained(tmp_path, dtype="float32", **options)
+    assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32), "sums and norms stay in float32"
+    assert (told.dtype, told.model.dtype) == (torch.float32, torch.float32)
+    assert chosen.passes.attention == ("padded" if kind == "mpnet" else told.passes.attention)
+    (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, told))
+    for name, scores in a.scores.items():
+        assert scores == pytest.approx(b.scores[name], abs=0.05)
+        assert scores[1:] != b.scores[name][1:]
+
+
+def test_weights_stored_in_half_precision_are_not_saved_in_another(fast, tmp_path):
+    """On a CPU they are computed with in float32, where that changes nothing."""
+    model, tokenizer = encoder_of("bert")
+    model.half().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert encoder.model.dtype == torch.float32
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight.float(), encoder.model.state_dict()[name])
+    assert StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float16").dtype == torch.float16
+    model.float()
+
+
+def test_a_model_that_stands_no_mix_of_precisions_is_run_in_that_of_its_weights(fast, caplog, tmp_path):
+    """Such as one that multiplies what came from a linear layer with a weight by itself."""
+    model, tokenizer = encoder_of("bert")
+    model.precision = "auto"
+    model.pooler = None
+    hook = model.encoder.layer[0].register_forward_hook(
+        lambda module, inputs, output: (
+            torch.bmm(
+                module.output.dense(module.intermediate(inputs[0])).float(),
+                module.output.dense(module.intermediate(inputs[0])).transpose(1, 2),
+            )
+            @ output
+        )
+    )
+    with caplog.at_level(logging.INFO, "narrative_twins"):
+        assert StoryEncoder(model, tokenizer).dtype == torch.float32
+    hook.remove()
+    assert "BertModel is run in the precision of its weights" in caplog.text
+
+
+def test_a_model_in_hand_keeps_its_precision(fast):
+    assert StoryEncoder(*encoder_of("bert")).dtype == torch.float32
