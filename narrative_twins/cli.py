@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
         parser.error(f"--out {options.out} is also read; write to another file")
     try:
+        options.operations = resolve_operations(
+            options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
+        )
         return _score(options)
     except KeyboardInterrupt:
         kept = _resumable(options) and os.path.exists(f"{options.out}.part")
@@ -78,10 +81,15 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--operations",
         type=_operations,
-        default=resolve_operations(),
         metavar="A,B",
         help=f"of {','.join(OPERATIONS)} (default: all)",
     )
+    add(
+        "--approximate",
+        choices=("one-pass",),
+        help="all operations but shifting from one forward pass over a story; see the README for what that costs",
+    )
+    add("--max-shifts", type=_count, metavar="N", help="shifting to no more than the N nearest places")
     add("--windows", type=_windows, default="auto", metavar="N", help="a count, sizes as 7,7,6, or auto (default)")
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     add("--top", type=_count, metavar="K", help="only the K most salient sentences; json and jsonl name them as 'top'")
@@ -118,6 +126,8 @@ def _score(options: argparse.Namespace) -> int:
         stories,
         encoder,
         operations=options.operations,
+        approximate=options.approximate,
+        max_shifts=options.max_shifts,
         buffer=options.batch_size,
         on_error=stories.report,
         on_truncation=options.on_truncation,
@@ -199,6 +209,7 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
     asked = {
         "operations": [operation.name for operation in options.operations],
         "context tokens": context_tokens,
+        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
         "--top": options.top is not None,
     }
     for number, line in enumerate(whole_lines(options.out), start=1):
@@ -207,6 +218,7 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
             begun = {
                 "operations": list(row["scores"]),
                 "context tokens": row["context_tokens"],
+                "--approximate": row.get("approximate"),
                 "--top": "top" in row,
             }
             done[_key(row.get("id"), row["sentences"], row["windows"])] += 1

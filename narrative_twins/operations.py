@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,21 @@ class Operation(ABC):
         """Scores of the window's sentences, shape `(window.size,)`, from one vector an order, shape
         `(len(orders), dimensions)`."""
 
+    def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """About the same scores from the token states of one forward pass over the story, if the operation has such a
+        form.
+
+        Args:
+            sums: the sum of the states of each sentence of the window, shape `(window.size, dimensions)`.
+            rest: that of the other tokens that are pooled with the window, shape `(dimensions,)`.
+        """
+        raise NotImplementedError(f"operation {self.name!r} has no form for one forward pass")
+
+    @property
+    def has_one_pass(self) -> bool:
+        """Whether there is a `one_pass`."""
+        return type(self).one_pass is not Operation.one_pass
+
 
 OPERATIONS: dict[str, Operation] = {}
 """The registry: operations by name, in the order they are shown."""
@@ -81,33 +96,52 @@ def register_operation(operation: Registered) -> Registered:
     return operation
 
 
-def resolve_operations(operations: str | Operation | Iterable[str | Operation] | None = None) -> list[Operation]:
+def resolve_operations(
+    operations: str | Operation | Iterable[str | Operation] | None = None,
+    *,
+    one_pass: bool = False,
+    max_shifts: int | None = None,
+) -> list[Operation]:
     """Operations by name; None stands for all of the registry.
 
+    Args:
+        operations: names, or operations themselves.
+        one_pass: only such as have a form for one forward pass.
+        max_shifts: for `Shifting`, where it is among them.
+
     Raises:
-        ValueError: a name is unknown, or there is none.
+        ValueError: a name is unknown, there is none, or an operation lacks the form that is asked for.
     """
     if operations is None:
-        return list(OPERATIONS.values())
+        operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass or not one_pass]
     if isinstance(operations, (str, Operation)):
         operations = [operations]
     chosen = {}
     for operation in operations:
         if isinstance(operation, str):
-            if operation not in OPERATIONS:
-                close = get_close_matches(operation, OPERATIONS, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ValueError(f"unknown operation {operation!r}; there are {', '.join(OPERATIONS)}{hint}")
-            operation = OPERATIONS[operation]
+            operation = _named(operation)
         if not isinstance(operation, Operation):
             raise TypeError(f"an operation is a name or an instance of Operation, not {operation!r:.60}")
+        if one_pass and not operation.has_one_pass:
+            there = ", ".join(name for name, one in OPERATIONS.items() if one.has_one_pass)
+            raise ValueError(f"{operation.name} can't be had from one forward pass; choose of {there}, or be exact")
+        if max_shifts is not None and type(operation) is Shifting:
+            operation = Shifting(max_shifts)
         chosen[operation.name] = operation
     if not chosen:
         raise ValueError(f"no operation asked for; there are {', '.join(OPERATIONS)}")
     return list(chosen.values())
 
 
-def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+def _named(name: str) -> Operation:
+    if name in OPERATIONS:
+        return OPERATIONS[name]
+    close = get_close_matches(name, OPERATIONS, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"unknown operation {name!r}; there are {', '.join(OPERATIONS)}{hint}")
+
+
+def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Cosine similarity along the last axis, in float64; leading axes broadcast."""
     a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
     norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
@@ -131,31 +165,51 @@ class Deletion(Operation):
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
+    def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sentence's tokens are left out of the mean, not of the text."""
+        whole = sums.sum(axis=0) + rest
+        return 1.0 - cosine(whole, whole - sums) if len(sums) > 1 else np.zeros(1)
+
 
 @register_operation
 class Shifting(Operation):
     """1 − mean sim(story, story with the sentence moved to another place of its window), over all other places.
-    A window of one sentence has no other place: 0.0."""
+    A window of one sentence has no other place: 0.0.
+
+    Args:
+        max_shifts: an approximation: no more than so many other places, the nearest, those before the sentence first.
+    """
 
     name = "shifting"
     meaning = "how much the story changes when the sentence stands elsewhere in its window"
+
+    def __init__(self, max_shifts: int | None = None) -> None:
+        if max_shifts is not None and max_shifts < 1:
+            raise ValueError(f"max_shifts={max_shifts}: a sentence is moved to one other place at least")
+        self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
                 others = (*range(window.start, i), *range(i + 1, window.stop))
-                for place in range(window.lo, window.hi):
-                    if place != i:
-                        before = place - window.start
-                        yield (*others[:before], i, *others[before:])
+                for place in self._places(i, window):
+                    before = place - window.start
+                    yield (*others[:before], i, *others[before:])
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         if window.size == 1:
             return np.zeros(1)
-        similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, window.size - 1)
+        # Each sentence has the same number of other places.
+        similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, -1)
         scores: NDArray[np.float64] = 1.0 - similarities.mean(axis=1)
         return scores
+
+    def _places(self, sentence: int, window: Window) -> list[int]:
+        others = [place for place in range(window.lo, window.hi) if place != sentence]
+        if self.max_shifts is None or self.max_shifts >= len(others):
+            return others
+        return sorted(others, key=lambda place: abs(place - sentence))[: self.max_shifts]
 
 
 @register_operation
@@ -177,6 +231,11 @@ class Disruption(Operation):
             scores[1:] = 1.0 - cosine(vectors[1:], vectors[:-1])
         return scores
 
+    def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Running means of a story that is read to its end."""
+        prefixes = np.cumsum(sums, axis=0) + rest
+        return np.concatenate([np.zeros(1), 1.0 - cosine(prefixes[1:], prefixes[:-1])])
+
 
 @register_operation
 class Summarization(Operation):
@@ -192,3 +251,7 @@ class Summarization(Operation):
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         return cosine(vectors[0], vectors[1:])
+
+    def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sentence as it stands in the story."""
+        return cosine(sums.sum(axis=0) + rest, sums)

@@ -21,7 +21,16 @@ logger = logging.getLogger(__name__)
 TASK = "narrative-salience"
 
 _ENCODER_OPTIONS = ("pooling", "context_tokens", "batch_tokens", "attention")
-_ENGINE_OPTIONS = ("operations", "windows", "splitter", "on_error", "on_truncation", "progress")
+_ENGINE_OPTIONS = (
+    "operations",
+    "windows",
+    "splitter",
+    "approximate",
+    "max_shifts",
+    "on_error",
+    "on_truncation",
+    "progress",
+)
 
 
 class SaliencePipeline(Pipeline):
@@ -37,7 +46,8 @@ class SaliencePipeline(Pipeline):
 
     Besides what every pipeline takes (`model`, `device`, `dtype`, `revision`, `token`, ...), here or in a call:
 
-    - `operations`, `windows`, `splitter`, `on_error`, `on_truncation`, `progress`: see `score_stories`;
+    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`: see
+      `score_stories`;
     - `batch_size`: stories held at once, whose variants share forward passes (default 32);
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 

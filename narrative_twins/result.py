@@ -37,6 +37,7 @@ class StorySalience:
         context_tokens: how many tokens the encoder reads at once, special tokens included.
         cut_tokens: how many of the story's tokens did not fit into that context together with a window, at the window
             where most did not; 0 where every window was read with the whole story.
+        approximate: how the scores were approximated, such as `"one-pass"` or `"max_shifts=2"`; None if they are exact.
         index: place of the story in the input, counted from 0.
     """
 
@@ -44,6 +45,7 @@ class StorySalience:
     scores: Mapping[str, list[float]]
     context_tokens: int
     cut_tokens: int
+    approximate: str | None = None
     index: int = 0
 
     def __len__(self) -> int:
@@ -89,8 +91,8 @@ class StorySalience:
         return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: sentences, spans, windows, scores, truncated, context_tokens and cut_tokens; also the id, where
-        the story came with one."""
+        """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens and approximate; also
+        the id, where the story came with one."""
         named = {} if self.story.id is None else {"id": self.story.id}
         return named | {
             "sentences": list(self.sentences),
@@ -100,6 +102,7 @@ class StorySalience:
             "truncated": self.truncated,
             "context_tokens": self.context_tokens,
             "cut_tokens": self.cut_tokens,
+            "approximate": self.approximate,
         }
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder import StoryEncoder
-from narrative_twins.operations import Operation, Order, Window, resolve_operations
+from narrative_twins.operations import Operation, resolve_operations
+from narrative_twins.plans import Approximation, Plan, exact_plans, one_pass_plans, views
 from narrative_twins.result import StorySalience
-from narrative_twins.story import Span, Splitter, Story, StoryError, Windows, check_stories
-from narrative_twins.tokens import Passage, TokenizedStory
+from narrative_twins.story import Splitter, Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,6 @@ OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
 BUFFER_TOKENS = 1_000_000
 """Tokens of variants that are planned before the encoder runs: what holds memory together where stories are long."""
-WINDOW_TOKENS = 100_000_000
-"""Tokens of variants one window may ask for; beyond that the plan alone takes more than half a gigabyte."""
 
 
 def score_stories(
@@ -38,6 +36,8 @@ def score_stories(
     operations: str | Operation | Iterable[str | Operation] | None = None,
     windows: Windows = "auto",
     splitter: Splitter | None = None,
+    approximate: Approximation | None = None,
+    max_shifts: int | None = None,
     buffer: int = 32,
     on_error: OnError = "raise",
     on_truncation: OnTruncation = "warn",
@@ -51,6 +51,9 @@ def score_stories(
         operations: names or `Operation`s; default all of the registry.
         windows: for stories that do not say their own, see `Story.parse`.
         splitter: cuts raw text into sentences, see `Story.parse`.
+        approximate: `"one-pass"` for all operations from the token states of one forward pass over a story, a small
+            part of the cost; shifting can't be had so. None for what the operations say, exactly.
+        max_shifts: another approximation: shifting to no more than so many other places, the nearest.
         buffer: stories held at once, whose variants share forward passes; results come when their buffer is through.
         on_error: `"raise"` the `StoryError` of a bad story once the stories before it are out, `"skip"` it with a
             warning, or hand it to a function; the other stories are scored all the same.
@@ -74,12 +77,19 @@ def score_stories(
         raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function of the error")
     if on_truncation not in ("warn", "error", "ignore"):
         raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
-    chosen = resolve_operations(operations)
+    if approximate not in (None, "one-pass"):
+        raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
+    if approximate is not None and max_shifts is not None:
+        raise ValueError(f"max_shifts={max_shifts} has no part in approximate={approximate!r}; give one of the two")
+    chosen = resolve_operations(operations, one_pass=approximate is not None, max_shifts=max_shifts)
     if not isinstance(encoder, StoryEncoder):
         if not isinstance(encoder, (str, Path, type(None))):
             raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}")
         encoder = StoryEncoder.from_pretrained(encoder)
-    engine = _Engine(encoder, chosen, on_error, on_truncation, _bar(stories, progress))
+    if approximate is not None and encoder.pooling != "mean":
+        raise ValueError(f"approximate={approximate!r} goes by means of tokens; this encoder pools the first token")
+    note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
+    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, _bar(stories, progress))
     return engine.run(stories, windows, splitter, buffer)
 
 
@@ -89,20 +99,9 @@ class _Held:
 
     index: int
     story: Story | None = None
-    tokens: TokenizedStory | None = None
     scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     cut_tokens: int = 0
     error: StoryError | None = None
-
-
-@dataclass
-class _Job:
-    """A window to score: for each operation the rows of its vectors among the variants planned."""
-
-    held: _Held
-    window: Window
-    share: float
-    rows: list[tuple[Operation, list[int]]]
 
 
 @dataclass
@@ -111,12 +110,13 @@ class _Engine:
 
     encoder: StoryEncoder
     operations: list[Operation]
+    approximate: Approximation | None
+    note: str | None
     on_error: OnError
     on_truncation: OnTruncation
     bar: tqdm[Any]
     held: list[_Held] = field(default_factory=list)
-    jobs: list[_Job] = field(default_factory=list)
-    variants: list[list[Passage]] = field(default_factory=list)
+    plans: list[tuple[_Held, Plan]] = field(default_factory=list)
     planned: int = 0
     done: int = 0
     warned: bool = False
@@ -140,16 +140,15 @@ class _Engine:
     def _take(self, held: _Held, story: Story) -> None:
         """Plan a story; where it is long its first windows are scored before the last are planned."""
         tokens = self.encoder.read(story.sentences)
-        views = [tokens.window(span) for span in story.windows]
-        held.story, held.tokens = story, tokens
+        held.story = story
         held.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
-        held.cut_tokens = max(tokens.cut(view) for view in views)
+        held.cut_tokens = max(map(tokens.cut, views(tokens, story.windows, self.approximate)))
         if held.cut_tokens:
             self._tell_cut(held)
-        # A story of one window is pooled over all its tokens, as a sentence-transformer would.
-        whole = len(views) == 1
-        for view in views:
-            self._plan(held, tokens, view, None if whole else (view.lo, view.hi), view.size / len(story))
+        plans = exact_plans if self.approximate is None else one_pass_plans
+        for plan in plans(self.operations, tokens, story.windows):
+            self.plans.append((held, plan))
+            self.planned += plan.tokens
             if self.planned >= BUFFER_TOKENS:
                 self._score()
 
@@ -165,64 +164,28 @@ class _Engine:
             name = "" if held.story is None or held.story.id is None else f" ({held.story.id})"
             logger.warning("story %d%s %s (said once a call; results have cut_tokens)", held.index, name, text)
 
-    def _plan(self, held: _Held, tokens: TokenizedStory, window: Window, pooled: Span | None, share: float) -> None:
-        """Queue what the operations ask for of a window, each order once."""
-        places: dict[Order, int] = {}
-        queued, before = len(self.variants), self.planned
-        rows: list[tuple[Operation, list[int]]] = []
-        try:
-            for operation in self.operations:
-                rows.append((operation, []))
-                for order in operation.orders(window):
-                    if not isinstance(order, tuple) or order not in places:
-                        _check_order(operation, order, window)
-                        places[order] = len(self.variants)
-                        passages = tokens.passages(order, pooled)
-                        self.variants.append(passages)
-                        self.planned += sum(len(passage.ids) for passage in passages)
-                    rows[-1][1].append(places[order])
-                    if self.planned - before > WINDOW_TOKENS:
-                        raise StoryError(
-                            f"the window of sentences {window.lo} to {window.hi - 1} asks {operation.name} for more "
-                            f"than {WINDOW_TOKENS:,} tokens; cut the story into smaller windows, or leave "
-                            f"{operation.name} out"
-                        )
-        except StoryError:
-            del self.variants[queued:]
-            self.planned = before
-            raise
-        self.jobs.append(_Job(held, window, share, rows))
-
     def _score(self) -> None:
         """Encode what is planned and score its windows."""
-        share = sum(job.share for job in self.jobs)
+        shares = [plan.window.size / len(held.story or ()) for held, plan in self.plans]
 
         def advance(part: float) -> None:
-            self.bar.update(part * share)
+            self.bar.update(part * sum(shares))
 
-        vectors = self.encoder.encode(self.variants, advance)
-        for job in self.jobs:
+        vectors = self.encoder.encode([variant for _, plan in self.plans for variant in plan.variants], advance)
+        start = 0
+        for held, plan in self.plans:
+            stop = start + len(plan.variants)
             try:
-                self._score_window(job, vectors)
+                for name, scores in plan.scores(vectors[start:stop]):
+                    held.scores[name][plan.window.lo : plan.window.hi] = scores
             except StoryError as error:
-                job.held.error = error
-        self.jobs, self.variants, self.planned = [], [], 0
-
-    def _score_window(self, job: _Job, vectors: NDArray[np.float32]) -> None:
-        for operation, rows in job.rows:
-            if not np.isfinite(vectors[rows]).all():
-                raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
-            scores = np.asarray(operation.scores(job.window, vectors[rows]), np.float64)
-            if scores.shape != (job.window.size,) or not np.isfinite(scores).all():
-                raise ValueError(
-                    f"operation {operation.name!r} gave {scores!r} for a window of {job.window.size} sentence(s); "
-                    "one finite score a sentence is needed"
-                )
-            job.held.scores[operation.name][job.window.lo : job.window.hi] = scores
+                held.error = error
+            start = stop
+        self.plans, self.planned = [], 0
 
     def _results(self) -> Iterator[StorySalience]:
         """Score what is planned and let go of the stories, in order."""
-        if self.jobs:
+        if self.plans:
             self._score()
         held, self.held = self.held, []
         # The bar has moved with the forward passes, of stories that failed on the way too.
@@ -234,7 +197,8 @@ class _Engine:
                 self._report(one.error)
             elif one.story is not None:
                 scores = {name: values.tolist() for name, values in one.scores.items()}
-                yield StorySalience(one.story, scores, self.encoder.context_tokens, one.cut_tokens, one.index)
+                context = self.encoder.context_tokens
+                yield StorySalience(one.story, scores, context, one.cut_tokens, self.note, one.index)
 
     def _report(self, error: StoryError) -> None:
         if self.on_error == "raise":
@@ -243,14 +207,6 @@ class _Engine:
             self.on_error(error)
         else:
             logger.warning("skipped %s", error)
-
-
-def _check_order(operation: Operation, order: Order, window: Window) -> None:
-    if not isinstance(order, tuple) or not order or min(order) < window.start or max(order) >= window.stop:
-        raise ValueError(
-            f"operation {operation.name!r} asked for the order {order!r:.80}; an order is a tuple of sentence indices "
-            f"from {window.start} to {window.stop - 1}"
-        )
 
 
 def _bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:

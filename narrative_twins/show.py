@@ -145,6 +145,8 @@ def _caption(result: StorySalience) -> str:
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
         f"the highest; sentences stand out by {result.lead}."
     )
+    if result.approximate is not None:
+        text += f" The scores are approximate ({result.approximate})."
     if result.truncated:
         text += (
             f" The story was cut: it does not fit the encoder's context of {result.context_tokens} tokens, and up to "

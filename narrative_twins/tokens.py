@@ -169,6 +169,15 @@ class TokenizedStory:
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
+    @property
+    def room(self) -> int:
+        """How many tokens of the story are read at once."""
+        return self._room
+
+    def size(self, span: Span) -> int:
+        """How many tokens a run of sentences has."""
+        return int(self._ends[span[1]] - self._ends[span[0]])
+
     def cut(self, window: Window) -> int:
         """How many of the story's tokens are not read together with the window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
@@ -185,17 +194,41 @@ class TokenizedStory:
         Raises:
             StoryError: no token of the order belongs to a pooled sentence.
         """
-        ids, owners = self._row(order) if self.exact else self._tokenize(order)
+        ids, owners = self._read(order)
         own = np.ones(len(ids), bool) if pooled is None else (owners >= pooled[0]) & (owners < pooled[1])
         if not own.any():
             raise StoryError(f"sentences {order} have no token in the window {pooled}; there is nothing to pool")
+        return self._passages(ids, own, special=pooled is None)
+
+    def parts(self, window: Window, special: bool) -> tuple[list[list[Passage]], list[list[Passage]]]:
+        """The text of a window with what is read round it, once for each sentence of the window with only its tokens
+        pooled; and, where they are asked for, once with only the special tokens.
+
+        Raises:
+            StoryError: a sentence has no token of its own.
+        """
+        ids, owners = self._read(window.base)
+        texts = []
+        for i in range(window.lo, window.hi):
+            own = owners == i
+            if not own.any():
+                raise StoryError(f"sentence {i} ({self.texts[i][:40]!r}) has no token of its own in this text")
+            texts.append(self._passages(ids, own, special=False))
+        return texts, [self._passages(ids, np.zeros(len(ids), bool), special=True)] if special else []
+
+    def _passages(self, ids: Ids, own: Mask, special: bool) -> list[Passage]:
+        """A text as passages of which some tokens are pooled, and perhaps the special ones."""
         head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.room
-        ends = np.full(len(head), pooled is None), np.full(len(tail), pooled is None)
+        ends = np.full(len(head), special), np.full(len(tail), special)
         return [
             Passage(np.concatenate([head, ids[at : at + room], tail]), np.concatenate([ends[0], mask, ends[1]]))
             for at in range(0, len(ids), room)
-            if (mask := own[at : at + room]).any()
+            if (mask := own[at : at + room]).any() or special
         ]
+
+    def _read(self, order: Order) -> tuple[Ids, Ids]:
+        """Ids of the text of an order of sentences, and the sentence each token belongs to."""
+        return self._row(order) if self.exact else self._tokenize(order)
 
     def _row(self, order: Order) -> tuple[Ids, Ids]:
         """Ids of the sentences in a row, and the sentence each token belongs to."""

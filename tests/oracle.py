@@ -76,6 +76,31 @@ class Oracle:
                     scores["disruption"][i] = 1 - similarity(vector(range(i + 1)), vector(range(i)))
         return scores
 
+    def score_one_pass(self, sentences, spans):
+        """The approximation by the token states of one pass over the story, which has to fit the context."""
+        n = len(sentences)
+        ids, owners = tokens_of(self.tokenizer, sentences)
+        with torch.no_grad():
+            states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double()
+        scores = {name: [0.0] * n for name in ("deletion", "disruption", "summarization")}
+        for lo, hi in spans:
+            # The special tokens belong to the one window of a story that has no other.
+            homes = [*range(lo, hi), *([None] if len(spans) == 1 else [])]
+
+            def mean(own):
+                chosen = [state for state, owner in zip(states, owners, strict=True) if owner in own]
+                return sum(chosen) / len(chosen)
+
+            for i in range(lo, hi):
+                scores["summarization"][i] = similarity(mean(homes), mean([i]))
+                if hi - lo > 1:
+                    scores["deletion"][i] = 1 - similarity(mean(homes), mean([home for home in homes if home != i]))
+                if i > lo:
+                    upto = [home for home in homes if home is None or home <= i]
+                    before = [home for home in upto if home != i]
+                    scores["disruption"][i] = 1 - similarity(mean(upto), mean(before))
+        return scores
+
 
 def similarity(a, b):
     return F.cosine_similarity(a.double(), b.double(), dim=0).item()

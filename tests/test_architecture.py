@@ -12,7 +12,7 @@ import narrative_twins
 FLOORS = [
     {"story", "operations", "metrics", "optimizer", "configs", "precision"},
     {"files", "pooling", "result", "tokens", "data.rows", "data.tripod"},
-    {"checkpoint", "collator", "curves", "packed", "data.records", "data.shapes"},
+    {"checkpoint", "collator", "curves", "packed", "plans", "data.records", "data.shapes"},
     {"passes", "losses", "trainable", "data.sources"},
     {"encoder"},
     {"salience", "data.builders"},

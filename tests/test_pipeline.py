@@ -49,7 +49,16 @@ def test_the_default_encoder_is_used_without_a_network(salience):
 def test_one_story_one_result(salience, expected):
     assert_same([salience(story) for story in STORIES], expected)
     assert_same([salience(Story.parse(STORIES[0]))], expected[:1])
-    assert list(expected[0]) == ["sentences", "spans", "windows", "scores", "truncated", "context_tokens", "cut_tokens"]
+    assert list(expected[0]) == [
+        "sentences",
+        "spans",
+        "windows",
+        "scores",
+        "truncated",
+        "context_tokens",
+        "cut_tokens",
+        "approximate",
+    ]
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 64])

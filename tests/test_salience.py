@@ -215,7 +215,7 @@ def test_a_bad_story_loses_nothing_of_the_others(encoder, caplog, bad, problem):
 
 
 def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
-    monkeypatch.setattr("narrative_twins.salience.WINDOW_TOKENS", 2_000)
+    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 2_000)
     with pytest.raises(StoryError, match="window of sentences 0 to 11 asks shifting for more than 2,000 tokens; cut"):
         one(TALE, encoder, windows=1)
     assert one(TALE, encoder, windows=1, operations="summarization").scores
@@ -233,7 +233,7 @@ def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
 
 
 def test_a_window_of_three_thousand_sentences_is_told_before_it_fills_the_memory(encoder, monkeypatch):
-    monkeypatch.setattr("narrative_twins.salience.WINDOW_TOKENS", 1_000_000)
+    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 1_000_000)
     with pytest.raises(StoryError, match="window of sentences 0 to 2999 asks shifting for more than 1,000,000 tokens"):
         one([f"{i}." for i in range(3000)], encoder, windows=1, operations="shifting", on_truncation="ignore")
 
@@ -394,6 +394,7 @@ def test_plain_data_and_pandas(encoder):
         "truncated": False,
         "context_tokens": 512,
         "cut_tokens": 0,
+        "approximate": None,
     }
     frame = result.to_pandas()
     assert list(frame.columns) == ["sentence", "start", "end", "window", *OPERATIONS]
@@ -437,7 +438,7 @@ def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
 
 def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, capsys):
     monkeypatch.setattr("narrative_twins.salience.BUFFER_TOKENS", 100)
-    monkeypatch.setattr("narrative_twins.salience.WINDOW_TOKENS", 300)
+    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
     list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
     shown = capsys.readouterr().err
