@@ -7,14 +7,14 @@ PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
-# Precision for the film synopses of `make figures`, which take a quarter of an hour on two cores that have bfloat16.
-DTYPE ?= bfloat16
+# Precision for `make figures`, whose film synopses take ten minutes on two cores that have bfloat16.
+DTYPE ?= auto
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint encoder parity figures splitters lowest clean
+.PHONY: help demo test lint encoder parity figures splitters speed ranks lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -57,7 +57,7 @@ parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/parity.py $(DATA)
 
 figures: $(VENV)/package  ## the README's figures on human labels
-	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json; \
+	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
 	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/tripod_train.json (see github.com/ppapalampidi/TRIPOD; set DATA=)"; fi
@@ -65,6 +65,13 @@ figures: $(VENV)/package  ## the README's figures on human labels
 splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
 	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"
 	$(BIN)/python benchmarks/splitters.py $(DATA)
+
+speed: $(VENV)/package  ## how fast stories are scored, beside other ways; ten minutes on two cores
+	$(BIN)/pip install --quiet --disable-pip-version-check "sumy>=0.13"
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
+
+ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
+	$(BIN)/python benchmarks/ranks.py $(DATA)
 
 lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest

@@ -19,11 +19,12 @@ def main() -> None:
     parser.add_argument("--split", help="split of a source that has several (default: its only one)")
     parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     parser.add_argument("--operations", nargs="+", help="default: all")
+    parser.add_argument("--dtype", default="auto", help="precision of the encoder, such as float32")
     arguments = parser.parse_args()
 
     splits = load_story_salience(arguments.source)
     rows = splits[arguments.split or next(iter(splits))]
-    encoder = StoryEncoder.from_pretrained(arguments.model)
+    encoder = StoryEncoder.from_pretrained(arguments.model, dtype=arguments.dtype)
     results = list(score_stories(list(rows["story"]), encoder, operations=arguments.operations, progress=True))
     agreement = agreement_with_votes(results, rows["counts"])
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from narrative_twins.packed import BY_RUNS, FLASH, attending, first_position, packed_states, to_device
-from narrative_twins.precision import MatrixProducts, fast_dtype
+from narrative_twins.precision import MatrixProducts, fast_dtype, sensitive_weights
 from narrative_twins.tokens import Ids
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ForwardPasses:
         self.mixes_lengths = True
         self._first = first_position(model)
         self._attention: str | None = None
-        self._products = MatrixProducts(self._choose_dtype())
+        self._products = MatrixProducts(self._choose_dtype(), sensitive_weights(model))
         self._probe(trial, longest, attention)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+_QUERIES_AND_KEYS = re.compile(r"(^|\.)(query|key|[qk]|[qk]_proj|[qk]_lin|Wqkv|qkv|qkv_proj)\.weight$")
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
@@ -25,6 +27,11 @@ def fast_dtype(device: torch.device) -> torch.dtype:
             known.get("avx512_bf16") or known.get("amx_bf16")
         )
     return torch.bfloat16 if native else torch.float32
+
+
+def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
+    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys."""
+    return [weight for name, weight in model.named_parameters() if _QUERIES_AND_KEYS.search(name)]
 
 
 def by_convolution(device: torch.device) -> bool:
@@ -44,11 +51,13 @@ class MatrixProducts(TorchFunctionMode):
 
     Args:
         dtype: of the products; None for that of the weights.
+        exact: weights of layers that multiply in their own precision all the same.
     """
 
-    def __init__(self, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, dtype: torch.dtype | None = None, exact: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
         self.dtype = dtype
+        self.exact = {id(weight): weight for weight in exact}
         self._casts: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
 
     def __torch_function__(
@@ -75,7 +84,7 @@ class MatrixProducts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _linear(self, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        if self.dtype is not None and weight.dtype != self.dtype:
+        if self.dtype is not None and weight.dtype != self.dtype and id(weight) not in self.exact:
             states, weight = states.to(self.dtype), self._cast(weight)
             bias = None if bias is None else self._cast(bias)
         elif states.dtype != weight.dtype:

@@ -21,6 +21,7 @@ from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.losses import NarrativeTwinsLoss
 from narrative_twins.optimizer import optimizer_for
+from narrative_twins.precision import MatrixProducts
 from narrative_twins.trainable import checked_rows, last_whole_checkpoint, require_dropout
 
 
@@ -114,7 +115,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         """As ever; `resume_from_checkpoint=True` passes over a checkpoint that a killed run did not finish."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_whole_checkpoint(Path(self.args.output_dir)) or True
-        return super().train(resume_from_checkpoint, *args, **options)
+        with MatrixProducts():
+            return super().train(resume_from_checkpoint, *args, **options)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """As ever; columns that are None in some rows are counted as empty there."""

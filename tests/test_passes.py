@@ -17,7 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from narrative_twins import StoryEncoder, passes, precision, score_stories
 from narrative_twins.packed import BY_RUNS, attending, attention_by_runs
 from narrative_twins.passes import ForwardPasses
-from narrative_twins.precision import MatrixProducts, by_convolution, fast_dtype
+from narrative_twins.precision import MatrixProducts, by_convolution, fast_dtype, sensitive_weights
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
 STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "She ran to the river, and swam across."]
@@ -167,6 +167,17 @@ def test_weights_are_cast_once_and_again_when_they_have_changed():
         assert torch.allclose(layer(states).float(), expected, atol=0.1)
         F.linear(states, layer.weight * 1)
         assert len(products._casts) == 2, "what is no parameter is not kept"
+
+
+def test_queries_and_keys_are_multiplied_in_the_precision_of_their_weights():
+    states = torch.randn(4, 32)
+    for kind, layers in {"bert": 4, "roberta": 4, "mpnet": 4, "modernbert": 2}.items():
+        model, _ = encoder_of(kind)
+        weights = sensitive_weights(model)
+        assert len(weights) == layers, "of two layers"
+        with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
+            assert F.linear(states, weights[0]).dtype == torch.float32
+            assert F.linear(states, weights[0] * 1).dtype == torch.bfloat16
 
 
 def test_a_cpu_is_asked_for_bfloat16(monkeypatch):

@@ -1,0 +1,85 @@
+"""The benchmarks run, and what they compare with is what it says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import small
+from models import SENTENCES
+
+from narrative_twins import Story, score_stories
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+import contenders  # noqa: E402
+
+
+def run(script: str, *arguments: object) -> str:
+    command = [sys.executable, str(BENCHMARKS / script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_speed_is_measured(bert_folder, tmp_path):
+    out = tmp_path / "speed.json"
+    printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--rounds", 1, "--out", out)
+    report = json.loads(out.read_text())
+    rows = {row["way"]: row for row in report["stories"]["rows"]}
+    assert {"naive loop", "exact, float32", "exact, auto", "one pass, auto", "floor, plain torch"} <= set(rows)
+    assert rows["naive loop"]["times as fast"] == 1
+    assert all(name in printed for name in rows)
+    assert report["machine"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("windows", [1, 3])
+def test_the_naive_loop_embeds_what_the_engine_embeds(windows):
+    """Every text of the engine, and each as often as an operation asks for it."""
+    encoder = small("bert")
+    story = Story.parse({"sentences": SENTENCES[:6]}, windows)
+    seen = []
+
+    class Recorder:
+        device = encoder.model.device
+
+        def __call__(self, input_ids, **inputs):
+            seen.append(tuple(input_ids[0].tolist()))
+            return encoder.model(input_ids=input_ids, **inputs)
+
+    contenders.naive(Recorder(), encoder.tokens.tokenizer, [story], encoder)()
+    size = 6 // windows
+    assert len(seen) == windows * (3 + size * 4 + size * (size - 1) - size)
+    rows = contenders.unique_rows(encoder, [story])
+    assert set(seen) == {tuple(row.tolist()) for row in rows}
+    assert len(list(score_stories([story], encoder))) == 1, "the encoder is as it was"
+
+
+def test_the_floor_takes_as_many_tokens():
+    encoder = small("bert")
+    rows = contenders.unique_rows(encoder, [Story.parse({"sentences": SENTENCES[:5]}, 1)])
+    seen = []
+    hook = encoder.model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    for products in (False, True):
+        contenders.floor(encoder, rows, products)()
+    hook.remove()
+    total = sum(map(len, rows))
+    assert sum(seen) == pytest.approx(2 * total, rel=0.05)
+
+
+def test_ranks_are_measured(bert_folder, tmp_path):
+    rows = {f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]} for at in range(4)}
+    (tmp_path / "roc_val.json").write_text(json.dumps(rows))
+    out = tmp_path / "ranks.json"
+    printed = run("ranks.py", tmp_path, "--model", bert_folder, "--out", out)
+    assert "skipped: no" in printed and "tripod_train.json" in printed
+    report = json.loads(out.read_text())["roc_val.json"]
+    assert set(report["one-pass"]["rank"]) == {"deletion", "disruption", "summarization"}
+    assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
