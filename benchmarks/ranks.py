@@ -50,7 +50,7 @@ SETTINGS = {
         "one-pass": Setting({"dtype": "float32"}, {"approximate": "one-pass"}, THREE),
         "max_shifts=1": Setting({"dtype": "float32"}, {"max_shifts": 1}, ("shifting",)),
         "max_shifts=2": Setting({"dtype": "float32"}, {"max_shifts": 2}, ("shifting",)),
-        "context_tokens=256": Setting({"dtype": "float32", "context_tokens": 256}, {}),
+        "context_tokens=256": Setting({"dtype": "float32", "context_tokens": 256}, {}, THREE),
     },
 }
 

@@ -19,6 +19,7 @@ BY_RUNS = "narrative_twins_packed"
 FLASH = "flash_attention_2"
 
 _CACHED_SCORES = 3 * 2**19
+"""Three megabytes of attention scores in bfloat16."""
 
 Runs = list[tuple[int, int]]
 """Texts of equal length in a row: how many, and how long."""
@@ -51,6 +52,8 @@ def attention_by_runs(
     Returns:
         Shape (1, tokens, heads, head dimensions), and no weights.
     """
+    # Of very short and very long texts torch's own is faster all the same.
+    slow = value.dtype == torch.bfloat16 and value.device.type == "cpu" and torch.is_inference_mode_enabled()
     done, start = [], 0
     for count, length in text_runs:
         stop = start + count * length
@@ -63,35 +66,29 @@ def attention_by_runs(
         if sliding_window is not None and length > sliding_window:
             places = torch.arange(length, device=query.device)
             mask = (places[:, None] - places).abs() < sliding_window
-        attend = _in_bits if v.dtype == torch.bfloat16 and v.device.type == "cpu" else F.scaled_dot_product_attention
-        states = attend(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
+        if slow and 48 <= length <= 1_024:
+            states = _in_bits(q * (q.shape[3] ** -0.5 if scaling is None else scaling), k, v, mask)
+        else:
+            states = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
         done.append(states.transpose(1, 2).flatten(0, 1))
         start = stop
     return torch.cat(done).unsqueeze(0), None
 
 
-def _in_bits(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None,
-    dropout_p: float,
-    scale: float | None,
-) -> torch.Tensor:
-    """Attention in bfloat16 on a CPU, where torch's own has no fast products: so many texts at a time as the caches
-    hold the scores of. Of very short and very long texts torch's own is faster all the same."""
+def _in_bits(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Attention in bfloat16 on a CPU, where torch's own is slow: so many texts at a time as the caches hold the scores
+    of, in memory that is asked for once. The queries are scaled; all of shape (texts, heads, tokens, size)."""
     count, heads, length, size = value.shape
-    if not 48 <= length <= 640:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, scale=scale)
-    query = query * (size**-0.5 if scale is None else scale)
-    bits = []
-    many = max(1, _CACHED_SCORES // (heads * length**2))
-    for q, k, v in zip(*(torch.split(one, many) for one in (query, key, value)), strict=True):
-        scores = q @ k.transpose(2, 3)
-        if attn_mask is not None:
-            scores = scores.masked_fill(~attn_mask, -torch.inf)
-        bits.append(F.dropout(scores.softmax(dim=3), dropout_p, dropout_p > 0) @ v)
-    return torch.cat(bits)
+    many = min(count, max(1, _CACHED_SCORES // (heads * length**2)))
+    scores = value.new_empty(many * heads, length, length)
+    out = torch.empty_like(value, memory_format=torch.contiguous_format)
+    for start in range(0, count, many):
+        q, k, v, done = (one[start : start + many].reshape(-1, length, size) for one in (query, key, value, out))
+        part = torch.bmm(q, k.transpose(1, 2), out=scores[: len(q)])
+        if mask is not None:
+            part.masked_fill_(~mask, -torch.inf)
+        torch.bmm(torch.softmax(part, 2, out=part), v, out=done)
+    return out
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

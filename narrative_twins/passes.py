@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ ATTENTIONS: tuple[Attention, ...] = ("auto", "packed", "padded")
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Tokens in a forward pass, by device; other accelerators take the CUDA figure."""
 
+_ONE_AT_A_TIME = RLock()
 _CURE = "name a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or sentence-transformer"
 
 
@@ -90,7 +92,8 @@ class ForwardPasses:
     @contextmanager
     def running(self) -> Iterator[None]:
         """The model made ready for `states`: no gradients, its attention and precision set, and set back after."""
-        with torch.inference_mode(), attending(self.model, self._attention), self._products:
+        # Another thread that set the attention back meanwhile would make texts attend to each other.
+        with _ONE_AT_A_TIME, torch.inference_mode(), attending(self.model, self._attention), self._products:
             yield
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:

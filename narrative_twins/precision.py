@@ -30,7 +30,10 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
-    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys."""
+    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys. None on a
+    GPU, where products in float32 cost far more than on a CPU."""
+    if any(weight.device.type != "cpu" for weight in model.parameters()):
+        return []
     return [weight for name, weight in model.named_parameters() if _QUERIES_AND_KEYS.search(name)]
 
 
@@ -51,7 +54,7 @@ class MatrixProducts(TorchFunctionMode):
 
     Args:
         dtype: of the products; None for that of the weights.
-        exact: weights of layers that multiply in their own precision all the same.
+        exact: weights of layers that multiply in their own precision all the same; only the product is rounded.
     """
 
     def __init__(self, dtype: torch.dtype | None = None, exact: Iterable[torch.Tensor] = ()) -> None:
@@ -84,18 +87,11 @@ class MatrixProducts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _linear(self, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        if self.dtype is not None and weight.dtype != self.dtype and id(weight) not in self.exact:
-            states, weight = states.to(self.dtype), self._cast(weight)
-            bias = None if bias is None else self._cast(bias)
-        elif states.dtype != weight.dtype:
-            states = states.to(weight.dtype)
-        if not states.numel() or not by_convolution(states.device):
-            return F.linear(states, weight, bias)
-        # A kernel of one pixel over a picture of one row: tokens are its pixels, dimensions its channels, and the
-        # memory stays as it is.
-        picture = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
-        product = F.conv2d(picture, weight[:, :, None, None], bias)
-        return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)
+        if self.dtype is None or weight.dtype == self.dtype:
+            return _linear(states.to(weight.dtype), weight, bias)
+        if id(weight) in self.exact:
+            return _linear(states.to(weight.dtype), weight, bias).to(self.dtype)
+        return _linear(states.to(self.dtype), self._cast(weight), None if bias is None else self._cast(bias))
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, torch.nn.Parameter) or tensor.is_inference():
@@ -105,3 +101,13 @@ class MatrixProducts(TorchFunctionMode):
             cast = tensor.detach().to(self.dtype)
             self._casts[id(tensor)] = tensor, tensor._version, cast
         return cast
+
+
+def _linear(states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    if not states.numel() or not by_convolution(states.device):
+        return F.linear(states, weight, bias)
+    # A kernel of one pixel over a picture of one row: tokens are its pixels, dimensions its channels, and the memory
+    # stays as it is.
+    picture = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
+    product = F.conv2d(picture, weight[:, :, None, None], bias)
+    return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -93,9 +94,10 @@ def test_attention_by_runs_is_attention_within_each_text(dtype, window):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, sum(lengths), 4).to(dtype) for _ in range(3))
     for scale in (None, 0.3):
-        found, weights = attention_by_runs(
-            torch.nn.Identity(), q, k, v, None, text_runs=runs, scaling=scale, sliding_window=window
-        )
+        with torch.inference_mode():
+            found, weights = attention_by_runs(
+                torch.nn.Identity(), q, k, v, None, text_runs=runs, scaling=scale, sliding_window=window
+            )
         assert weights is None and found.dtype == dtype and found.shape == (1, sum(lengths), 2, 4)
         expected = naive_attention(q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5)
         assert torch.allclose(found[0].double(), expected, atol=1e-6 if dtype == torch.float32 else 0.03)
@@ -176,8 +178,24 @@ def test_queries_and_keys_are_multiplied_in_the_precision_of_their_weights():
         weights = sensitive_weights(model)
         assert len(weights) == layers, "of two layers"
         with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
-            assert F.linear(states, weights[0]).dtype == torch.float32
-            assert F.linear(states, weights[0] * 1).dtype == torch.bfloat16
+            exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
+        with MatrixProducts():
+            expected = F.linear(states, weights[0])
+        assert exact.dtype == rounded.dtype == torch.bfloat16
+        assert torch.equal(exact, expected.bfloat16())
+        assert not torch.equal(exact, rounded)
+
+
+def test_threads_take_turns():
+    """Two threads with one encoder, as behind a web page, get the scores that each would get alone."""
+    encoder = small("bert")
+    several = [STORY * (1 + at % 3) for at in range(12)]
+    alone = [list(score_stories([story], encoder))[0].scores for story in several]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda story: list(score_stories([story], encoder))[0].scores, several))
+    for a, b in zip(alone, together, strict=True):
+        for name in a:
+            assert a[name] == pytest.approx(b[name], abs=1e-5)
 
 
 def test_a_cpu_is_asked_for_bfloat16(monkeypatch):
