@@ -218,7 +218,7 @@ def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str)
     first = max(seconds, key=lambda name: median(seconds[name]))
     for name, times in sorted(seconds.items(), key=lambda item: -median(item[1])):
         row: dict[str, Any] = {"way": name, "seconds": round(median(times), 4)}
-        row["times the slowest"] = round(median(a / b for a, b in zip(seconds[first], times, strict=True)), 2)
+        row["times as fast"] = round(median(a / b for a, b in zip(seconds[first], times, strict=True)), 2)
         if name.startswith(("exact", "naive", "one pass")) and "stories" in facts:
             row["stories a second"] = round(facts["stories"] / median(times), 2)
         if name.startswith(("exact, ", "floor")) and "tokens" in facts:

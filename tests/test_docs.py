@@ -135,3 +135,11 @@ def test_the_model_card_template_makes_a_card():
     assert card.data.license == "apache-2.0"
     assert all(value in card.content for value in values.values())
     assert "{{" not in card.content
+
+
+def test_tables_of_the_readme_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import tables
+
+    for table in (tables.speed(tables.read("speed-minilm-cpu.json")), tables.ranks(tables.read("ranks.json"))):
+        assert "\n".join(table) in README

@@ -1,0 +1,56 @@
+"""The tables of the README from the results in `benchmarks/results`, in Markdown:
+
+python benchmarks/tables.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def read(name: str) -> dict[str, Any]:
+    """A file of results."""
+    report: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return report
+
+
+def speed(report: dict[str, Any]) -> Iterator[str]:
+    """Seconds, and times the naive loop, of the ways to score stories and a synopsis."""
+    stories, synopses = ({row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses"))
+    yield "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as fast |"
+    yield "|---|---|---|---|---|"
+    for way, row in stories.items():
+        other = synopses[way]
+        yield (
+            f"| {way} | {row['seconds']:.3g} s | {row['times as fast']:,.1f} "
+            f"| {other['seconds']:.3g} s | {other['times as fast']:,.1f} |"
+        )
+
+
+def ranks(report: dict[str, Any]) -> Iterator[str]:
+    """Correlation with exact scores, and agreement with people."""
+    columns = "with exact | with people | exact |"
+    yield f"| setting | operation | stories: {columns} synopses: {columns}"
+    yield "|---|---|---|---|---|---|---|---|"
+    files = [report[name] for name in ("roc_val.json", "tripod_train.json")]
+    for setting in dict.fromkeys(name for file in files for name in file if name != "exact"):
+        for operation in files[0]["exact"]["agreement"]:
+            cells = []
+            for file in files:
+                found = file.get(setting, {})
+                there = operation in found.get("rank", {})
+                cells += (
+                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"] if there else ["", ""]
+                )
+                cells.append(f"{file['exact']['agreement'][operation]:.3f}" if there else "")
+            if any(cells):
+                yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    print("\n".join([*speed(read("speed-minilm-cpu.json")), "", *ranks(read("ranks.json"))]))
