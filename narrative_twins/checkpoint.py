@@ -117,10 +117,21 @@ def model_limit(model: Any, tokenizer: Any) -> int:
     the tokenizer's limit where that is smaller."""
     config_limit = getattr(model.config, "max_position_embeddings", None)
     limits = [config_limit] if isinstance(config_limit, int) and config_limit > 0 else []
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
+    limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
     # A tokenizer without a limit of its own carries a huge number.
     if tokenizer.model_max_length < 10**9:
         limits.append(tokenizer.model_max_length)
     return min(limits, default=512)
+
+
+def first_position(model: Any) -> int:
+    """The position a text begins with: models of the RoBERTa kind count from the one after the padding's."""
+    return max((table.padding_idx + 1 for table in _position_tables(model) if table.padding_idx is not None), default=0)
+
+
+def _position_tables(model: Any) -> list[torch.nn.Embedding]:
+    return [
+        module
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding)
+    ]

@@ -124,7 +124,7 @@ def packed_states(model: Any, rows: Sequence[Ids], first_position: int) -> torch
     Args:
         model: one that is `attending` by runs, or by flash attention.
         rows: token ids of each text.
-        first_position: of a text, see `first_position`.
+        first_position: of a text, see `checkpoint.first_position`.
 
     Returns:
         Shape (tokens of all texts, dimensions).
@@ -143,14 +143,6 @@ def packed_states(model: Any, rows: Sequence[Ids], first_position: int) -> torch
         max_length_k=max(lengths),
     ).last_hidden_state[0]
     return states
-
-
-def first_position(model: Any) -> int:
-    """The position a text begins with: models of the RoBERTa kind count from the one after the padding's."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return 0
 
 
 def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:

@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from narrative_twins.packed import BY_RUNS, FLASH, attending, first_position, packed_states, to_device
+from narrative_twins.checkpoint import first_position
+from narrative_twins.packed import BY_RUNS, FLASH, attending, packed_states, to_device
 from narrative_twins.precision import MatrixProducts, fast_dtype, sensitive_weights
 from narrative_twins.tokens import Ids
 

@@ -16,3 +16,13 @@ any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_siz
 def stories(low: int = 1, high: int = 7) -> st.SearchStrategy[list[str]]:
     """Lists of plain sentences."""
     return st.lists(sentence, min_size=low, max_size=high)
+
+
+def window_sizes(count: int) -> st.SearchStrategy[list[int]]:
+    """Ways to cut so many sentences into windows."""
+
+    def sizes(cuts: set[int]) -> list[int]:
+        edges = sorted({0, *cuts, count})
+        return [b - a for a, b in zip(edges, edges[1:], strict=False)]
+
+    return st.sets(st.integers(1, count)).map(sizes)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import FAMILIES, encoder_of
 from oracle import Oracle
-from strategies import stories
+from strategies import stories, window_sizes
 from transformers import pipeline
 
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
@@ -43,8 +43,7 @@ def test_one_pass_is_what_it_says(kind, windows, attention):
 @given(stories(1, 8), st.data())
 @settings(max_examples=20)
 def test_one_pass_on_any_stories_and_windows(sentences, data):
-    edges = data.draw(st.sets(st.integers(1, len(sentences))).map(lambda cuts: sorted(cuts | {len(sentences)})))
-    sizes = [b - a for a, b in zip([0, *edges], edges, strict=False)]
+    sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
     result = one({"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass")
     expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(sentences, result.windows)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import FAMILIES, encoder_of
 from oracle import Oracle
-from strategies import sentence, stories
+from strategies import sentence, stories, window_sizes
 
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, StoryError, StorySalience, score_stories
 from narrative_twins.metrics import spearman
@@ -55,8 +55,7 @@ def test_parity_with_the_oracle(kind, windows, pooling, attention):
 @given(stories(1, 8), st.data())
 @settings(max_examples=20)
 def test_parity_on_any_stories_and_windows(sentences, data):
-    edges = data.draw(st.sets(st.integers(1, len(sentences))).map(lambda cuts: sorted(cuts | {len(sentences)})))
-    sizes = [b - a for a, b in zip([0, *edges], edges, strict=False)]
+    sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
     result = one({"sentences": sentences, "windows": sizes}, encoder)
     assert_close(result.scores, Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows))
