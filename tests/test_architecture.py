@@ -17,8 +17,9 @@ FLOORS = [
     {"encoder"},
     {"salience", "data.builders"},
     {"pipeline", "show", "evaluation", "data.loading"},
-    {"formats", "training", "recipes", "data.__init__"},
-    {"cli", "mlm"},
+    {"formats", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"},
+    {"mlm", "commands.score"},
+    {"cli"},
     {"__init__"},
 ]
 FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules}
@@ -49,14 +50,14 @@ HEAVY = {
         "recipes",
         "trainable",
         "training",
-        "cli",
+        "commands.inputs",
     },
     "sentence_transformers": {"evaluation", "losses", "mlm", "recipes", "trainable", "training"},
     # Only inside the function that plots.
     "matplotlib": {"curves"},
-    "rich": {"show", "formats", "cli"},
+    "rich": {"show", "formats", "commands.score"},
     "scipy": {"metrics"},
-    "tqdm": {"salience", "trainable", "cli"},
+    "tqdm": {"salience", "trainable", "commands.inputs"},
     "syntok": {"story"},
     # Only inside the one function that gives a data frame.
     "pandas": {"result"},

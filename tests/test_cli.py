@@ -190,7 +190,8 @@ def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
     scored = []
     engine = score_stories
     monkeypatch.setattr(
-        "narrative_twins.cli.score_stories", lambda *a, **k: (scored.append(r.story.id) or r for r in engine(*a, **k))
+        "narrative_twins.commands.inputs.score_stories",
+        lambda *a, **k: (scored.append(r.story.id) or r for r in engine(*a, **k)),
     )
     assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
     assert scored == [3, 4, 5]

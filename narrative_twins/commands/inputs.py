@@ -1,0 +1,190 @@
+"""What commands that score stories have in common: their options, their stories, and the results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tqdm.auto import tqdm
+from transformers.utils import logging as transformers_logging
+
+from narrative_twins.encoder import StoryEncoder
+from narrative_twins.files import STDIN, count_stories, read_stories
+from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
+from narrative_twins.result import StorySalience
+from narrative_twins.salience import score_stories
+from narrative_twins.story import Story, StoryError, Windows
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the stories to read, of the engine and of the encoder."""
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text (one story), JSON Lines (a story a line) or JSON; - for standard input",
+    )
+    add(
+        "--operations",
+        type=operations,
+        metavar="A,B",
+        help=f"of {','.join(OPERATIONS)} (default: all)",
+    )
+    add(
+        "--approximate",
+        choices=("one-pass",),
+        help="all operations but shifting from one forward pass over a story; see the README for what that costs",
+    )
+    add("--max-shifts", type=count, metavar="N", help="shifting to no more than the N nearest places")
+    add("--windows", type=windows, default="auto", metavar="N", help="a count, sizes as 7,7,6, or auto (default)")
+    add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    add(
+        "--input-format",
+        choices=("auto", "text", "jsonl", "json"),
+        default="auto",
+        help="default: by the file's suffix",
+    )
+    add(
+        "--context-tokens",
+        type=count,
+        metavar="N",
+        help="read at most so many tokens at once (default: the encoder's limit)",
+    )
+    add("--batch-size", type=count, default=32, metavar="N", help="stories held at once (default: 32)")
+    add("--device", help="such as cpu or cuda:0 (default: an accelerator if there is one)")
+    add("--dtype", default="auto", help="precision, such as float32 (default: the fastest that keeps ranks)")
+    add("--on-truncation", choices=("warn", "error", "ignore"), default="warn", help="what to do where a story is cut")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if not options.files and sys.stdin.isatty():
+        parser.error("name a file, or - for standard input")
+
+
+def encoder_of(options: argparse.Namespace) -> StoryEncoder:
+    """The encoder that is asked for. Sets what operations there are to score, too.
+
+    Raises:
+        ValueError: an operation can't be had so.
+    """
+    options.operations = resolve_operations(
+        options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
+    )
+    transformers_logging.disable_progress_bar()
+    return StoryEncoder.from_pretrained(
+        options.model, device=options.device, dtype=options.dtype, context_tokens=options.context_tokens
+    )
+
+
+def results_of(options: argparse.Namespace, stories: Stories, encoder: StoryEncoder) -> Iterator[StorySalience]:
+    """The results, lazily. Stories that can't be scored are reported and passed over."""
+    results = score_stories(
+        stories,
+        encoder,
+        operations=options.operations,
+        approximate=options.approximate,
+        max_shifts=options.max_shifts,
+        buffer=options.batch_size,
+        on_error=stories.report,
+        on_truncation=options.on_truncation,
+        progress=sys.stderr.isatty() and not options.quiet,
+    )
+    return stories.checked_off(results)
+
+
+def exit_code(stories: Stories) -> int:
+    """0 if all stories were scored; says where there was none."""
+    if not stories.found:
+        print("narrative-twins: there is no story in the input", file=sys.stderr)
+    return 1 if stories.problems else 0
+
+
+class Stories:
+    """The stories of the files named, less those done before; one that can't be read keeps its place as an error."""
+
+    def __init__(self, options: argparse.Namespace, done: Counter[Any]) -> None:
+        self.paths: list[str] = options.files or [STDIN]
+        self.form, self.windows, self.done = options.input_format, options.windows, done
+        self.begun: dict[Any, set[Any]] = defaultdict(set)
+        for *text, windows in done:
+            self.begun[tuple(text)].add(windows)
+        self.found = self.problems = 0
+        self.names: dict[int, str] = {}
+
+    def __length_hint__(self) -> int:
+        return max(0, count_stories(self.paths, self.form) - self.done.total())
+
+    def __iter__(self) -> Iterator[Story | StoryError]:
+        count = 0
+        for name, content, problem in read_stories(self.paths, self.form):
+            self.found += 1
+            try:
+                story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
+            except StoryError as error:
+                story = error
+            if isinstance(story, Story) and self._is_done(*key(story.id, story.sentences, story.windows)):
+                continue
+            self.names[count] = name
+            count += 1
+            yield story
+
+    def _is_done(self, name: Any, sentences: Any, windows: Any) -> bool:
+        """Whether a story was scored before; as often as it was, since the same story may stand there twice."""
+        if windows not in self.begun.get((name, sentences), {windows}):
+            raise ValueError("can't resume: it was begun with other windows; go on with the same options")
+        key = name, sentences, windows
+        if not self.done[key]:
+            return False
+        self.done[key] -= 1
+        return True
+
+    def report(self, error: StoryError) -> None:
+        """Tell of a story that can't be scored."""
+        self.problems += 1
+        name = self.names.pop(error.index or 0)
+        tqdm.write(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
+
+    def checked_off(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
+        """The results, each one's name forgotten as it passes."""
+        for result in results:
+            self.names.pop(result.index)
+            yield result
+
+
+def key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:
+    """What tells a scored story from the others."""
+    return name, tuple(sentences), tuple(map(tuple, windows))
+
+
+def operations(text: str) -> list[Operation]:
+    """A comma-separated list of names."""
+    try:
+        return resolve_operations([name.strip() for name in text.split(",")])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def windows(text: str) -> Windows:
+    """`auto`, a count, or sizes."""
+    if text == "auto":
+        return "auto"
+    try:
+        sizes = [int(size) for size in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither auto, a count such as 5, nor sizes such as 7,7,6"
+        ) from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def count(text: str) -> int:
+    """A number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of 1 or more")
+    return int(text)

@@ -1,0 +1,114 @@
+"""`narrative-twins score`: the salience of stories, as text, tables or a page."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+
+from narrative_twins.commands.inputs import (
+    Stories,
+    add_options,
+    check_options,
+    count,
+    encoder_of,
+    exit_code,
+    key,
+    results_of,
+)
+from narrative_twins.files import STDIN, WholeFile, whole_lines
+from narrative_twins.formats import FORMATS, pieces
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "score",
+        help="score every sentence of stories",
+        description="Score every sentence of stories. Reads standard input if no file is named, or where one is '-'.",
+    )
+    add_options(parser)
+    add = parser.add_argument
+    add("-f", "--format", choices=FORMATS, default="text", help="of the output (default: text)")
+    add(
+        "-o", "--out", default=STDIN, metavar="FILE", help="write there, whole or not at all (default: standard output)"
+    )
+    add("--top", type=count, metavar="K", help="only the K most salient sentences; json and jsonl name them as 'top'")
+    add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
+    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    check_options(parser, options)
+    if options.resume and not _resumable(options):
+        parser.error("--resume goes with --format jsonl and --out FILE")
+    if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
+        parser.error(f"--out {options.out} is also read; write to another file")
+
+
+def kept(options: argparse.Namespace) -> str | None:
+    """What there is to go on from after an interruption."""
+    part = f"{options.out}.part"
+    if not (_resumable(options) and os.path.exists(part)):
+        return None
+    return f"what is done is in {part}, go on with --resume"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, score, write."""
+    out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
+    encoder = encoder_of(options)
+    done = _done(options, encoder.context_tokens) if options.resume else Counter()
+    stories = Stories(options, done)
+    # A terminal gets colours and its own width.
+    console = Console() if options.out == STDIN and sys.stdout.isatty() else Console(file=io.StringIO(), width=120)
+    with out:
+        results = results_of(options, stories, encoder)
+        for piece in pieces(results, options.format, options.operations, options.top, console):
+            out.write(piece)
+    return exit_code(stories)
+
+
+def _resumable(options: argparse.Namespace) -> bool:
+    return bool(options.format == "jsonl" and options.out != STDIN)
+
+
+def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
+    """The stories an interrupted run has scored, and how often.
+
+    Raises:
+        ValueError: the file is not of such a run, or of one with other options.
+    """
+    done: Counter[Any] = Counter()
+    asked = {
+        "operations": [operation.name for operation in options.operations],
+        "context tokens": context_tokens,
+        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
+        "--top": options.top is not None,
+    }
+    for number, line in enumerate(whole_lines(options.out), start=1):
+        try:
+            row = json.loads(line)
+            begun = {
+                "operations": list(row["scores"]),
+                "context tokens": row["context_tokens"],
+                "--approximate": row.get("approximate"),
+                "--top": "top" in row,
+            }
+            done[key(row.get("id"), row["sentences"], row["windows"])] += 1
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
+        for what, value in asked.items():
+            if begun[what] != value:
+                raise ValueError(
+                    f"can't resume {options.out}: it was begun with {what} {begun[what]}, not {value}; go on with the "
+                    "same options, or write to another file"
+                )
+    return done
