@@ -20,12 +20,11 @@ import statistics
 from pathlib import Path
 
 import torch
-import yaml
 from datasets import Dataset
-from huggingface_hub import ModelCard, ModelCardData
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
+from narrative_twins.cards import EncoderFacts, Figure, encoder_card, read_facts
 from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
 from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.optimizer import MasterWeightsAdamW
@@ -64,6 +63,18 @@ SETTINGS = {
 }
 NEEDED = ("roc_with_negatives.jsonl", "roc_val.json", "tripod_train.json")
 CARDS = Path(__file__).parent.parent / "hub_cards"
+_STORIES = ("Five-sentence stories of ROCStories with the choices of five readers", "validation")
+SHOWN = {
+    "rocstories_summarization_spearman": ("Spearman of summarization", *_STORIES),
+    "rocstories_summarization_auc": ("AUC of summarization", *_STORIES),
+    "rocstories_deletion_spearman": ("Spearman of deletion", *_STORIES),
+    "rocstories_shifting_spearman": ("Spearman of shifting", *_STORIES),
+    "rocstories_disruption_spearman": ("Spearman of disruption", *_STORIES),
+    "tripod_summarization_auc": ("AUC of summarization", "Turning points of 84 film synopses of TRIPOD", "train"),
+    "stories_accuracy": ("Twins nearer than distractors", "Short stories of narrative_twins", "validation"),
+    "synopses_accuracy": ("Twins nearer than distractors", "Synopses of narrative_twins", "validation"),
+}
+"""What of the figures is in the metadata of the card: metric, evaluation set, split."""
 MEASURED = """
 Summarization to disruption: Spearman with the choices of five readers, mean over 250 five-sentence stories (ROCStories,
 validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning points of 84
@@ -209,31 +220,20 @@ def main() -> None:
     lines.append(row("**mean of these over seeds: this encoder**", [known(shipped, out / "encoder.json", data)]))
     table = "\n".join(lines)
     print(table)
-    write_card(shipped, table, arguments.seeds)
+    write_card(shipped, table, known(shipped, out / "encoder.json", data), arguments.seeds)
 
 
-def write_card(folder: Path, table: str, seeds: list[int]) -> None:
-    """The model card, from the template in `hub_cards`."""
-    data = ModelCardData(
-        license="apache-2.0",
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        language="en",
-        base_model="sentence-transformers/all-MiniLM-L6-v2",
-        tags=["narrative-salience", "sentence-transformers"],
-    )
+def write_card(folder: Path, table: str, measured: dict[str, float], seeds: list[int]) -> None:
+    """The model card, its figures in a table for people and one by one for programs."""
     settings = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
-    text = yaml.safe_load((CARDS / "default_encoder.yaml").read_text(encoding="utf-8"))
-    text["objective"] += f" ({settings}; linear to 0; weights in bfloat16 with float32 copies in the optimizer)"
-    card = ModelCard.from_template(
-        data,
-        template_path=str(CARDS / "model_card.md"),
-        model_id=None,
-        seeds=", ".join(map(str, seeds)),
-        figures=f"{table}\n{MEASURED}",
-        **text,
-    )
-    (folder / "README.md").write_text(str(card), encoding="utf-8")
+    facts = read_facts(EncoderFacts, CARDS / "default_encoder.yaml")
+    facts.objective += f" ({settings}; linear to 0; weights in bfloat16 with float32 copies in the optimizer)"
+    facts.seeds = ", ".join(map(str, seeds))
+    facts.table = f"{table}\n{MEASURED}"
+    facts.figures = [
+        Figure(metric, round(measured[key], 3), dataset, split=split) for key, (metric, dataset, split) in SHOWN.items()
+    ]
+    (folder / "README.md").write_text(str(encoder_card(facts, model_id=None)), encoding="utf-8")
 
 
 if __name__ == "__main__":

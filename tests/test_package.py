@@ -56,7 +56,11 @@ def test_what_is_in_the_wheel(wheel):
         path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
     }
     assert "narrative_twins/encoders/default/model.safetensors" in inside
-    assert {name for name in names if name.endswith(kinds)} == inside
+    templates = {f"narrative_twins/hub_cards/{path.name}" for path in (ROOT / "hub_cards").iterdir() if path.is_file()}
+    assert {"narrative_twins/hub_cards/model_card.md", "narrative_twins/hub_cards/narrative_salience.py"} <= templates
+    assert {
+        name for name in names if name.endswith((*kinds, ".yaml", ".txt")) and "dist-info" not in name
+    } == inside | templates
 
 
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):

@@ -139,6 +139,8 @@ def test_the_mean_of_weights_counts_parts(tmp_path, bert_folder):
 
 def test_the_card_of_the_default_encoder_has_no_gap(tmp_path):
     script = runpy.run_path(str(EXAMPLES / "train_default.py"))
-    script["write_card"](tmp_path, "| the table |", [0, 1, 2])
+    measured = dict.fromkeys(script["COLUMNS"].values(), 0.25)
+    script["write_card"](tmp_path, "| the table |", measured, [0, 1, 2])
     card = ModelCard.load(tmp_path / "README.md")
+    assert [one.metric_value for one in card.data.eval_results] == [0.25] * len(measured)
     assert card.data.license == "apache-2.0" and "| the table |" in card.content and "{{" not in card.content

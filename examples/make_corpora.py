@@ -1,6 +1,6 @@
 """The two corpora of the package, from the JSON Lines they were written to.
 
-    python hub_cards/make_corpora.py STORIES.jsonl SYNOPSES.jsonl
+    python examples/make_corpora.py STORIES.jsonl SYNOPSES.jsonl
 
 Writes train.parquet and validation.parquet of each into the package. About a tenth of the rows is for validation: by a
 checksum of the id, so that a row stays where it is when others are added. Rows keep their order.
