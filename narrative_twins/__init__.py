@@ -26,8 +26,10 @@ from narrative_twins.story import Story, StoryError, split_sentences
 
 if TYPE_CHECKING:
     from narrative_twins import data, evaluation, metrics, show, training
+    from narrative_twins.cards import DatasetFacts, EncoderFacts, Figure
     from narrative_twins.collator import TwinsCollator
     from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
+    from narrative_twins.hub import HubError, push_dataset, push_encoder, push_metric
     from narrative_twins.losses import NarrativeTwinsLoss
     from narrative_twins.mlm import MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments
     from narrative_twins.trainable import trainable_encoder
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DatasetFacts",
+    "EncoderFacts",
+    "Figure",
+    "HubError",
     "MaskedLanguageModelTrainer",
     "MaskedLanguageModelTrainingArguments",
     "NarrativeTwinsLoss",
@@ -58,6 +64,9 @@ __all__ = [
     "default_encoder",
     "evaluation",
     "metrics",
+    "push_dataset",
+    "push_encoder",
+    "push_metric",
     "register_operation",
     "score_stories",
     "show",
@@ -67,6 +76,10 @@ __all__ = [
 ]
 
 _LATER = {
+    "DatasetFacts": "cards",
+    "EncoderFacts": "cards",
+    "Figure": "cards",
+    "HubError": "hub",
     "MaskedLanguageModelTrainer": "mlm",
     "MaskedLanguageModelTrainingArguments": "mlm",
     "NarrativeTwinsLoss": "losses",
@@ -75,6 +88,9 @@ _LATER = {
     "SalienceEvaluator": "evaluation",
     "TwinsCollator": "collator",
     "TwinsEvaluator": "evaluation",
+    "push_dataset": "hub",
+    "push_encoder": "hub",
+    "push_metric": "hub",
     "trainable_encoder": "trainable",
 }
 """What comes from modules that bring further libraries with them, and is imported when it is used."""

@@ -16,6 +16,9 @@ from narrative_twins.pooling import Pooling
 
 DEFAULT_ENCODER = Path(__file__).parent / "encoders" / "default"
 
+SETTINGS = "narrative_twins"
+"""Where in its configuration a model may have the settings of its checkpoint."""
+
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}

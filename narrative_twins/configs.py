@@ -71,6 +71,9 @@ class RecipeArguments:
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first so many rows only."})
     max_eval_rows: int | None = field(default=None, metadata={"help": "Validate with the first so many rows only."})
+    card: str | None = field(
+        default=None, metadata={"help": "A YAML file of what the model card says: training_data, license, limits ..."}
+    )
     resume: bool = field(
         default=False, metadata={"help": "Go on from the last checkpoint in output_dir, where there is one."}
     )

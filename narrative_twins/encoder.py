@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
 from narrative_twins.checkpoint import (
+    SETTINGS,
     AutoStoryModel,
     Stored,
     default_encoder,
@@ -234,5 +235,9 @@ def _stored_of(model: Any) -> Stored:
     stored = getattr(model, "stored", None)
     if isinstance(stored, Stored):
         return stored
+    # The self-contained form, which plain `AutoModel` loads from the Hub, has them in its configuration.
+    settings = getattr(model.config, SETTINGS, None)
+    if settings is not None:
+        return Stored(**settings)
     folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
     return read_stored(folder) if folder is not None and folder.is_dir() else Stored()

@@ -27,6 +27,7 @@ from narrative_twins.encoder import StoryEncoder
 from narrative_twins.optimizer import optimizer_for
 from narrative_twins.pooling import Pooling
 from narrative_twins.precision import MatrixProducts
+from narrative_twins.sharing import SharesEncoder
 from narrative_twins.tokens import StoryTokenizer
 from narrative_twins.trainable import checked_rows
 from narrative_twins.training import StoryTrainingArguments
@@ -55,7 +56,7 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
     mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens that are to be guessed."})
 
 
-class MaskedLanguageModelTrainer(Trainer):
+class MaskedLanguageModelTrainer(SharesEncoder, Trainer):
     """Trains an encoder to guess masked tokens of the same texts that `NarrativeTwinsTrainer` trains on: the story, the
     twin, the distractor and its twin of each row, each a text of its own, cut at the context.
 
@@ -135,8 +136,8 @@ class MaskedLanguageModelTrainer(Trainer):
         kind, settings = super().get_optimizer_cls_and_kwargs(args, model)
         return optimizer_for(self.model, kind), settings
 
-    def save_encoder(self, folder: str | Path) -> None:
-        """Save the encoder, without its head, as a plain sentence-transformers checkpoint."""
+    def _save_encoder(self, folder: str | Path) -> None:
+        # Without its head.
         if self.args.should_save:
             self.encoder.save_pretrained(folder)
 

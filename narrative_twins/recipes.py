@@ -19,12 +19,14 @@ from datasets import Dataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import TrainerCallback
 
+from narrative_twins.cards import EncoderFacts, said_in
 from narrative_twins.configs import RecipeArguments
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.operations import OPERATIONS
 from narrative_twins.result import LEAD
 from narrative_twins.salience import score_stories
+from narrative_twins.sharing import last_metrics
 from narrative_twins.trainable import last_whole_checkpoint
 
 SALIENCE = "salience"
@@ -102,7 +104,8 @@ def validation_evaluator(
 
 
 def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict[str, float]:
-    """Train, evaluate at the end too, save the encoder in the folder `final` of the output folder, and report.
+    """Train, evaluate at the end too, save the encoder in the folder `final` of the output folder, push it with
+    `--push_to_hub`, and report.
 
     Args:
         trainer: a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`.
@@ -120,8 +123,11 @@ def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict
         trainer.add_callback(_EvaluateAtEnd())
     trainer.train(resume_from_checkpoint=checkpoint)
     final = Path(args.output_dir) / "final"
+    _tell_the_card(trainer, recipe)
     trainer.save_encoder(final)
-    metrics = _metrics_of(trainer)
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    metrics = last_metrics(trainer)
     if trainer.is_world_process_zero():
         trainer.save_metrics("eval", metrics, combined=False)
         print(report(trainer, metrics))
@@ -130,19 +136,20 @@ def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict
     return metrics
 
 
+def _tell_the_card(trainer: Any, recipe: RecipeArguments) -> None:
+    """What the recipe knows of the data, and what the file of `--card` says, for the model card."""
+    sources = {"training_data": recipe.train_source, "evaluation_set": recipe.salience_source or recipe.eval_source}
+    # A path of this machine tells nobody anything, its last part may.
+    known = {key: Path(name).name if Path(name).exists() else name for key, name in sources.items() if name is not None}
+    said = {} if recipe.card is None else said_in(EncoderFacts, recipe.card)
+    trainer.facts = known | said | trainer.facts
+
+
 class _EvaluateAtEnd(TrainerCallback):
     """Evaluates after the last step, whatever its number."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         control.should_evaluate |= state.global_step >= state.max_steps
-
-
-def _metrics_of(trainer: Any) -> dict[str, float]:
-    """The last metrics, or where the best checkpoint was loaded, those of it."""
-    state, best = trainer.state, trainer.args.load_best_model_at_end
-    step = state.best_global_step if best and state.best_global_step else state.global_step
-    found = {key: value for entry in state.log_history if entry["step"] == step for key, value in entry.items()}
-    return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
 
 
 def report(trainer: Any, metrics: Mapping[str, float]) -> str:

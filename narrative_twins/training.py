@@ -22,6 +22,7 @@ from narrative_twins.encoder import StoryEncoder
 from narrative_twins.losses import NarrativeTwinsLoss
 from narrative_twins.optimizer import optimizer_for
 from narrative_twins.precision import MatrixProducts
+from narrative_twins.sharing import SharesEncoder
 from narrative_twins.trainable import checked_rows, last_whole_checkpoint, require_dropout
 
 
@@ -63,7 +64,7 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
     )
 
 
-class NarrativeTwinsTrainer(SentenceTransformerTrainer):
+class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
     """Trains a story encoder on narrative twins.
 
     It is a `SentenceTransformerTrainer`, and so a `Trainer`, whose data are rows of narrative twins as
@@ -161,9 +162,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             sampler.batch_size = None  # type: ignore[assignment]
         return sampler
 
-    def save_encoder(self, folder: str | Path) -> None:
-        """Save the encoder as a plain sentence-transformers checkpoint, with its model card."""
-        self.save_model(str(folder))
+    def _save_encoder(self, folder: str | Path) -> None:
+        self.save_model(str(folder), _internal_call=True)
 
 
 class _EpochCallback(TrainerCallback):

@@ -1,68 +1,267 @@
-"""A hub of one repository that is only read, over HTTP: enough of the Hub's protocol for its real client to load it."""
+"""A hub on this machine, over HTTP: enough of the Hub's protocol for its real client to push to it and load from it."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
+from urllib.parse import unquote
 
-COMMIT = "c0ffee" + "0" * 34
+KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
+LARGE = (".safetensors", ".parquet")
+"""What a client has to send as large files."""
+
+
+class Hub:
+    """What is on the hub, and what may go wrong.
+
+    Attributes:
+        repositories: by kind and name the branches, and of each the commits, oldest first: files by path.
+        asked: method and path of all requests.
+        given: the files that were given out.
+        fault: what a request gets instead of an answer, by its method and path: a status, "drop" for a connection that
+            breaks, or None.
+    """
+
+    def __init__(self, token: str | None = None) -> None:
+        self.token = token
+        self.repositories: dict[tuple[str, str], dict[str, list[dict[str, bytes]]]] = {}
+        self.large: dict[str, bytes] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
+        self.private: set[str] = set()
+        self.given: list[str] = []
+        self.lock = Lock()
+        self.address = ""
+
+    def put(self, kind: str, name: str, folder: Path, branch: str = "main") -> None:
+        """Have the files of a folder in a repository."""
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        self.repositories.setdefault((kind, name), {}).setdefault(branch, []).append(files)
+
+    def files(self, kind: str, name: str, revision: str = "main") -> dict[str, bytes] | None:
+        """The files of a branch or commit; None where there is no such thing."""
+        branches = self.repositories.get((kind, name), {})
+        if revision in branches:
+            return branches[revision][-1]
+        commits = {commit_of(name, files): files for commits in branches.values() for files in commits}
+        return commits.get(revision)
+
+
+def commit_of(name: str, files: dict[str, bytes]) -> str:
+    digest = hashlib.sha1(name.encode())
+    for path, content in sorted(files.items()):
+        digest.update(path.encode() + hashlib.sha1(content).digest())
+    return digest.hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, *arguments):
+        pass
+
+    def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(code)
+        for key, value in headers.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def tell(self, content: object, code: int = 200, **headers: str) -> None:
+        self.answer(code, json.dumps(content).encode(), Content_Type="application/json", **headers)
+
+    def missing(self, what: str, **headers: str) -> None:
+        self.tell({"error": f"{what} not found"}, 404, X_Error_Code=what, **headers)
+
+    def body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def handle_one(self) -> None:
+        hub, path = self.hub, unquote(self.path.partition("?")[0])
+        fault = hub.fault(self.command, path)
+        if fault == "drop":
+            self.close_connection = True
+            return
+        body = self.body()
+        with hub.lock:
+            hub.asked.append((self.command, path))
+            if fault:
+                self.tell({"error": "a fault"}, int(fault))
+            elif hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}" and not open_to_all(path):
+                self.answer(401, X_Error_Code="GatedRepo")
+            else:
+                self.route(path, body)
+
+    do_GET = do_HEAD = do_POST = do_PUT = handle_one
+
+    def route(self, path: str, body: bytes) -> None:
+        routes: dict[str, Callable[..., None]] = {
+            r"/api/repos/create": self.create,
+            r"/api/validate-yaml": self.validate,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(?:/revision/(.+))?": self.about,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/paths-info/(.+)": self.paths,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/branch/(.+)": self.branch,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/preupload/(.+)": self.preupload,
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/commit/(.+)": self.commit,
+            r"/(?:(datasets|spaces)/)?[^/]+/[^/]+\.git/info/lfs/objects/batch": self.batch,
+            r"/lfs/([0-9a-f]+)": self.upload,
+            r"/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
+        }
+        for pattern, method in routes.items():
+            found = re.fullmatch(pattern, path)
+            if found:
+                return method(body, *found.groups())
+        return self.missing("EntryNotFound")
+
+    def create(self, body: bytes) -> None:
+        asked = json.loads(body)
+        kind, name = f"{asked.get('type') or 'model'}s", f"{asked.get('organization') or 'me'}/{asked['name']}"
+        url = f"{self.hub.address}/{KINDS[kind]}{name}"
+        if (kind, name) in self.hub.repositories:
+            return self.tell({"error": "You already created this repo", "url": url}, 409)
+        if asked.get("private") or asked.get("visibility") == "private":
+            self.hub.private.add(name)
+        self.hub.repositories[kind, name] = {"main": [{".gitattributes": b""}]}
+        return self.tell({"url": url, "name": name, "id": "1"})
+
+    def validate(self, body: bytes) -> None:
+        content = json.loads(body)["content"]
+        right = re.match(r"---\n.*?\n---\n", content, re.S)
+        self.tell({"errors": [] if right else [{"message": "no metadata"}], "warnings": []}, 200 if right else 400)
+
+    def found(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
+        if (kind, name) not in self.hub.repositories:
+            return self.missing("RepoNotFound")
+        files = self.hub.files(kind, name, revision or "main")
+        return self.missing("RevisionNotFound") if files is None else files
+
+    def about(self, body: bytes, kind: str, name: str, revision: str | None) -> None:
+        files = self.found(kind, name, revision)
+        if files is not None:
+            siblings = [{"rfilename": file} for file in files]
+            about = {"id": name, "modelId": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
+            self.tell(about | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
+
+    def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> None:
+        files = self.found(kind, name, revision)
+        if files is None:
+            return None
+        start = f"{folder.rstrip('/')}/" if folder else ""
+        inside = [file for file in files if file.startswith(start)]
+        if start and not inside:
+            return self.missing("EntryNotFound")
+        entries = {}
+        for file in inside:
+            rest = file.removeprefix(start)
+            if "/" in rest and "recursive=true" not in self.path.lower():
+                shown = start + rest.partition("/")[0]
+                entries[shown] = {"type": "directory", "path": shown, "size": 0, "oid": oid(shown.encode())}
+            else:
+                entries[file] = {"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])}
+        return self.tell(list(entries.values()))
+
+    def paths(self, body: bytes, kind: str, name: str, revision: str) -> None:
+        files = self.found(kind, name, revision)
+        if files is not None:
+            asked = json.loads(body)["paths"]
+            known = [file for file in files if file in asked]
+            self.tell(
+                [{"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])} for file in known]
+            )
+
+    def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
+        branches = self.hub.repositories[kind, name]
+        if branch in branches:
+            return self.tell({"error": "Reference already exists"}, 409)
+        branches[branch] = [branches["main"][-1]]
+        return self.tell({})
+
+    def preupload(self, body: bytes, kind: str, name: str, revision: str) -> None:
+        files = [
+            {"path": one["path"], "uploadMode": "lfs" if one["path"].endswith(LARGE) else "regular"}
+            for one in json.loads(body)["files"]
+        ]
+        self.tell({"files": [one | {"shouldIgnore": False} for one in files]})
+
+    def commit(self, body: bytes, kind: str, name: str, revision: str) -> None:
+        files = dict(self.hub.repositories[kind, name][revision][-1])
+        for line in map(json.loads, body.splitlines()):
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.hub.large[value["oid"]]
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
+        self.hub.repositories[kind, name][revision].append(files)
+        commit = commit_of(name, files)
+        url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
+        self.tell({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": "", "pullRequestUrl": None})
+
+    def batch(self, body: bytes, kind: str | None) -> None:
+        def action(one):
+            upload = {"href": f"{self.hub.address}/lfs/{one['oid']}", "header": {}}
+            return {} if one["oid"] in self.hub.large else {"actions": {"upload": upload}}
+
+        objects = [
+            {"oid": one["oid"], "size": one["size"], "authenticated": True, **action(one)}
+            for one in json.loads(body)["objects"]
+        ]
+        self.tell({"transfer": "basic", "objects": objects})
+
+    def upload(self, body: bytes, digest: str) -> None:
+        assert hashlib.sha256(body).hexdigest() == digest
+        self.hub.large[digest] = body
+        self.answer(200)
+
+    def resolve(self, body: bytes, kind: str | None, name: str, revision: str, file: str) -> None:
+        files = self.found(kind or "models", name, revision)
+        if files is None:
+            return None
+        commit = {"X_Repo_Commit": commit_of(name, files)}
+        if file not in files:
+            return self.missing("EntryNotFound", **commit)
+        self.hub.given.append(file)
+        return self.answer(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
+
+
+def open_to_all(path: str) -> bool:
+    return path == "/api/validate-yaml" or path.startswith("/lfs/")
+
+
+def oid(content: bytes) -> str:
+    return hashlib.sha1(content).hexdigest()
 
 
 @contextmanager
-def serve(folder: Path, name: str, token: str, kind: str = "models", revision: str = "main"):
-    """Serve a folder as the model or data set `name` to whoever has the token; gives the address and the files asked
-    for."""
-    asked: list[str] = []
-    root = "" if kind == "models" else f"/{kind}"
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *arguments):
-            pass
-
-        def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
-            self.send_response(code)
-            for key, value in headers.items():
-                self.send_header(key.replace("_", "-"), value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def tell(self, content: object) -> None:
-            self.answer(200, json.dumps(content).encode(), Content_Type="application/json")
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if self.headers.get("Authorization") != f"Bearer {token}":
-                return self.answer(401, X_Error_Code="GatedRepo")
-            files = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
-            if re.fullmatch(rf"/api/{kind}/{name}(/revision/({revision}|{COMMIT}))?", path):
-                siblings = [{"rfilename": file} for file in files if kind == "datasets"]
-                return self.tell({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
-            if kind == "datasets" and path == f"/api/{kind}/{name}/tree/{COMMIT}":
-                return self.tell([{"type": "file", "path": file, "size": 0, "oid": ""} for file in files])
-            if re.fullmatch(rf"/api/{kind}/[^/]+/[^/]+/revision/.+", path):
-                return self.answer(404, X_Error_Code="RevisionNotFound" if f"/{name}/" in path else "RepoNotFound")
-            found = re.fullmatch(rf"{root}/{name}/resolve/[^/]+/(.+)", path)
-            file = folder / found[1] if found else None
-            if file is None or not file.is_file():
-                return self.answer(404, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
-            asked.append(found[1])
-            body = file.read_bytes()
-            return self.answer(200, body, X_Repo_Commit=COMMIT, ETag=f'"{hashlib.sha1(body).hexdigest()}"')
-
-        do_HEAD = do_GET
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def running(hub: Hub):
+    """The hub, served; it knows its address."""
+    handler = type("HubHandler", (Handler,), {"hub": hub})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    hub.address = f"http://127.0.0.1:{server.server_port}"
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield hub
     finally:
         server.shutdown()
+        server.server_close()

@@ -12,13 +12,13 @@ import narrative_twins
 FLOORS = [
     {"story", "operations", "metrics", "optimizer", "configs", "precision"},
     {"files", "pooling", "result", "tokens", "data.rows", "data.tripod"},
-    {"checkpoint", "collator", "curves", "packed", "plans", "data.records", "data.shapes"},
-    {"passes", "losses", "trainable", "data.sources"},
+    {"cards", "checkpoint", "collator", "curves", "packed", "plans", "data.records", "data.shapes"},
+    {"passes", "losses", "self_contained", "trainable", "data.sources"},
     {"encoder"},
-    {"salience", "data.builders"},
-    {"pipeline", "show", "evaluation", "data.loading"},
+    {"salience", "hub", "data.builders"},
+    {"pipeline", "sharing", "show", "evaluation", "data.loading"},
     {"formats", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"},
-    {"mlm", "commands.score"},
+    {"mlm", "commands.push", "commands.score"},
     {"cli"},
     {"__init__"},
 ]
@@ -51,6 +51,7 @@ HEAVY = {
         "trainable",
         "training",
         "commands.inputs",
+        "commands.push",
     },
     "sentence_transformers": {"evaluation", "losses", "mlm", "recipes", "trainable", "training"},
     # Only inside the function that plots.
@@ -61,10 +62,10 @@ HEAVY = {
     "syntok": {"story"},
     # Only inside the one function that gives a data frame.
     "pandas": {"result"},
-    "datasets": {"data.builders", "data.loading", "mlm", "recipes", "trainable", "training"},
-    "huggingface_hub": {"data.sources"},
+    "datasets": {"data.builders", "data.loading", "hub", "mlm", "recipes", "trainable", "training"},
+    "huggingface_hub": {"cards", "data.sources", "hub"},
     "pyarrow": {"data.records"},
-    "yaml": {"configs"},
+    "yaml": {"cards", "configs"},
 }
 """Which modules may know of a library."""
 ROOMS = {"data": {"story", "metrics"}}

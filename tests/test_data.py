@@ -17,7 +17,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict, disable_progress_bars
-from hub import serve
+from hub import Hub, running
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import any_text, sentence
@@ -551,21 +551,23 @@ def test_data_from_the_hub_and_then_offline(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
-    with serve(folder, "somebody/pinned", "secret", kind="datasets", revision="v1") as (address, asked):
+    hub = Hub("secret")
+    hub.put("datasets", "somebody/pinned", folder, branch="v1")
+    with running(hub):
         token = {"token": "secret"}
         refused, other, unknown, loaded = run(
             ("somebody/pinned", {"token": "wrong"}),
             ("somebody/pinned", {"revision": "v2"} | token),
             ("somebody/other", token),
             ("somebody/pinned", {"streaming": True} | token),
-            HF_ENDPOINT=address,
+            HF_ENDPOINT=hub.address,
             HF_HUB_OFFLINE="0",
         )
     assert refused.startswith("GatedRepoError")
     assert other.startswith("RevisionNotFoundError")
     assert unknown.startswith("FileNotFoundError 'somebody/other' is no file or folder here, and as a Hub id")
     assert json.loads(loaded) == {"train": ["t"], "validation": ["a"]}
-    assert set(asked) == {"train.json", "val.jsonl"}
+    assert set(hub.given) == {"train.json", "val.jsonl"}
     assert run(("somebody/pinned", {}), HF_HUB_OFFLINE="1") == [loaded]
 
 

@@ -18,10 +18,12 @@ _TEXT, _NUMBER = Value("string"), Value("int32")
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """Which files a data set is read from, and into how many windows a story is cut that comes uncut."""
+    """Which files a data set is read from, into how many windows a story is cut that comes uncut, and the licence where
+    it is known."""
 
     files: SplitFiles = field(default_factory=dict)
     windows: int = 5
+    license: str = ""
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
@@ -35,7 +37,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         raise NotImplementedError
 
     def _info(self) -> datasets.DatasetInfo:
-        return datasets.DatasetInfo(features=self.FEATURES)
+        return datasets.DatasetInfo(features=self.FEATURES, license=self.config.license)
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         splits = self.config.files.items()

@@ -56,7 +56,8 @@ def load_story_twins(
         ValueError: a file is in no known format, or there is no such split.
     """
     files = corpus_files("stories") if source is None else source_files(source, revision, token)
-    return _load(StoryTwinsBuilder, "story_twins", files, split, streaming, cache_dir)
+    known = {"license": "cc0-1.0"} if source is None else {}
+    return _load(StoryTwinsBuilder, "story_twins", files, split, streaming, cache_dir, **known)
 
 
 def load_window_twins(
@@ -97,7 +98,8 @@ def load_window_twins(
         ValueError: a file is in no known format, or there is no such split.
     """
     files = corpus_files("synopses") if source is None else source_files(source, revision, token)
-    return _load(WindowTwinsBuilder, "window_twins", files, split, streaming, cache_dir, windows=windows)
+    known = {"license": "cc0-1.0"} if source is None else {}
+    return _load(WindowTwinsBuilder, "window_twins", files, split, streaming, cache_dir, windows=windows, **known)
 
 
 def load_story_salience(
