@@ -139,6 +139,15 @@ class Bench:
             ways[f"exact but for shifting, {low}"] = lambda: contenders.engine(self.fast, stories, operations=three)
         return ways if self.work in ("chapter", "book") else ways | self._beside()
 
+    def outside_the_model(self, rounds: int) -> dict[str, float]:
+        """The share of the engine's time that is not spent in the model, median over rounds."""
+        shares = {}
+        for dtype, encoder in {"float32": self.full, self.low: self.fast}.items():
+            run = contenders.engine(encoder, self.stories)
+            found = [contenders.outside_the_model(encoder, run) for _ in range(rounds)]
+            shares[f"exact, {dtype}"] = round(median(found), 4)
+        return shares
+
     def _beside(self) -> dict[str, Callable[[], contenders.Run]]:
         stories, low = self.stories, self.low
         # On a GPU the obvious loop and a bare model are given its precision, too.
@@ -268,6 +277,10 @@ def main() -> None:
                 + "   ".join(f"{value!s:<32}" if key == "way" else f"{key} {value:,}" for key, value in row.items())
             )
         report[work] = {"what": WORK[work], **facts, "rows": rows}
+        if work in ("stories", "synopses"):
+            shares = bench.outside_the_model(arguments.rounds)
+            report[work]["outside the model"] = shares
+            print("  outside the model: " + ", ".join(f"{way} {share:.1%}" for way, share in shares.items()))
         if arguments.out is not None:
             with WholeFile(str(arguments.out)) as out:
                 out.write(json.dumps(report, indent=1) + "\n")

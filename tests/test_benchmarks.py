@@ -38,7 +38,19 @@ def test_speed_is_measured(bert_folder, tmp_path):
     for row in rows.values():
         assert row["times as fast"] == pytest.approx(seconds[0] / row["seconds"], rel=0.05, abs=0.01), "of one round"
     assert all(name in printed for name in rows)
+    assert all(0 < share < 1 for share in report["stories"]["outside the model"].values())
     assert report["machine"]["torch"] == torch.__version__
+
+
+def test_the_time_outside_the_model_is_what_is_left(monkeypatch):
+    """A model that sleeps for most of a run."""
+    encoder = small("bert")
+    clock = iter(range(100))
+    monkeypatch.setattr(contenders.time, "perf_counter", lambda: next(clock))
+    ids = torch.tensor([[5, 6]])
+    # The clock ticks at the start, before and after each of two passes, and at the end: two of five ticks are inside.
+    share = contenders.outside_the_model(encoder, lambda: [encoder.model(input_ids=ids) for _ in range(2)])
+    assert share == pytest.approx(1 - 2 / 5)
 
 
 @pytest.mark.parametrize("windows", [1, 3])

@@ -12,7 +12,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 from datasets import Dataset, DatasetDict
-from hub import Hub, running
+from hub import Hub, commit_of, running
 from huggingface_hub import ModelCard
 from models import modules
 from sentence_transformers import SentenceTransformer
@@ -389,3 +389,30 @@ def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, t
     assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
     trainer.push_to_hub()
     assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
+
+
+LOAD_REVISIONS = f"""
+import json
+import sys
+from narrative_twins import StoryEncoder
+
+found = {{}}
+for revision in sys.argv[1:]:
+    try:
+        found[revision] = StoryEncoder.from_pretrained({NAME!r}, revision=revision, device="cpu").pooling
+    except OSError as error:
+        found[revision] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_a_revision_stays_what_it_was(checkpoint, bert_folder, hub, tmp_path):
+    """A commit, a branch and `main` are three different things."""
+    push_encoder(checkpoint, NAME)
+    pinned = commit_of(NAME, hub.files("models", NAME))
+    push_encoder(bert_folder, NAME, update=True, revision="plain")
+    push_encoder(bert_folder, NAME, update=True, facts=FACTS)
+    command = [sys.executable, "-c", LOAD_REVISIONS, pinned, "plain", "main", "nothing"]
+    found = told(fresh("", tmp_path, *command, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
+    assert f"encoder '{NAME}' can't be loaded" in found.pop("nothing")
+    assert found == {pinned: "first", "plain": "mean", "main": "mean"}
