@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 _QUERIES_AND_KEYS = re.compile(r"(^|\.)(query|key|[qk]|[qk]_proj|[qk]_lin|Wqkv|qkv|qkv_proj)\.weight$")
+_FIRST_LAYERS = re.compile(r"(^|\.)(layers?|h)\.[01]\.")
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
@@ -30,11 +31,16 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
-    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys. None on a
-    GPU, where products in float32 cost far more than on a CPU."""
+    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys, and those of
+    the first two layers, whose errors pass through all others. None on a GPU, where products in float32 cost far more
+    than on a CPU."""
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return []
-    return [weight for name, weight in model.named_parameters() if _QUERIES_AND_KEYS.search(name)]
+    return [
+        weight
+        for name, weight in model.named_parameters()
+        if weight.ndim == 2 and (_QUERIES_AND_KEYS.search(name) or _FIRST_LAYERS.search(name))
+    ]
 
 
 def by_convolution(device: torch.device) -> bool:

@@ -171,19 +171,25 @@ def test_weights_are_cast_once_and_again_when_they_have_changed():
         assert len(products._casts) == 2, "what is no parameter is not kept"
 
 
-def test_queries_and_keys_are_multiplied_in_the_precision_of_their_weights():
-    states = torch.randn(4, 32)
-    for kind, layers in {"bert": 4, "roberta": 4, "mpnet": 4, "modernbert": 2}.items():
-        model, _ = encoder_of(kind)
-        weights = sensitive_weights(model)
-        assert len(weights) == layers, "of two layers"
-        with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
-            exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
-        with MatrixProducts():
-            expected = F.linear(states, weights[0])
-        assert exact.dtype == rounded.dtype == torch.bfloat16
-        assert torch.equal(exact, expected.bfloat16())
-        assert not torch.equal(exact, rounded)
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "modernbert"])
+def test_queries_keys_and_first_layers_are_multiplied_in_the_precision_of_their_weights(kind):
+    model, _ = encoder_of(kind)
+    settings = model.config.to_dict() | {"num_hidden_layers": 4, "layer_types": None}
+    model = type(model)(type(model.config)(**{key: value for key, value in settings.items() if value is not None}))
+    weights = sensitive_weights(model)
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    # ModernBERT makes queries, keys and values in one product, and has four of them in a layer; others have six.
+    in_layer, first = ((4, 1) if kind == "modernbert" else (6, 2)), (".0.", ".1.")
+    assert sum(any(part in names[id(weight)] for part in first) for weight in weights) == 2 * in_layer[0]
+    assert sum(not any(part in names[id(weight)] for part in first) for weight in weights) == 2 * in_layer[1]
+    states = torch.randn(4, weights[0].shape[1])
+    with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
+        exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
+    with MatrixProducts():
+        expected = F.linear(states, weights[0])
+    assert exact.dtype == rounded.dtype == torch.bfloat16
+    assert torch.equal(exact, expected.bfloat16())
+    assert not torch.equal(exact, rounded)
 
 
 def test_threads_take_turns():
