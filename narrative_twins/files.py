@@ -119,7 +119,7 @@ def _parsed(name: str, data: bytes) -> Source:
 
 
 class WholeFile:
-    """A text file that appears under its name only when it is complete; until then it is `NAME.part`.
+    """A file that appears under its name only when it is complete; until then it is `NAME.part`.
 
     Each `write` reaches the disk as one piece, so that a part file never ends inside one. The part file of a broken run
     is removed unless `keep` is set; with `resume` an earlier one is continued, else it is put aside as `NAME.part.old`.
@@ -162,13 +162,16 @@ class WholeFile:
         os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
-    def write(self, text: str) -> None:
-        """Write one piece: a line, a row, a section."""
+    def write(self, piece: str | bytes) -> None:
+        """Write one piece: a line, a row, a section, or the bytes of a picture."""
         if self.path == STDIN:
-            sys.stdout.write(text)
+            if isinstance(piece, str):
+                sys.stdout.write(piece)
+            else:
+                sys.stdout.buffer.write(piece)
             sys.stdout.flush()
             return
-        data = text.encode("utf-8")
+        data = piece.encode("utf-8") if isinstance(piece, str) else piece
         while data:
             data = data[os.write(self._descriptor, data) :]
 

@@ -1,4 +1,4 @@
-"""`narrative-twins score`: the salience of stories, as text, tables or a page."""
+"""`narrative-twins score`: the salience of stories, as text, tables, a page or a picture."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from narrative_twins.commands.inputs import (
 )
 from narrative_twins.files import STDIN, WholeFile, whole_lines
 from narrative_twins.formats import FORMATS, pieces
+from narrative_twins.pictures import PICTURES, check_picture
 
 
 def add_parser(commands: Any) -> None:
@@ -35,11 +36,22 @@ def add_parser(commands: Any) -> None:
     )
     add_options(parser)
     add = parser.add_argument
-    add("-f", "--format", choices=FORMATS, default="text", help="of the output (default: text)")
+    add(
+        "-f",
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="of the output (default: text); png and svg show the curves of one story, or several as a heat map",
+    )
     add(
         "-o", "--out", default=STDIN, metavar="FILE", help="write there, whole or not at all (default: standard output)"
     )
-    add("--top", type=count, metavar="K", help="only the K most salient sentences; json and jsonl name them as 'top'")
+    add(
+        "--top",
+        type=count,
+        metavar="K",
+        help="only the K most salient sentences; json and jsonl name them as 'top', the picture of one story labels them",
+    )
     add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
     parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
 
@@ -47,6 +59,8 @@ def add_parser(commands: Any) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     check_options(parser, options)
+    if options.format in PICTURES and options.out == STDIN and sys.stdout.isatty():
+        parser.error(f"--format {options.format} is no text for a terminal; name a file with --out")
     if options.resume and not _resumable(options):
         parser.error("--resume goes with --format jsonl and --out FILE")
     if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
@@ -63,6 +77,8 @@ def kept(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
+    if options.format in PICTURES:
+        check_picture(None)
     out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
     encoder = encoder_of(options)
     done = _done(options, encoder.context_tokens) if options.resume else Counter()
