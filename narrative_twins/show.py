@@ -3,6 +3,8 @@ data: it is escaped."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from array import array
 from collections.abc import Iterable, Iterator
@@ -94,10 +96,10 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
         results: what `score_stories` gave; read lazily.
         top: show only so many sentences of each story, as in `to_table`.
     """
-    yield _HEAD
+    yield page_head("Narrative salience") + "<h1>Narrative salience</h1>\n"
     for result in results:
-        yield _section(result, top)
-    yield "</main></body></html>\n"
+        yield section(result, top)
+    yield PAGE_END
 
 
 def plot_stories(
@@ -140,8 +142,8 @@ def plot_stories(
     return figure
 
 
-def _section(result: StorySalience, top: int | None) -> str:
-    """One story as HTML."""
+def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
+    """One story as HTML, with a heading of a level; `between` stands between the heading and the table."""
     colours = {name: shades(scores) for name, scores in result.scores.items()}
     stars, shown = {name: marked(result, name) for name in result.scores}, _shown(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
@@ -149,9 +151,8 @@ def _section(result: StorySalience, top: int | None) -> str:
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
         for name, meaning in meanings.items()
     )
-    parts = [
-        f"<section><h2>{escape(result.title)}</h2><table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"
-    ]
+    heading = f"<section><h{level}>{escape(result.title)}</h{level}>{between}"
+    parts = [f"{heading}<table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"]
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):
             continue
@@ -189,14 +190,33 @@ def _caption(result: StorySalience) -> str:
     return " ".join([legend, *result.notes])
 
 
-_HEAD = f"""<!doctype html>
+def page_head(title: str, style: str = "", script: str = "") -> str:
+    """The beginning of a page, up to its first heading. A browser that reads it loads nothing from elsewhere, and runs
+    `script` alone, whatever else the page holds.
+
+    Args:
+        title: its title, of any text.
+        style: CSS for this page besides what pages share.
+        script: the text of the script that the page will hold.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    run = f"'sha256-{digest}'" if script else "'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {run}"
+    return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Narrative salience</title><style>
-:root {{ color-scheme: light; }}
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(shortened(title, 120))}</title><style>
+{_STYLE}{style}</style></head><body><main>
+"""
+
+
+PAGE_END = "</main></body></html>\n"
+
+_STYLE = f""":root {{ color-scheme: light; }}
 body {{ margin: 0; background: #fafafa; color: {hexed(INK)}; font: 16px/1.5 Georgia, "Times New Roman", serif; }}
 main {{ max-width: 68rem; margin: 0 auto; padding: 1rem; }}
 h1, h2, th, .score, section p {{ font-family: system-ui, sans-serif; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; overflow-wrap: anywhere; }}
+h1, h2 {{ overflow-wrap: anywhere; }} h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; }}
 table {{ width: 100%; border-collapse: collapse; background: #fff; }}
 th, td {{ padding: .3rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e4e4e8; }}
 th {{ font-size: .8rem; }} td {{ overflow-wrap: anywhere; }}
@@ -212,5 +232,4 @@ section p {{ font-size: .8rem; color: #55555f; }}
   .score {{ flex: 1 1 40%; order: 2; text-align: left; font-size: .75rem; }}
   .score::before {{ content: attr(data-name) " "; }}
 }}
-</style></head><body><main><h1>Narrative salience</h1>
 """

@@ -17,8 +17,9 @@ FLOORS = [
     {"encoder"},
     {"salience", "data.builders"},
     {"pipeline", "show", "evaluation", "data.loading"},
-    {"formats", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"},
-    {"mlm", "commands.score"},
+    {"formats", "index", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"},
+    {"mlm", "report", "commands.score"},
+    {"commands.report"},
     {"cli"},
     {"__init__"},
 ]

@@ -19,10 +19,11 @@ from narrative_twins.commands.inputs import (
     count,
     encoder_of,
     exit_code,
-    key,
     results_of,
+    settings_of,
 )
-from narrative_twins.files import STDIN, WholeFile, whole_lines
+from narrative_twins.encoder import StoryEncoder
+from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines
 from narrative_twins.formats import FORMATS, pieces
 from narrative_twins.pictures import PICTURES, check_picture
 
@@ -50,7 +51,7 @@ def add_parser(commands: Any) -> None:
         "--top",
         type=count,
         metavar="K",
-        help="only the K most salient sentences; json and jsonl name them as 'top', the picture of one story labels them",
+        help="only the K most salient sentences; json, jsonl and pictures keep the others and name these",
     )
     add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
     parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         check_picture(None)
     out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
     encoder = encoder_of(options)
-    done = _done(options, encoder.context_tokens) if options.resume else Counter()
+    done = _done(options, encoder) if options.resume else Counter()
     stories = Stories(options, done)
     # A terminal gets colours and its own width.
     console = Console() if options.out == STDIN and sys.stdout.isatty() else Console(file=io.StringIO(), width=120)
@@ -96,19 +97,14 @@ def _resumable(options: argparse.Namespace) -> bool:
     return bool(options.format == "jsonl" and options.out != STDIN)
 
 
-def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
+def _done(options: argparse.Namespace, encoder: StoryEncoder) -> Counter[StoryKey]:
     """The stories an interrupted run has scored, and how often.
 
     Raises:
         ValueError: the file is not of such a run, or of one with other options.
     """
-    done: Counter[Any] = Counter()
-    asked = {
-        "operations": [operation.name for operation in options.operations],
-        "context tokens": context_tokens,
-        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
-        "--top": options.top is not None,
-    }
+    done: Counter[StoryKey] = Counter()
+    asked = settings_of(options, encoder) | {"--top": options.top is not None}
     for number, line in enumerate(whole_lines(options.out), start=1):
         try:
             row = json.loads(line)
@@ -118,13 +114,8 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
                 "--approximate": row.get("approximate"),
                 "--top": "top" in row,
             }
-            done[key(row.get("id"), row["sentences"], row["windows"])] += 1
+            done[story_key(row.get("id"), row["sentences"], row["windows"])] += 1
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
-        for what, value in asked.items():
-            if begun[what] != value:
-                raise ValueError(
-                    f"can't resume {options.out}: it was begun with {what} {begun[what]}, not {value}; go on with the "
-                    "same options, or write to another file"
-                )
+        check_begun(options.out, begun, asked)
     return done
