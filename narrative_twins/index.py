@@ -29,9 +29,9 @@ def index_page(rows: Iterable[Mapping[str, Any]], count: int, left_out: int = 0)
             f'<tr><td class="place">{place}</td>'
             f'<th scope="row"><a href="stories/{escape(row["page"])}"><bdi>{escape(row["name"])}</bdi></a></th>'
             f'<td class="number" data-name="sentences">{row["sentences"]}</td>'
-            f'<td data-name="begins" dir="auto">{escape(row["first"])}</td>'
+            f'<td data-name="begins"><bdi>{escape(row["first"])}</bdi></td>'
             f'<td data-name="truncated">{"truncated" if row["truncated"] else ""}</td>'
-            f'<td data-name="top" dir="auto">{escape(row["top"])}</td></tr>\n'
+            f'<td data-name="top"><bdi>{escape(row["top"])}</bdi></td></tr>\n'
         )
     yield f"</tbody></table>\n<script>{_SCRIPT}</script>{PAGE_END}"
 

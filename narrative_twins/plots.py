@@ -37,6 +37,7 @@ def salience_figure(
     title: str,
     notes: Iterable[str] = (),
     width: float = PAGE,
+    bare: bool = False,
 ) -> Figure:
     """The scores of a story, a panel an operation, in story order. Lines break where windows do; dotted lines mark
     their borders, where those are far enough apart to be seen.
@@ -50,25 +51,26 @@ def salience_figure(
         title: a line at the top.
         notes: sentences for the bottom.
         width: in inches.
+        bare: leave out all that stands over and below the panels.
     """
-    key = sorted({i for places in labelled.values() for i in places})
-    lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19))]
-    panel, below = 0.75 + 0.05 * width, _AXIS + LINE * (len(key) + len(lines) + 1)
-    height = _HEAD + len(scores) * (_NAME + panel) + below
+    key = [] if bare else sorted({i for places in labelled.values() for i in places})
+    lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19)) if not bare]
+    panel, below = 0.75 + 0.05 * width, _AXIS + LINE * (0 if bare else len(key) + len(lines) + 1)
+    inner = width - _LEFT - _RIGHT
+    height = _HEAD * (not bare) + len(scores) * (_NAME + panel) + below
     with styled():
         figure = new_figure(width, height)
-        write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
+        if not bare:
+            write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
         for number, (name, values) in enumerate(scores.items()):
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
-            axes = figure.add_axes(
-                (_LEFT / width, bottom / height, (width - _LEFT - _RIGHT) / width, panel / height),
-                label=f"panel {number}",
-            )
-            axes.set_title(fitting(figure, name, width - _LEFT - _RIGHT), loc="left", pad=3, size=7, parse_math=False)
-            _draw(axes, number, values, windows, labelled.get(name, ()), width - _LEFT - _RIGHT)
+            place = _LEFT / width, bottom / height, inner / width, panel / height
+            axes = figure.add_axes(place, label=f"panel {number}")
+            axes.set_title(fitting(figure, name, inner), loc="left", pad=3, size=7, parse_math=False)
+            _draw(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
-                hidden = "" if _apart(windows, width) else f" ({len(windows)} windows, too narrow to be marked)"
+                hidden = "" if _apart(windows, inner) else f" ({len(windows)} windows, too narrow to be marked)"
                 axes.set_xlabel(f"sentence{hidden}", labelpad=2)
         _write_key(figure, below - _AXIS, {i: sentences[i] for i in key}, lines)
     return figure

@@ -171,7 +171,7 @@ class Report:
     def _curves(self, result: StorySalience) -> str:
         if self.no_curves is not None:
             return f'<p class="curves">No curves: {escape(self.no_curves)}</p>\n'
-        drawn = picture(result.plot(width=_CURVES), "svg").decode("utf-8")
+        drawn = picture(result.plot(width=_CURVES, bare=True), "svg").decode("utf-8")
         says = "Curves of the scores in story order; the table below has them as numbers."
         return f'<div class="curves" role="img" aria-label="{says}">{drawn[drawn.index("<svg") :]}</div>\n'
 
@@ -230,5 +230,5 @@ def _rows(folder: str) -> Iterator[dict[str, Any]]:
 
 
 _STYLE = """nav a { display: inline-block; margin-right: 1.2rem; padding: .3rem 0; font-family: system-ui, sans-serif; }
-.curves { max-width: 34rem; } .curves svg { display: block; width: 100%; height: auto; }
+.curves { max-width: 34rem; margin-bottom: 1rem; } .curves svg { display: block; width: 100%; height: auto; }
 """

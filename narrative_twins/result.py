@@ -82,10 +82,15 @@ class StorySalience:
         return f"story {self.index + 1}" if self.story.id is None else printable(str(self.story.id))
 
     @property
-    def title(self) -> str:
-        """The name of the story, and how many sentences and windows it has."""
+    def extent(self) -> str:
+        """How many sentences and windows the story has, in words."""
         sentences, windows = len(self), len(self.windows)
-        return f"{self.name}: {sentences} sentence{'s' * (sentences > 1)}, {windows} window{'s' * (windows > 1)}"
+        return f"{sentences} sentence{'s' * (sentences > 1)}, {windows} window{'s' * (windows > 1)}"
+
+    @property
+    def title(self) -> str:
+        """The name of the story and its extent."""
+        return f"{self.name}: {self.extent}"
 
     @property
     def notes(self) -> list[str]:
@@ -160,6 +165,7 @@ class StorySalience:
         *,
         top: int = 3,
         width: float = PAGE,
+        bare: bool = False,
     ) -> Figure:
         """The scores in story order, a panel an operation, with the borders of windows and the most salient sentences.
 
@@ -168,6 +174,7 @@ class StorySalience:
             operations: which to show; default all that were scored.
             top: how many sentences of each panel are numbered, and their beginnings shown below; 10 at most.
             width: in inches; 3.3 is about a column, 7 a page.
+            bare: the panels alone, for where the title and the sentences stand beside them.
 
         Returns:
             A matplotlib `Figure`.
@@ -189,6 +196,7 @@ class StorySalience:
             title=self.title,
             notes=self.notes,
             width=width,
+            bare=bare,
         )
         if path is not None:
             save(figure, path)

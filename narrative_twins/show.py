@@ -151,7 +151,7 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
         for name, meaning in meanings.items()
     )
-    heading = f"<section><h{level}>{escape(result.title)}</h{level}>{between}"
+    heading = f"<section><h{level}><bdi>{escape(result.name)}</bdi>: {result.extent}</h{level}>{between}"
     parts = [f"{heading}<table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"]
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):
@@ -168,7 +168,8 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
             )
             lead = result.lead
             shade = f'style="background:{hexed(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
-            parts.append(f"<tr><td>{i + 1}</td>{cells}<td {shade}>{escape(one_line(result.sentences[i]))}</td></tr>")
+            words = escape(one_line(result.sentences[i]))
+            parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{words}</td></tr>')
         parts.append("</tbody>")
     return "".join([*parts, f"</table><p>{escape(_caption(result))}</p></section>\n"])
 

@@ -67,7 +67,7 @@ function misplaced() {
     if (!visible(element) || element.closest("svg") !== null && element.tagName !== "svg") continue;
     const box = element.getBoundingClientRect();
     if (box.left < -1 || box.right > wide + 1)
-      problems.push(`<${element.tagName}> from ${box.left} to ${box.right}: ${element.textContent.trim().slice(0, 40)}`);
+      problems.push(`<${element.tagName}> from ${box.left} to ${box.right}`);
   }
   const boxes = all.flatMap(one => one.boxes.map(box => ({...one, box}))).sort((a, b) => a.box.top - b.box.top);
   for (const {text, box} of boxes)
