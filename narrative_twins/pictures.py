@@ -52,6 +52,7 @@ def hexed(colour: tuple[int, int, int]) -> str:
 _STYLE = {
     "font.size": 7,
     "text.color": hexed(INK),
+    "text.parse_math": False,
     "axes.labelcolor": hexed(INK),
     "axes.edgecolor": hexed(FAINT),
     "axes.linewidth": 0.6,
@@ -157,14 +158,14 @@ def write_line(figure: Figure, x: float, y: float, text: str, room: float, **sty
     """A line of text at a place in inches, cut short to the room there is."""
     width, height = figure.get_size_inches()
     line = fitting(figure, text, room, **style)
-    figure.text(x / width, y / height, line, va="baseline", parse_math=False, **style)
+    figure.text(x / width, y / height, line, va="baseline", **style)
 
 
 def fitting(figure: Figure, text: str, room: float, both_ends: bool = False, **style: Any) -> str:
     """As much of a text as fits into so many inches, see `shortened`."""
     line = shortened(text, int(room * 30) + 2, both_ends)
     size = style.get("size", _STYLE["font.size"]) / 72
-    probe = figure.text(0, 0, line, parse_math=False, **style)
+    probe = figure.text(0, 0, line, **style)
     while len(line) > 1:
         probe.set_text(line)
         # What a font lacks is as wide as what another font shows in its place.

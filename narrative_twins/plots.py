@@ -25,7 +25,8 @@ DENSE = 120
 """Sentences from which on a line has no markers."""
 
 _HEAD, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
-"""Inches: the title, the margins of a panel, its name, the numbers of sentences below the last one."""
+_DIGIT = 0.069
+"""Inches: the title, the margins of a panel, its name, the numbers of sentences below the last one; a bold digit."""
 
 
 def salience_figure(
@@ -46,17 +47,19 @@ def salience_figure(
         sentences: the sentences of the story.
         windows: half-open ranges of sentence indices.
         scores: by operation, a score a sentence.
-        labelled: by operation, the indices of the sentences whose numbers stand over their scores, no more than
-            `LABELLED`; the beginnings of these sentences stand below the panels.
+        labelled: by operation, the indices of the sentences whose numbers stand over their scores, of which the first
+            `LABELLED` are, or fewer where they have no room; the beginnings of these sentences stand below the panels.
         title: a line at the top.
         notes: sentences for the bottom.
         width: in inches.
         bare: leave out all that stands over and below the panels.
     """
+    inner = width - _LEFT - _RIGHT
+    fit = min(LABELLED, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
+    labelled = {name: places[:fit] for name, places in labelled.items()}
     key = [] if bare else sorted({i for places in labelled.values() for i in places})
     lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19)) if not bare]
     panel, below = 0.75 + 0.05 * width, _AXIS + LINE * (0 if bare else len(key) + len(lines) + 1)
-    inner = width - _LEFT - _RIGHT
     height = _HEAD * (not bare) + len(scores) * (_NAME + panel) + below
     with styled():
         figure = new_figure(width, height)
@@ -66,7 +69,7 @@ def salience_figure(
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
             place = _LEFT / width, bottom / height, inner / width, panel / height
             axes = figure.add_axes(place, label=f"panel {number}")
-            axes.set_title(fitting(figure, name, inner), loc="left", pad=3, size=7, parse_math=False)
+            axes.set_title(fitting(figure, name, inner), loc="left", pad=3, size=7)
             _draw(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
@@ -107,7 +110,7 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
             for place in range(1, len(names)):
                 axes.axhline(place, color="white", linewidth=0.8)
         fit = [fitting(figure, name, left - 0.2, both_ends=True) for name in names[::step]]
-        axes.set_yticks(np.arange(0, len(names), step) + 0.5, fit, parse_math=False)
+        axes.set_yticks(np.arange(0, len(names), step) + 0.5, fit)
         axes.set_xticks([0, 0.5, 1], ["beginning", "middle", "end"])
         axes.tick_params(left=False)
         axes.spines[:].set_visible(False)
@@ -152,10 +155,10 @@ def _draw(
     borders = [lo for lo, _ in windows[1:]]
     if _apart(windows, width):
         for border in borders:
-            axes.axvline(border + 0.5, color=hexed(FAINT), linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
+            axes.axvline(border + 0.5, label="border", color=hexed(FAINT), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
     dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > DENSE else {}
     places = np.insert(np.arange(1.0, n + 1), borders, np.nan)
-    axes.plot(places, np.insert(scores, borders, np.nan), **style | dense)
+    axes.plot(places, np.insert(scores, borders, np.nan), label="scores", **style | dense)
     if dense:
         # A window of one sentence is no line.
         alone = [lo for lo, hi in windows if hi - lo == 1]
@@ -174,12 +177,12 @@ def _draw(
 
 def _number(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: int, width: float) -> None:
     """Mark some sentences of a panel; their numbers stand in a row at its top, no two on each other."""
-    digit, style = 0.062 * len(scores) / width, line_style(number)
+    digit, style = _DIGIT * len(scores) / width, line_style(number)
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
-    places = spread([i + 1 for i in chosen], size + digit, low + size / 2, high - size / 2)
+    places = spread([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
     for i, place in zip(chosen, places, strict=True):
-        axes.plot(i + 1, scores[i], color=style["color"], marker=style["marker"], markersize=5.5)
+        axes.plot(i + 1, scores[i], label="labelled", color=style["color"], marker=style["marker"], markersize=5.5)
         axes.annotate(
             str(i + 1),
             (i + 1, scores[i]),

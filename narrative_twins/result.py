@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrative_twins.pictures import PAGE, check_picture, save
-from narrative_twins.plots import LABELLED, salience_figure
+from narrative_twins.plots import salience_figure
 from narrative_twins.printable import printable
 from narrative_twins.story import Span, Story
 
@@ -172,7 +172,8 @@ class StorySalience:
         Args:
             path: also write the picture there, as PNG or SVG by the ending of the name.
             operations: which to show; default all that were scored.
-            top: how many sentences of each panel are numbered, and their beginnings shown below; 10 at most.
+            top: how many sentences of each panel are numbered, and their beginnings shown below; 10 at
+                most, or as many as have room.
             width: in inches; 3.3 is about a column, 7 a page.
             bare: the panels alone, for where the title and the sentences stand beside them.
 
@@ -192,7 +193,7 @@ class StorySalience:
             self.sentences,
             self.windows,
             {name: self.scores_of(name) for name in names},
-            {name: [one.index for one in self.top(min(top, LABELLED), name)] for name in names},
+            {name: [one.index for one in self.top(top, name)] for name in names},
             title=self.title,
             notes=self.notes,
             width=width,
