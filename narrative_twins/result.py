@@ -11,7 +11,7 @@ import numpy as np
 
 from narrative_twins.pictures import PAGE, check_picture, save
 from narrative_twins.plots import salience_figure
-from narrative_twins.printable import printable
+from narrative_twins.printable import one_line
 from narrative_twins.story import Span, Story
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ class StorySalience:
 
     @property
     def name(self) -> str:
-        """What to call the story: its id, or else its number, counted from 1."""
-        return f"story {self.index + 1}" if self.story.id is None else printable(str(self.story.id))
+        """What to call the story, in one line: its id, or else its number, counted from 1."""
+        named = "" if self.story.id is None else one_line(str(self.story.id))
+        return named or f"story {self.index + 1}"
 
     @property
     def extent(self) -> str:
