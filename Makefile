@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint encoder parity figures splitters speed ranks lowest clean
+.PHONY: help demo test lint encoder parity figures splitters speed ranks picture lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -72,6 +72,11 @@ speed: $(VENV)/package  ## how fast stories are scored, beside other ways; ten m
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)
+
+picture: $(VENV)/package  ## the README's picture
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"
+	$(BIN)/narrative-twins score examples/stories/haunted_stable.txt --operations disruption,summarization \
+	--dtype float32 --format png --out docs/haunted_stable.png
 
 lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest

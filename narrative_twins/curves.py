@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from narrative_twins.files import WholeFile
+from narrative_twins.pictures import PAGE, check_picture, line_style, new_figure, save, styled
+from narrative_twins.printable import printable
 
 logger = logging.getLogger(__name__)
 
@@ -45,28 +46,29 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
 
     Args:
         curves: what `curves_of` gives.
-        path: the picture; its ending names the format, such as `.png` or `.svg`.
+        path: the picture; its ending names the format, `.png` or `.svg`.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
+        ValueError: the path names no PNG or SVG file.
+        OSError: no file can be written there.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("plots need matplotlib: pip install narrative_twins[plot]")
-    from matplotlib.figure import Figure
-
+    check_picture(path)
     losses = {name: points for name, points in curves.items() if name.endswith("loss")}
     others = {name: points for name, points in curves.items() if name.startswith("eval_") and name not in losses}
     panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
-    figure = Figure(figsize=(7, 3 * max(1, len(panels))), layout="constrained")
-    for number, (kind, lines) in enumerate(panels, start=1):
-        axes = figure.add_subplot(len(panels), 1, number)
-        for at, (name, points) in enumerate(lines.items()):
-            style = ("-", "--", ":", "-.")[at // 10 % 4]
-            axes.plot(*zip(*points, strict=True), style, marker=".", label=name.removeprefix("eval_"))
-        axes.set(xlabel="step", ylabel=kind)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
-    figure.savefig(path, dpi=150)
+    with styled():
+        figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
+        figure.set_layout_engine("constrained")
+        for place, (kind, lines) in enumerate(panels, start=1):
+            axes = figure.add_subplot(len(panels), 1, place)
+            for number, (name, points) in enumerate(lines.items()):
+                label = printable(name if kind == "loss" else name.removeprefix("eval_"))
+                axes.plot(*zip(*points, strict=True), **line_style(number), label=label)
+            axes.set(xlabel="step", ylabel=kind)
+            axes.grid(alpha=0.3)
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    save(figure, path)
 
 
 class CurvesCallback(TrainerCallback):

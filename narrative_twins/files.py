@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 STDIN = "-"
 """The name that stands for standard input, and for standard output where a result goes."""
+
+StoryKey: TypeAlias = tuple[str, tuple[tuple[int, int], ...]]
 
 InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
 
@@ -119,7 +122,7 @@ def _parsed(name: str, data: bytes) -> Source:
 
 
 class WholeFile:
-    """A text file that appears under its name only when it is complete; until then it is `NAME.part`.
+    """A file that appears under its name only when it is complete; until then it is `NAME.part`.
 
     Each `write` reaches the disk as one piece, so that a part file never ends inside one. The part file of a broken run
     is removed unless `keep` is set; with `resume` an earlier one is continued, else it is put aside as `NAME.part.old`.
@@ -162,13 +165,16 @@ class WholeFile:
         os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
-    def write(self, text: str) -> None:
-        """Write one piece: a line, a row, a section."""
+    def write(self, piece: str | bytes) -> None:
+        """Write one piece: a line, a row, a section, or the bytes of a picture."""
         if self.path == STDIN:
-            sys.stdout.write(text)
+            if isinstance(piece, str):
+                sys.stdout.write(piece)
+            else:
+                sys.stdout.buffer.write(piece)
             sys.stdout.flush()
             return
-        data = text.encode("utf-8")
+        data = piece.encode("utf-8") if isinstance(piece, str) else piece
         while data:
             data = data[os.write(self._descriptor, data) :]
 
@@ -197,3 +203,23 @@ def whole_lines(path: str) -> list[str]:
         data = file.read()
     # Not splitlines: other line breaks may stand inside a JSON text.
     return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
+
+
+def story_key(name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]) -> StoryKey:
+    """What tells a story of an interrupted run from the others: a digest of its name and sentences, and its windows."""
+    told = json.dumps([name, list(sentences)]).encode("ascii")
+    return hashlib.sha256(told).hexdigest(), tuple((lo, hi) for lo, hi in windows)
+
+
+def check_begun(path: str, begun: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Refuse to go on with other options than a run was begun with.
+
+    Raises:
+        ValueError: names the first that differs.
+    """
+    for what, value in asked.items():
+        if begun[what] != value:
+            raise ValueError(
+                f"can't resume {path}: it was begun with {what} {begun[what]}, not {value}; go on with the same "
+                "options, or write elsewhere"
+            )

@@ -1,4 +1,4 @@
-"""Results as text, for people and for programs: a terminal table, JSON, JSON Lines, CSV, a page of HTML."""
+"""Results for people and for programs: a terminal table, JSON, JSON Lines, CSV, a page of HTML, pictures."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, islice
 from typing import Any
 
 from rich.console import Console
 
 from narrative_twins.operations import Operation
+from narrative_twins.pictures import PICTURES, picture
 from narrative_twins.result import StorySalience
-from narrative_twins.show import to_html, to_table
+from narrative_twins.show import plot_stories, to_html, to_table
 
-FORMATS = ("text", "json", "jsonl", "csv", "html")
+FORMATS = ("text", "json", "jsonl", "csv", "html", *PICTURES)
 
 
 def pieces(
     results: Iterable[StorySalience], form: str, operations: Iterable[Operation], top: int | None, console: Console
-) -> Iterator[str]:
-    """Results in a format, lazily, a piece a story.
+) -> Iterator[str | bytes]:
+    """Results in a format, lazily, a piece a story; a picture is one piece: the curves of one story, or several stories
+    as a heat map.
 
     Args:
         results: what `score_stories` gave.
         form: one of `FORMATS`.
         operations: what was scored, for the head of a table.
-        top: show only so many sentences of each story; JSON names them as `top` and keeps the others.
+        top: show only so many sentences of each story; JSON names them as `top` and keeps the others, the curves of a
+            story label them.
         console: says for `text` how wide and colourful it is.
+
+    Raises:
+        ValueError: a picture is asked for, and there is no story. While iterating.
     """
-    if form == "html":
+    if form in PICTURES:
+        yield _picture(iter(results), form, top)
+    elif form == "html":
         yield from to_html(results, top)
     elif form == "text":
         for result in results:
@@ -49,6 +58,15 @@ def pieces(
             yield "["
             yield from (f"{',' * (at > 0)}\n{line}" for at, line in enumerate(lines))
             yield "\n]\n"
+
+
+def _picture(results: Iterator[StorySalience], form: str, top: int | None) -> bytes:
+    begun = list(islice(results, 2))
+    if len(begun) == 1:
+        figure = begun[0].plot() if top is None else begun[0].plot(top=top)
+    else:
+        figure = plot_stories(chain(begun, results))
+    return picture(figure, form)
 
 
 def _plain(result: StorySalience, top: int | None) -> dict[str, Any]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from narrative_twins.pictures import PAGE, check_picture, save
+from narrative_twins.plots import salience_figure
+from narrative_twins.printable import one_line
 from narrative_twins.story import Span, Story
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 LEAD = "summarization"
 """The operation that stands for salience where one has to be chosen: it agrees best with human readers."""
@@ -72,13 +77,53 @@ class StorySalience:
         return self.cut_tokens > 0
 
     @property
+    def name(self) -> str:
+        """What to call the story, in one line: its id, or else its number, counted from 1."""
+        named = "" if self.story.id is None else one_line(str(self.story.id))
+        return named or f"story {self.index + 1}"
+
+    @property
+    def extent(self) -> str:
+        """How many sentences and windows the story has, in words."""
+        sentences, windows = len(self), len(self.windows)
+        return f"{sentences} sentence{'s' * (sentences > 1)}, {windows} window{'s' * (windows > 1)}"
+
+    @property
+    def title(self) -> str:
+        """The name of the story and its extent."""
+        return f"{self.name}: {self.extent}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the scores has to know, a sentence each: that they are approximate, that the story was
+        cut."""
+        notes = [] if self.approximate is None else [f"The scores are approximate ({self.approximate})."]
+        if self.truncated:
+            notes.append(
+                f"The story was cut: it does not fit the encoder's context of {self.context_tokens} tokens, and up to "
+                f"{self.cut_tokens} of its tokens were not read together with a window."
+            )
+        return notes
+
+    @property
     def lead(self) -> str:
         """The operation that `rank` and `top` go by where none is named: summarization if it was asked for."""
         return LEAD if LEAD in self.scores else next(iter(self.scores))
 
+    def scores_of(self, operation: str | None = None) -> list[float]:
+        """The scores by an operation, in story order.
+
+        Raises:
+            ValueError: it was not scored.
+        """
+        name = self.lead if operation is None else operation
+        if name not in self.scores:
+            raise ValueError(f"operation {name!r} was not scored; there are {', '.join(self.scores)}")
+        return self.scores[name]
+
     def rank(self, operation: str | None = None) -> list[int]:
         """Rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
-        values = -np.array(self._scores_of(operation))
+        values = -np.array(self.scores_of(operation))
         ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
         return ranks
 
@@ -86,7 +131,7 @@ class StorySalience:
         """The k most salient sentences (all, where there are fewer), most salient first, ties in story order."""
         if k < 0:
             raise ValueError(f"top({k}): k counts sentences and can't be negative")
-        values = self._scores_of(operation)
+        values = self.scores_of(operation)
         order = sorted(range(len(values)), key=lambda i: -values[i])
         return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
 
@@ -114,8 +159,47 @@ class StorySalience:
         columns = {"sentence": self.sentences, "start": starts, "end": ends, "window": window}
         return pandas.DataFrame(columns | dict(self.scores))
 
-    def _scores_of(self, operation: str | None) -> list[float]:
-        name = self.lead if operation is None else operation
-        if name not in self.scores:
-            raise ValueError(f"operation {name!r} was not scored; there are {', '.join(self.scores)}")
-        return self.scores[name]
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        operations: Iterable[str] | None = None,
+        *,
+        top: int = 3,
+        width: float = PAGE,
+        bare: bool = False,
+    ) -> Figure:
+        """The scores in story order, a panel an operation, with the borders of windows and the most salient sentences.
+
+        Args:
+            path: also write the picture there, as PNG or SVG by the ending of the name.
+            operations: which to show; default all that were scored.
+            top: how many sentences of each panel are numbered, and their beginnings shown below; 10 at
+                most, or as many as have room.
+            width: in inches; 3.3 is about a column, 7 a page.
+            bare: the panels alone, for where the title and the sentences stand beside them.
+
+        Returns:
+            A matplotlib `Figure`.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: an operation was not scored, or the path names no PNG or SVG file.
+            OSError: no file can be written there.
+        """
+        check_picture(path, width)
+        names = [operations] if isinstance(operations, str) else list(self.scores if operations is None else operations)
+        if not names:
+            raise ValueError("there is no operation to plot; name one that was scored, or none for all")
+        figure = salience_figure(
+            self.sentences,
+            self.windows,
+            {name: self.scores_of(name) for name in names},
+            {name: [one.index for one in self.top(top, name)] for name in names},
+            title=self.title,
+            notes=self.notes,
+            width=width,
+            bare=bare,
+        )
+        if path is not None:
+            save(figure, path)
+        return figure

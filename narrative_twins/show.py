@@ -1,10 +1,15 @@
-"""Salience to look at: a table for the terminal, one self-contained page of HTML. Every text is data: it is escaped."""
+"""Salience to look at: a table for the terminal, one self-contained page of HTML, a heat map of stories. Every text is
+data: it is escaped."""
 
 from __future__ import annotations
 
-import unicodedata
+import base64
+import hashlib
+import os
+from array import array
 from collections.abc import Iterable, Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +19,17 @@ from rich.table import Table
 from rich.text import Text
 
 from narrative_twins.operations import OPERATIONS
+from narrative_twins.pictures import INK, PAGE, check_picture, hexed, save
+from narrative_twins.plots import heat_figure
+from narrative_twins.printable import one_line, shortened
 from narrative_twins.result import StorySalience
 
-INK = (0x1B, 0x1B, 0x1F)
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PALE = (0xFF, 0xFF, 0xFF)
 STRONG = (0xF2, 0x9E, 0x4C)
-"""Text colour, and the shades of the least and the most salient sentence; ink on any shade between has a contrast of at
-least 7.5 to 1."""
+"""The shades of the least and the most salient sentence; ink on any shade has a contrast of at least 7.5 to 1."""
 
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
@@ -54,7 +63,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
         result: what `score_stories` gave.
         top: show only so many sentences, the most salient by the lead operation, in story order.
     """
-    table = Table(title=_title(result), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, expand=True)
+    table = Table(title=result.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, expand=True)
     table.caption, table.caption_justify, table.padding, table.pad_edge = _caption(result), "left", (0, 1, 0, 0), False
     table.add_column("#", justify="right", no_wrap=True)
     for name in result.scores:
@@ -72,9 +81,9 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
             row = [Text(str(i + 1))]
             for name, scores in result.scores.items():
                 starred = i in stars[name]
-                style = Style(bold=True, color=_hex(INK), bgcolor=_hex(STRONG)) if starred else Style.null()
+                style = Style(bold=True, color=hexed(INK), bgcolor=hexed(STRONG)) if starred else Style.null()
                 row.append(Text(f"{MARK if starred else ' '} {scores[i]:.3f} {bars[name][i]}", style))
-            row.append(Text(_line(result, i), Style(bold=i in stars[result.lead], dim=i in lower_half)))
+            row.append(Text(one_line(result.sentences[i]), Style(bold=i in stars[result.lead], dim=i in lower_half)))
             table.add_row(*row)
         table.add_section()
     return table
@@ -87,14 +96,54 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
         results: what `score_stories` gave; read lazily.
         top: show only so many sentences of each story, as in `to_table`.
     """
-    yield _HEAD
+    yield page_head("Narrative salience") + "<h1>Narrative salience</h1>\n"
     for result in results:
-        yield _section(result, top)
-    yield "</main></body></html>\n"
+        yield section(result, top)
+    yield PAGE_END
 
 
-def _section(result: StorySalience, top: int | None) -> str:
-    """One story as HTML."""
+def plot_stories(
+    results: Iterable[StorySalience],
+    path: str | os.PathLike[str] | None = None,
+    operation: str | None = None,
+    *,
+    width: float = PAGE,
+) -> Figure:
+    """Several stories as a heat map: a row a story, from its beginning to its end whatever its length, shaded from its
+    least salient sentence to its most salient one. A story of more sentences than the picture has places (240) is
+    shown by means of neighbours.
+
+    Args:
+        results: what `score_stories` gave; read lazily, and only names and scores are kept.
+        path: also write the picture there, as PNG or SVG by the ending of the name.
+        operation: default the lead operation of the first story.
+        width: in inches; 3.3 is about a column, 7 a page.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        ValueError: there is no story, the operation was not scored, or the path names no PNG or SVG file.
+        OSError: no file can be written there.
+    """
+    check_picture(path, width)
+    names, rows = [], []
+    for result in results:
+        operation = operation or result.lead
+        names.append(shortened(result.name, 80, both_ends=True))
+        rows.append(array("f", shares(result.scores_of(operation))))
+    if not rows:
+        raise ValueError("there is no story to plot")
+    title = f"{operation}, {len(rows)} stor{'y' if len(rows) == 1 else 'ies'}"
+    figure = heat_figure(names, rows, title=title, width=width)
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
+    """One story as HTML, with a heading of a level; `between` stands between the heading and the table."""
     colours = {name: shades(scores) for name, scores in result.scores.items()}
     stars, shown = {name: marked(result, name) for name in result.scores}, _shown(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
@@ -102,9 +151,8 @@ def _section(result: StorySalience, top: int | None) -> str:
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
         for name, meaning in meanings.items()
     )
-    parts = [
-        f"<section><h2>{escape(_title(result))}</h2><table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"
-    ]
+    heading = f"<section><h{level}><bdi>{escape(result.name)}</bdi>: {result.extent}</h{level}>{between}"
+    parts = [f"{heading}<table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"]
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):
             continue
@@ -114,13 +162,14 @@ def _section(result: StorySalience, top: int | None) -> str:
             parts.append(f'<tr class="window"><th colspan="{span}">{_window(w, lo, hi)}</th></tr>')
         for i in (i for i in range(lo, hi) if i in shown):
             cells = "".join(
-                f'<td class="score" data-name="{escape(name)}" style="background:{_hex(colours[name][i])}">'
+                f'<td class="score" data-name="{escape(name)}" style="background:{hexed(colours[name][i])}">'
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
                 for name, scores in result.scores.items()
             )
             lead = result.lead
-            shade = f'style="background:{_hex(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
-            parts.append(f"<tr><td>{i + 1}</td>{cells}<td {shade}>{escape(_line(result, i))}</td></tr>")
+            shade = f'style="background:{hexed(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
+            words = escape(one_line(result.sentences[i]))
+            parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{words}</td></tr>')
         parts.append("</tbody>")
     return "".join([*parts, f"</table><p>{escape(_caption(result))}</p></section>\n"])
 
@@ -134,50 +183,41 @@ def _window(w: int, lo: int, hi: int) -> str:
     return f"window {w + 1}: sentences {lo + 1} to {hi}"
 
 
-def _title(result: StorySalience) -> str:
-    name = f"story {result.index + 1}" if result.story.id is None else _printable(str(result.story.id))
-    sentences, windows = len(result), len(result.windows)
-    return f"{name}: {sentences} sentence{'s' * (sentences > 1)}, {windows} window{'s' * (windows > 1)}"
-
-
 def _caption(result: StorySalience) -> str:
-    text = (
+    legend = (
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
         f"the highest; sentences stand out by {result.lead}."
     )
-    if result.approximate is not None:
-        text += f" The scores are approximate ({result.approximate})."
-    if result.truncated:
-        text += (
-            f" The story was cut: it does not fit the encoder's context of {result.context_tokens} tokens, and up to "
-            f"{result.cut_tokens} of its tokens were not read together with a window."
-        )
-    return text
+    return " ".join([legend, *result.notes])
 
 
-def _line(result: StorySalience, i: int) -> str:
-    """A sentence in one line."""
-    return _printable(" ".join(result.sentences[i].split()))
+def page_head(title: str, style: str = "", script: str = "") -> str:
+    """The beginning of a page, up to its first heading. A browser that reads it loads nothing from elsewhere, and runs
+    `script` alone, whatever else the page holds.
 
-
-def _printable(text: str) -> str:
-    """Text without control characters, which would steer a terminal and are no part of HTML. What joins letters or
-    turns their direction belongs to the text."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) == "Cc" else char for char in text)
-
-
-def _hex(colour: tuple[int, int, int]) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)
-
-
-_HEAD = f"""<!doctype html>
+    Args:
+        title: its title, of any text.
+        style: CSS for this page besides what pages share.
+        script: the text of the script that the page will hold.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    run = f"'sha256-{digest}'" if script else "'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {run}"
+    return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Narrative salience</title><style>
-:root {{ color-scheme: light; }}
-body {{ margin: 0; background: #fafafa; color: {_hex(INK)}; font: 16px/1.5 Georgia, "Times New Roman", serif; }}
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(shortened(title, 120))}</title><style>
+{_STYLE}{style}</style></head><body><main>
+"""
+
+
+PAGE_END = "</main></body></html>\n"
+
+_STYLE = f""":root {{ color-scheme: light; }}
+body {{ margin: 0; background: #fafafa; color: {hexed(INK)}; font: 16px/1.5 Georgia, "Times New Roman", serif; }}
 main {{ max-width: 68rem; margin: 0 auto; padding: 1rem; }}
 h1, h2, th, .score, section p {{ font-family: system-ui, sans-serif; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; overflow-wrap: anywhere; }}
+h1, h2 {{ overflow-wrap: anywhere; }} h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; }}
 table {{ width: 100%; border-collapse: collapse; background: #fff; }}
 th, td {{ padding: .3rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #e4e4e8; }}
 th {{ font-size: .8rem; }} td {{ overflow-wrap: anywhere; }}
@@ -193,5 +233,4 @@ section p {{ font-size: .8rem; color: #55555f; }}
   .score {{ flex: 1 1 40%; order: 2; text-align: left; font-size: .75rem; }}
   .score::before {{ content: attr(data-name) " "; }}
 }}
-</style></head><body><main><h1>Narrative salience</h1>
 """

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins.encoder import StoryEncoder
-from narrative_twins.files import STDIN, count_stories, read_stories
+from narrative_twins.files import STDIN, StoryKey, count_stories, read_stories, story_key
 from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.result import StorySalience
 from narrative_twins.salience import score_stories
@@ -82,6 +83,15 @@ def encoder_of(options: argparse.Namespace) -> StoryEncoder:
     )
 
 
+def settings_of(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
+    """What has to be the same where an interrupted run goes on, as JSON has it."""
+    return {
+        "operations": [operation.name for operation in options.operations],
+        "context tokens": encoder.context_tokens,
+        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
+    }
+
+
 def results_of(options: argparse.Namespace, stories: Stories, encoder: StoryEncoder) -> Iterator[StorySalience]:
     """The results, lazily. Stories that can't be scored are reported and passed over."""
     results = score_stories(
@@ -108,14 +118,14 @@ def exit_code(stories: Stories) -> int:
 class Stories:
     """The stories of the files named, less those done before; one that can't be read keeps its place as an error."""
 
-    def __init__(self, options: argparse.Namespace, done: Counter[Any]) -> None:
+    def __init__(self, options: argparse.Namespace, done: Counter[StoryKey]) -> None:
         self.paths: list[str] = options.files or [STDIN]
         self.form, self.windows, self.done = options.input_format, options.windows, done
-        self.begun: dict[Any, set[Any]] = defaultdict(set)
-        for *text, windows in done:
-            self.begun[tuple(text)].add(windows)
+        self.begun: dict[str, set[Any]] = defaultdict(set)
+        for text, windows in done:
+            self.begun[text].add(windows)
         self.found = self.problems = 0
-        self.names: dict[int, str] = {}
+        self.places: dict[int, tuple[str, int]] = {}
 
     def __length_hint__(self) -> int:
         return max(0, count_stories(self.paths, self.form) - self.done.total())
@@ -128,17 +138,17 @@ class Stories:
                 story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
             except StoryError as error:
                 story = error
-            if isinstance(story, Story) and self._is_done(*key(story.id, story.sentences, story.windows)):
+            if isinstance(story, Story) and self._is_done(story_key(story.id, story.sentences, story.windows)):
                 continue
-            self.names[count] = name
+            self.places[count] = name, self.found - 1
             count += 1
             yield story
 
-    def _is_done(self, name: Any, sentences: Any, windows: Any) -> bool:
+    def _is_done(self, key: StoryKey) -> bool:
         """Whether a story was scored before; as often as it was, since the same story may stand there twice."""
-        if windows not in self.begun.get((name, sentences), {windows}):
+        text, windows = key
+        if windows not in self.begun.get(text, {windows}):
             raise ValueError("can't resume: it was begun with other windows; go on with the same options")
-        key = name, sentences, windows
         if not self.done[key]:
             return False
         self.done[key] -= 1
@@ -147,19 +157,14 @@ class Stories:
     def report(self, error: StoryError) -> None:
         """Tell of a story that can't be scored."""
         self.problems += 1
-        name = self.names.pop(error.index or 0)
+        name, _ = self.places.pop(error.index or 0)
         tqdm.write(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
 
     def checked_off(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """The results, each one's name forgotten as it passes."""
+        """The results, numbered by their places in the input, of which some may have been done before."""
         for result in results:
-            self.names.pop(result.index)
-            yield result
-
-
-def key(name: Any, sentences: Sequence[str], windows: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:
-    """What tells a scored story from the others."""
-    return name, tuple(sentences), tuple(map(tuple, windows))
+            _, place = self.places.pop(result.index)
+            yield replace(result, index=place)
 
 
 def operations(text: str) -> list[Operation]:

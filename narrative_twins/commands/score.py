@@ -1,4 +1,4 @@
-"""`narrative-twins score`: the salience of stories, as text, tables or a page."""
+"""`narrative-twins score`: the salience of stories, as text, tables, a page or a picture."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from narrative_twins.commands.inputs import (
     count,
     encoder_of,
     exit_code,
-    key,
     results_of,
+    settings_of,
 )
-from narrative_twins.files import STDIN, WholeFile, whole_lines
+from narrative_twins.encoder import StoryEncoder
+from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines
 from narrative_twins.formats import FORMATS, pieces
+from narrative_twins.pictures import PICTURES, check_picture
 
 
 def add_parser(commands: Any) -> None:
@@ -35,11 +37,22 @@ def add_parser(commands: Any) -> None:
     )
     add_options(parser)
     add = parser.add_argument
-    add("-f", "--format", choices=FORMATS, default="text", help="of the output (default: text)")
+    add(
+        "-f",
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="of the output (default: text); png and svg show the curves of one story, or several as a heat map",
+    )
     add(
         "-o", "--out", default=STDIN, metavar="FILE", help="write there, whole or not at all (default: standard output)"
     )
-    add("--top", type=count, metavar="K", help="only the K most salient sentences; json and jsonl name them as 'top'")
+    add(
+        "--top",
+        type=count,
+        metavar="K",
+        help="only the K most salient sentences; json, jsonl and pictures keep the others and name these",
+    )
     add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
     parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
 
@@ -47,6 +60,8 @@ def add_parser(commands: Any) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     check_options(parser, options)
+    if options.format in PICTURES and options.out == STDIN and sys.stdout.isatty():
+        parser.error(f"--format {options.format} is no text for a terminal; name a file with --out")
     if options.resume and not _resumable(options):
         parser.error("--resume goes with --format jsonl and --out FILE")
     if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
@@ -63,9 +78,11 @@ def kept(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
+    if options.format in PICTURES:
+        check_picture(None)
     out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
     encoder = encoder_of(options)
-    done = _done(options, encoder.context_tokens) if options.resume else Counter()
+    done = _done(options, encoder) if options.resume else Counter()
     stories = Stories(options, done)
     # A terminal gets colours and its own width.
     console = Console() if options.out == STDIN and sys.stdout.isatty() else Console(file=io.StringIO(), width=120)
@@ -80,19 +97,14 @@ def _resumable(options: argparse.Namespace) -> bool:
     return bool(options.format == "jsonl" and options.out != STDIN)
 
 
-def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
+def _done(options: argparse.Namespace, encoder: StoryEncoder) -> Counter[StoryKey]:
     """The stories an interrupted run has scored, and how often.
 
     Raises:
         ValueError: the file is not of such a run, or of one with other options.
     """
-    done: Counter[Any] = Counter()
-    asked = {
-        "operations": [operation.name for operation in options.operations],
-        "context tokens": context_tokens,
-        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
-        "--top": options.top is not None,
-    }
+    done: Counter[StoryKey] = Counter()
+    asked = settings_of(options, encoder) | {"--top": options.top is not None}
     for number, line in enumerate(whole_lines(options.out), start=1):
         try:
             row = json.loads(line)
@@ -102,13 +114,8 @@ def _done(options: argparse.Namespace, context_tokens: int) -> Counter[Any]:
                 "--approximate": row.get("approximate"),
                 "--top": "top" in row,
             }
-            done[key(row.get("id"), row["sentences"], row["windows"])] += 1
+            done[story_key(row.get("id"), row["sentences"], row["windows"])] += 1
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
-        for what, value in asked.items():
-            if begun[what] != value:
-                raise ValueError(
-                    f"can't resume {options.out}: it was begun with {what} {begun[what]}, not {value}; go on with the "
-                    "same options, or write to another file"
-                )
+        check_begun(options.out, begun, asked)
     return done
