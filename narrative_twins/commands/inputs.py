@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -105,7 +108,33 @@ def results_of(options: argparse.Namespace, stories: Stories, encoder: StoryEnco
         on_truncation=options.on_truncation,
         progress=sys.stderr.isatty() and not options.quiet,
     )
-    return stories.checked_off(results)
+    with _interrupts() as lost:
+        for result in stories.checked_off(results):
+            if lost():
+                raise KeyboardInterrupt
+            yield result
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C that is not lost: Python drops what is raised while an object is being cleared away, which happens all the
+    time where pictures are drawn. Gives a function that says whether there was one."""
+    seen: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    here = threading.current_thread() is threading.main_thread()
+    # Where Ctrl-C is ignored, as in a job in the background, it stays so.
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def exit_code(stories: Stories) -> int:
