@@ -45,6 +45,19 @@ def shades(scores: list[float]) -> list[tuple[int, int, int]]:
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
 
 
+def cautions(result: StorySalience) -> list[str]:
+    """What to know before trusting the scores of a story, in sentences: that they are approximate, that it was cut."""
+    found = []
+    if result.approximate is not None:
+        found.append(f"The scores are approximate ({result.approximate}).")
+    if result.truncated:
+        found.append(
+            f"The story was cut: it does not fit the encoder's context of {result.context_tokens} tokens, and up to "
+            f"{result.cut_tokens} of its tokens were not read together with a window."
+        )
+    return found
+
+
 def to_table(result: StorySalience, top: int | None = None) -> Table:
     """A `rich` table of a story: a row a sentence, a column an operation, windows apart and named. Readable on dark and
     light terminals and without colour: bars grow with salience, the most salient scores have a star on a coloured
@@ -145,14 +158,7 @@ def _caption(result: StorySalience) -> str:
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
         f"the highest; sentences stand out by {result.lead}."
     )
-    if result.approximate is not None:
-        text += f" The scores are approximate ({result.approximate})."
-    if result.truncated:
-        text += (
-            f" The story was cut: it does not fit the encoder's context of {result.context_tokens} tokens, and up to "
-            f"{result.cut_tokens} of its tokens were not read together with a window."
-        )
-    return text
+    return " ".join([text, *cautions(result)])
 
 
 def _line(result: StorySalience, i: int) -> str:
