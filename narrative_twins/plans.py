@@ -113,7 +113,7 @@ def exact_plans(operations: Sequence[Operation], tokens: TokenizedStory, spans: 
 
 def workload(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span], enough: int) -> int:
     """How many tokens the encoder will read for exact scores, told before anything is planned: nearly, since special
-    tokens are left out.
+    tokens are left out; up to three times too many where windows are longer than the context, whose texts share parts.
 
     Args:
         operations: what is to be measured.

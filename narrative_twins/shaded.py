@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 600, 80
 
 def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     """The text of a story as HTML. Its text content is `displayed(result.story.text)`; each sentence is a `span` of the
-    class `sentence`, the most salient fifth of the class `top`, too. Scores stand in `data-scores`, for a style sheet to
+    class `sentence`, the most salient fifth of the class `top`, too. Scores stand in `data-scores` for a style sheet to
     show. The first sentence is reached by tab, the others are for a script to go to.
 
     Raises:
