@@ -46,6 +46,8 @@ _COLOURS = {
     "input_placeholder_color": _GREY,
     "button_primary_background_fill": _EARTH,
     "button_primary_background_fill_hover": "#6f3206",
+    "button_primary_border_color": _EARTH,
+    "button_primary_border_color_hover": "#6f3206",
     "button_primary_text_color": "#ffffff",
     "button_secondary_background_fill": _SAND,
     "button_secondary_text_color": "#1b1b1f",
