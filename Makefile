@@ -42,7 +42,7 @@ demo: $(VENV)/package  ## install, score the two stories of examples/stories, wr
 	@echo "The same as a page: demo.html"
 
 app: $(VENV)/dev  ## the web page, until Ctrl-C
-	$(BIN)/narrative-twins app --open
+	$(BIN)/narrative-twins app
 
 test: lint  ## linters, types and all tests, offline
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)

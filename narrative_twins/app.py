@@ -51,9 +51,9 @@ def serve(
     gradio()
     import uvicorn
 
-    desk = Desk(model, patience)
-    desk.load()
     with _listening(host, port) as listening:
+        desk = Desk(model, patience)
+        desk.load()
         app = application(Page(desk), any_encoder=host in _LOCAL)
         # What is open when the end comes is cut off; that is no error to log.
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)

@@ -192,8 +192,10 @@ class Desk:
             ValueError: longer than the desk's patience; names what would take less.
         """
         tokens = loaded.encoder.read(story.sentences)
+        # Windows that share a text have some of what stands round them read again.
+        one_pass = 2 * tokens.size((0, len(story))) / loaded.speed
         if approximate is not None:
-            return 2 * tokens.size((0, len(story))) / loaded.speed
+            return one_pass
         enough = min(MOST_TOKENS, int(loaded.speed * self.patience))
 
         def seconds(chosen: list[Operation], windows: Windows | None = None) -> float:
@@ -210,7 +212,7 @@ class Desk:
             cures.append(f"give it more windows ('auto' takes {spoken(auto)})")
         if 0 < len(others) < len(operations) and (without := seconds(others)) < inf:
             cures.append(f"leave shifting out ({spoken(without)})")
-        cures.append("choose one pass (a moment, approximate, without shifting)")
+        cures.append(f"choose one pass ({spoken(one_pass)}, approximate, without shifting)")
         longest = max(hi - lo for lo, hi in story.windows)
         raise ValueError(
             f"Windows of up to {longest:,} sentences take more than {spoken(enough / loaded.speed)} to score exactly "

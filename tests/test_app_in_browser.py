@@ -22,17 +22,25 @@ HOSTILE = (
     "<script>document.title = 'broken'</script> Omar ran. ${1+1} {{value}} *she* said.\n\n"
     "<img src=x onerror='document.title=1'> שלום עולם. The end &amp; more."
 )
+LONG = " ".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300))
 WAIT = 120_000
 
 
 @pytest.fixture(scope="module")
-def server():
-    """The address of the page, and its process."""
+def server(browser):  # noqa: F811
+    """The address of the page, and its process, which Ctrl-C ends quietly while it computes."""
     command = [str(Path(sys.executable).with_name("narrative-twins")), "app", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        yield process.stdout.readline().split()[4], process
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = process.stdout.readline().split()[4]
+        yield address, process
+        page = browser.new_page()  # noqa: F811
+        page.goto(address)
+        score(page, LONG)
+        page.locator("progress").wait_for(timeout=WAIT)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        out, errors = process.communicate(timeout=30)
+        page.close()
+        assert (process.returncode, out, errors) == (130, "", "narrative-twins: interrupted\n")
 
 
 @pytest.fixture
@@ -50,12 +58,6 @@ def page(server, browser):  # noqa: F811
     context.close()
     assert asked and all(url.startswith((server[0], "data:", "blob:")) for url in asked), asked
     assert complaints == []
-
-
-def choose(page, *operations):
-    """Only these operations."""
-    for box in page.locator("#operations input[type=checkbox]").all():
-        box.set_checked(box.get_attribute("name") in operations or box.get_attribute("value") in operations)
 
 
 def score(page, text, how="exact"):
@@ -216,9 +218,8 @@ def idle(process):
 
 @pytest.mark.parametrize("leave", [False, True], ids=["cancel", "close the tab"])
 def test_long_exact_scoring_is_told_of_and_stops(page, server, leave):
-    text = " ".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300))
     assert idle(server[1])
-    score(page, text)
+    score(page, LONG)
     page.locator("progress").wait_for(timeout=WAIT)
     assert re.search(r"Scoring: \d+%, about \d+ (second|minute|hour)s? left", page.locator("#status").text_content())
     assert not page.get_by_role("button", name="Score").is_enabled()
