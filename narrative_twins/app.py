@@ -59,7 +59,10 @@ def serve(
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{listening.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listening])
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            desk.close()
 
 
 def application(page: Page, any_encoder: bool = True) -> Any:

@@ -114,13 +114,27 @@ class Desk:
     def __init__(self, model: str | None = None, patience: float = 3600.0, encoders: int = 2) -> None:
         self.model, self.patience, self.encoders = model, patience, encoders
         self._loaded: OrderedDict[str | None, Loaded] = OrderedDict()
-        self._turn = Lock()
+        self._turn, self._door = Lock(), Lock()
+        self._running: dict[Thread, Job] = {}
 
     def start(self, wish: Wish) -> Job:
         """Begin to score a story, as soon as those before it are through."""
         job = Job(wish)
-        Thread(target=self._work, args=(job,), daemon=True).start()
+        thread = Thread(target=self._work, args=(job,), daemon=True)
+        with self._door:
+            self._running = {one: other for one, other in self._running.items() if one.is_alive()}
+            self._running[thread] = job
+            thread.start()
         return job
+
+    def close(self) -> None:
+        """Stop all there is, and wait for it: a program that ends in the middle of a forward pass crashes."""
+        with self._door:
+            running = dict(self._running)
+        for job in running.values():
+            job.stop()
+        for thread in running:
+            thread.join()
 
     def _work(self, job: Job) -> None:
         try:

@@ -283,6 +283,14 @@ def test_one_story_at_a_time_and_those_who_wait_may_leave(desk, slow):
     assert third.ended.wait(20) and len(third.result) == 4
 
 
+def test_the_end_of_the_desk_is_the_end_of_all_jobs(desk, slow):
+    jobs = [desk.start(Wish(LONG, ALL, 1)) for _ in range(3)]
+    while not any(job.began for job in jobs):
+        time.sleep(0.01)
+    desk.close()
+    assert all(job.ended.is_set() and job.result is None for job in jobs)
+
+
 def test_hopeless_work_is_refused_with_the_cure(bert_folder):
     desk = Desk(bert_folder, patience=1.0)
     desk.load().speed = 20_000.0
