@@ -14,10 +14,10 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint encoder parity figures splitters speed ranks picture lowest clean
+.PHONY: help demo app test test-app lint encoder parity figures splitters speed ranks picture screenshots lowest clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(VENV)/torch:
 	$(PYTHON) -m venv $(VENV)
@@ -29,16 +29,26 @@ $(VENV)/package: $(VENV)/torch setup.cfg
 	touch $@
 
 $(VENV)/dev: $(VENV)/torch setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo]"
 	touch $@ $(VENV)/package
+
+$(VENV)/browser: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo,app-test]"
+	touch $@
 
 demo: $(VENV)/package  ## install, score the two stories of examples/stories, write demo.html
 	$(BIN)/narrative-twins score examples/stories/*.txt
 	$(BIN)/narrative-twins score examples/stories/*.txt --format html --out demo.html --quiet
 	@echo "The same as a page: demo.html"
 
+app: $(VENV)/dev  ## the web page, until Ctrl-C
+	$(BIN)/narrative-twins app
+
 test: lint  ## linters, types and all tests, offline
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)
+
+test-app: $(VENV)/browser  ## the pages in headless Chromium, where there is one
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/test_*_in_browser.py)
 
 lint: $(VENV)/dev  ## linters and types
 	$(BIN)/flake8
@@ -77,6 +87,9 @@ picture: $(VENV)/package  ## the README's picture
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"
 	$(BIN)/narrative-twins score examples/stories/haunted_stable.txt --operations disruption,summarization \
 	--dtype float32 --format png --out docs/haunted_stable.png
+
+screenshots: $(VENV)/browser  ## pictures of the web page for the README, by headless Chromium
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/screenshots.py docs
 
 lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest

@@ -86,7 +86,7 @@ class StorySalience:
     def extent(self) -> str:
         """How many sentences and windows the story has, in words."""
         sentences, windows = len(self), len(self.windows)
-        return f"{sentences} sentence{'s' * (sentences > 1)}, {windows} window{'s' * (windows > 1)}"
+        return f"{sentences:,} sentence{'s' * (sentences > 1)}, {windows:,} window{'s' * (windows > 1)}"
 
     @property
     def title(self) -> str:

@@ -41,7 +41,7 @@ def score_stories(
     buffer: int = 32,
     on_error: OnError = "raise",
     on_truncation: OnTruncation = "warn",
-    progress: bool = False,
+    progress: bool | Callable[[float], None] = False,
 ) -> Iterator[StorySalience]:
     """Score every sentence of some stories, lazily and in order.
 
@@ -59,7 +59,9 @@ def score_stories(
             warning, or hand it to a function; the other stories are scored all the same.
         on_truncation: `"warn"` once where a story does not fit the encoder's context, make it an `"error"` of the
             story, or `"ignore"` it; results tell in any case.
-        progress: show a progress bar.
+        progress: show a progress bar; or a function that gets how many stories are done, parts of one counted, whenever
+            a window is planned and after each forward pass. What it raises ends the scoring there: so a long story is
+            stopped.
 
     Returns:
         An iterator of results, one a story; `index` says which.
@@ -89,7 +91,8 @@ def score_stories(
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={approximate!r} goes by means of tokens; this encoder pools the first token")
     note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
-    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, _bar(stories, progress))
+    bar, tell = (_bar(stories, False), progress) if callable(progress) else (_bar(stories, progress), None)
+    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, tell)
     return engine.run(stories, windows, splitter, buffer)
 
 
@@ -115,10 +118,12 @@ class _Engine:
     on_error: OnError
     on_truncation: OnTruncation
     bar: tqdm[Any]
+    tell: Callable[[float], None] | None
     held: list[_Held] = field(default_factory=list)
     plans: list[tuple[_Held, Plan]] = field(default_factory=list)
     planned: int = 0
-    done: int = 0
+    through: int = 0
+    done: float = 0.0
     warned: bool = False
 
     def run(
@@ -149,6 +154,7 @@ class _Engine:
         for plan in plans(self.operations, tokens, story.windows):
             self.plans.append((held, plan))
             self.planned += plan.tokens
+            self._advance(0.0)
             if self.planned >= BUFFER_TOKENS:
                 self._score()
 
@@ -166,12 +172,9 @@ class _Engine:
 
     def _score(self) -> None:
         """Encode what is planned and score its windows."""
-        shares = [plan.window.size / len(held.story or ()) for held, plan in self.plans]
-
-        def advance(part: float) -> None:
-            self.bar.update(part * sum(shares))
-
-        vectors = self.encoder.encode([variant for _, plan in self.plans for variant in plan.variants], advance)
+        stories = sum(plan.window.size / len(held.story or ()) for held, plan in self.plans)
+        variants = [variant for _, plan in self.plans for variant in plan.variants]
+        vectors = self.encoder.encode(variants, lambda part: self._advance(part * stories))
         start = 0
         for held, plan in self.plans:
             stop = start + len(plan.variants)
@@ -183,14 +186,20 @@ class _Engine:
             start = stop
         self.plans, self.planned = [], 0
 
+    def _advance(self, stories: float) -> None:
+        self.done += stories
+        self.bar.update(stories)
+        if self.tell is not None:
+            self.tell(self.done)
+
     def _results(self) -> Iterator[StorySalience]:
         """Score what is planned and let go of the stories, in order."""
         if self.plans:
             self._score()
         held, self.held = self.held, []
-        # The bar has moved with the forward passes, of stories that failed on the way too.
-        self.done += len(held)
-        self.bar.update(self.done - self.bar.n)
+        # Stories that failed on the way are done too.
+        self.through += len(held)
+        self._advance(self.through - self.done)
         for one in held:
             if one.error is not None:
                 one.error.index = one.index

@@ -178,6 +178,10 @@ class TokenizedStory:
         """How many tokens a run of sentences has."""
         return int(self._ends[span[1]] - self._ends[span[0]])
 
+    def length(self, order: Order) -> int:
+        """How many tokens the text of an order of sentences has, nearly."""
+        return sum(len(self.later[i]) for i in order)
+
     def cut(self, window: Window) -> int:
         """How many of the story's tokens are not read together with the window."""
         read = int(self._ends[window.stop] - self._ends[window.start])

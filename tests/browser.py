@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -20,11 +21,10 @@ ARGUMENTS = [
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium; tests that ask for it are skipped where there is none, or no playwright."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: .[app-test]")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip(f"none of {', '.join(names)} is installed")
+        pytest.skip(f"there is no Chromium; install one as {', '.join(NAMES)} (Debian: the package chromium)")
     with sync_api.sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium

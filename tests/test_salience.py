@@ -443,3 +443,28 @@ def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, 
     shown = capsys.readouterr().err
     assert "100%" in shown and "2.0/2 stories" in shown
     assert max(map(float, re.findall(r"([\d.]+)/2 stories", shown))) == 2.0
+
+
+def test_progress_is_told_and_may_stop_the_scoring(encoder, monkeypatch):
+    told = []
+    list(score_stories([TALE, "", "Nadia ran. It rained."], encoder, on_error="skip", windows=2, progress=told.append))
+    assert told == sorted(told) and told[-1] == pytest.approx(3)
+    told.clear()
+    list(score_stories([TALE], encoder, windows=3, progress=told.append))
+    assert any(0 < done < 1 for done in told), "one long story is told of in parts"
+    passes = []
+    states = type(encoder.passes).states
+    monkeypatch.setattr(type(encoder.passes), "states", lambda self, rows: passes.append(1) or states(self, rows))
+
+    class Enough(Exception):
+        pass
+
+    def stop(done):
+        if done > 0:
+            raise Enough
+
+    with pytest.raises(Enough):
+        list(score_stories([TALE] * 9, encoder, progress=stop))
+    assert len(passes) == 1
+    monkeypatch.undo()
+    assert len(one(TALE, encoder)) == 12

@@ -1,0 +1,50 @@
+"""`narrative-twins app`: the web page."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from typing import Any
+
+from transformers.utils import logging as transformers_logging
+
+from narrative_twins.app import PORT, serve
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "app",
+        help="a web page to score stories on",
+        description="Serve a web page to score stories on, until Ctrl-C. Nothing is sent anywhere else.",
+    )
+    add = parser.add_argument
+    add(
+        "--host",
+        default="127.0.0.1",
+        help="where (default: 127.0.0.1, this machine alone; elsewhere readers can't name an encoder)",
+    )
+    add("--port", type=port, metavar="N", help=f"0 for any that is free (default: {PORT}, or the next that is free)")
+    add("--open", action="store_true", help="open the page in the browser")
+    add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the page."""
+
+    def ready(address: str) -> None:
+        print(f"The page is at {address} until Ctrl-C.", flush=True)
+        if options.open:
+            webbrowser.open(address)
+
+    transformers_logging.disable_progress_bar()
+    serve(options.host, options.port, model=options.model, ready=ready)
+    return 0
+
+
+def port(text: str) -> int:
+    """The number of a port."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports go from 0 to 65535")
+    return int(text)

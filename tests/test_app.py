@@ -1,0 +1,480 @@
+"""The web page without a browser: what is shown, what happens, what is refused; and its command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unicodedata
+from html.parser import HTMLParser
+from itertools import islice, permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
+from narrative_twins.app import POLICY, application
+from narrative_twins.cli import main
+from narrative_twins.desk import Desk, Wish, spoken
+from narrative_twins.page import KEPT, ONE_PASS, Page
+from narrative_twins.shaded import displayed, salience_curve, salient_list, shaded_text
+
+COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "app"]
+TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
+ALL = list(OPERATIONS)
+
+
+@pytest.fixture
+def desk(bert_folder):
+    return Desk(bert_folder)
+
+
+@pytest.fixture
+def page(desk):
+    return Page(desk, pause=0.01)
+
+
+def last(page, text=TALE, operations=ALL, windows="auto", reading="exact", encoder="", session="me"):
+    """What a scoring comes to."""
+    *_, found = page.score(session, text, operations, windows, reading, encoder)
+    return found
+
+
+def made(text, spans, scores=None):
+    """A result without an encoder."""
+    story = Story(tuple(text[lo:hi] for lo, hi in spans), text, tuple(spans), ((0, len(spans)),))
+    return StorySalience(story, {"summarization": scores or [float(i) for i in range(len(spans))]}, 512, 0)
+
+
+class Parsed(HTMLParser):
+    """The text content of HTML, and its elements."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.text, self.elements, self.open = "", [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+@st.composite
+def texts_with_spans(draw):
+    """Any text, lone surrogates and control characters included, and some places in it."""
+    signs = st.sampled_from(
+        ["<script>alert(1)</script>", "${1+1}", "{{value}}", "\0", "\ud800", "\r\n", "\r", "&lt;", "שלום"]
+    )
+    text = draw(st.lists(st.text(st.characters(), max_size=20) | signs, min_size=1).map("".join).filter(bool))
+    edges = sorted(draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=9)) | {0, len(text)})
+    return text, list(zip(edges, edges[1:], strict=False))[:: draw(st.integers(1, 2))]
+
+
+@given(texts_with_spans())
+@example(("<script>a</script>\0\ud800\r\n", [(0, 9), (9, 22)]))
+def test_any_text_is_shown_as_text(case):
+    text, spans = case
+    result = made(text, spans)
+    parsed = Parsed(shaded_text(result))
+    # The same characters in another way: one by one, from behind.
+    expected, after = [], ""
+    for char in reversed(text):
+        if char == "\r":
+            expected.append(" " if after == "\n" else "\n")
+        else:
+            control = unicodedata.category(char) == "Cc" and char not in "\t\n"
+            expected.append("\ufffd" if control or 0xD800 <= ord(char) < 0xE000 else char)
+        after = char
+    assert parsed.text == "".join(reversed(expected)) == displayed(text)
+    assert not parsed.open
+    assert [tag for tag, _ in parsed.elements] == ["div"] + ["span"] * len(spans)
+    names = {"class", "tabindex", "style", "data-scores", "aria-description"}
+    assert all(set(attributes) == names for _, attributes in parsed.elements[1:])
+    parsed = Parsed(salient_list(result, 3))
+    assert {tag for tag, _ in parsed.elements} == {"ol", "li", "span"}
+
+
+def test_sentences_are_shaded_by_rank_and_carry_their_scores():
+    result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
+    (_, first), (_, second), (_, third) = Parsed(shaded_text(result)).elements[1:]
+    assert second["class"] == "sentence top" and first["class"] == third["class"] == "sentence"
+    assert [one["tabindex"] for one in (first, second, third)] == ["0", "-1", "-1"]
+    assert third["style"] == "background:rgb(255, 255, 255)"
+    assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
+    assert 'value="1"' in salient_list(result, 2) and 'value="3"' not in salient_list(result, 2)
+    with pytest.raises(ValueError, match="'deletion' was not scored"):
+        shaded_text(result, "deletion")
+
+
+def luminance(colour):
+    parts = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in (c / 255 for c in colour)
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+def test_ink_can_be_read_on_every_shade():
+    result = made("a" * 101, [(i, i + 1) for i in range(101)])
+    for _, attributes in Parsed(shaded_text(result)).elements[1:]:
+        ground = luminance(map(int, attributes["style"].removeprefix("background:rgb(")[:-1].split(",")))
+        assert (ground + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 4.5
+
+
+def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
+    result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
+    (points,) = [
+        attributes["points"] for tag, attributes in Parsed(salience_curve(result)).elements if tag == "polyline"
+    ]
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert heights[1] < heights[0] < heights[2]
+    (result,) = score_stories([TALE], encoder, windows=[1, 2, 1])
+    assert salience_curve(result).count('class="rule"') == 2
+    assert salience_curve(made("a" * 200, [(i, i + 1) for i in range(200)])).count("<path") == 0
+
+
+def test_a_story_is_scored_as_the_engine_scores_it(page, bert_folder):
+    found = last(page, windows="2, 2")
+    (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
+    kept = page.results[found["token"]]
+    assert (kept.sentences, kept.spans, kept.windows) == (result.sentences, result.spans, ((0, 2), (2, 4)))
+    for name, scores in result.scores.items():
+        assert kept.scores[name] == pytest.approx(scores, abs=1e-5)
+    assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 4)
+    assert found["busy"] is False and "4 sentences, 2 windows." in found["status"]
+    assert Parsed(found["shaded"]).text == TALE
+    other = page.shade(found["token"], "shifting", 2)
+    assert "shaded by shifting" in other["shaded"] and other["salient"].count("<li") == 2
+    assert "score the story again" in page.shade("gone", "shifting", 2)["status"]
+
+
+def test_what_was_cut_and_what_is_approximate_is_said(page, monkeypatch):
+    found = last(page, "Nadia found a map. " * 200, reading=ONE_PASS, windows="20")
+    kept = page.results[found["token"]]
+    assert list(kept.scores) == ["deletion", "disruption", "summarization"]
+    assert "The scores are approximate (one-pass)." in found["status"]
+    assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in found["status"]
+    assert "approximate" not in last(page)["status"] and "cut" not in last(page)["status"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"text": " \n"}, "There is no story yet"),
+        ({"text": "\0 \0"}, "The story is empty"),
+        ({"operations": []}, "Choose one operation"),
+        ({"windows": "many"}, "neither auto, a count such as 5"),
+        ({"windows": "7"}, "a count of windows goes from 1 to 4"),
+        ({"windows": "1,1"}, "does not partition the 4 sentence(s)"),
+        ({"encoder": "no/such encoder"}, "can&#x27;t be loaded"),
+        ({"operations": ["shifting"], "reading": ONE_PASS}, "can&#x27;t be had from one forward pass"),
+        ({"text": "a" * 2_000_001}, "The text has 2,000,001 characters"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_errors_are_a_sentence(page, options, said):
+    status = last(page, **options)["status"]
+    assert said in status and 'role="alert"' in status
+    text = Parsed(status).text
+    assert "Traceback" not in text and "\n" not in text and len(text) < 500
+    assert text[0].isupper() and text.rstrip()[-1] in ".…)'`"
+    assert last(page)["token"] in page.results, "the next story is scored all the same"
+
+
+def test_an_error_nobody_thought_of_is_a_sentence_too(page, monkeypatch):
+    monkeypatch.setattr(Desk, "load", lambda self, name=None: {}["nothing"])
+    assert "The story can&#x27;t be scored (KeyError" in last(page)["status"]
+
+
+def test_half_characters_are_replaced(page):
+    found = last(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
+    assert Parsed(found["shaded"]).text == "Nadia\ufffd ran. 😀 It rained."
+
+
+def test_a_file_is_opened_and_not_kept(page, tmp_path):
+    path = tmp_path / "tale.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + "Omar weinte. Über ihm saß ein Rabe.".encode())
+    assert page.open(str(path)) == {"text": "Omar weinte. Über ihm saß ein Rabe.", "status": ""}
+    assert not path.exists()
+    path.write_bytes("Über ihm saß ein Rabe.".encode("latin-1"))
+    found = page.open(str(path))
+    assert "The file is not UTF-8 at byte 0" in found["status"] and "text" not in found
+    assert not path.exists()
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """An encoder that takes its time; gives when it read something."""
+    from narrative_twins.passes import ForwardPasses
+
+    states, calls = ForwardPasses.states, []
+
+    def slowly(self, rows):
+        calls.append(time.monotonic())
+        time.sleep(0.02)
+        return states(self, rows)
+
+    monkeypatch.setattr(ForwardPasses, "states", slowly)
+    return calls
+
+
+LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40))
+
+
+def test_cancelling_stops_the_computing(page, slow):
+    steps = page.score("me", LONG, ALL, "1", "exact", "")
+    for found in steps:
+        if "Scoring" in found["status"]:
+            break
+    assert found["busy"] and "about" in found["status"] and "<progress" in found["status"]
+    (job,) = page.jobs.values()
+    page.cancel("somebody else")
+    assert not job.stopped
+    page.cancel("me")
+    *_, found = steps
+    assert found["busy"] is False and "Cancelled" in found["status"]
+    assert job.ended.wait(5) and job.result is None
+    read = len(slow)
+    time.sleep(0.2)
+    assert len(slow) == read
+    assert page.jobs == {}
+    # The way is free for the next story.
+    assert "4 sentences" in last(page)["status"]
+
+
+def test_a_reader_who_leaves_stops_the_computing(page, slow):
+    steps = page.score("me", LONG, ALL, "1", "exact", "")
+    next(steps)
+    (job,) = page.jobs.values()
+    steps.close()
+    assert job.ended.wait(20) and job.result is None
+
+
+def test_one_story_at_a_time_and_those_who_wait_may_leave(desk, slow):
+    first = desk.start(Wish(LONG, ALL, 1))
+    while not first.began:
+        time.sleep(0.01)
+    second, third = desk.start(Wish(TALE, ALL)), desk.start(Wish(TALE, ALL))
+    second.stop()
+    assert second.ended.wait(5) and second.result is None
+    assert third.phase == "Waiting for its turn" and not third.ended.is_set()
+    first.stop()
+    assert third.ended.wait(20) and len(third.result) == 4
+
+
+def test_the_end_of_the_desk_is_the_end_of_all_jobs(desk, slow):
+    jobs = [desk.start(Wish(LONG, ALL, 1)) for _ in range(3)]
+    while not any(job.began for job in jobs):
+        time.sleep(0.01)
+    desk.close()
+    assert all(job.ended.is_set() and job.result is None for job in jobs)
+
+
+def test_hopeless_work_is_refused_with_the_cure(bert_folder):
+    desk = Desk(bert_folder, patience=1.0)
+    desk.load().speed = 20_000.0
+    text = " ".join(f"Nadia ran on {n}." for n in range(2_000))
+    began = time.monotonic()
+    job = desk.start(Wish(text, ALL, 1))
+    assert job.ended.wait(60)
+    assert "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
+    assert "choose one pass" in job.problem and "leave shifting out" not in job.problem
+    assert time.monotonic() - began < 30
+    desk.patience = 600.0
+    job = desk.start(Wish(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
+    assert job.ended.wait(60)
+    assert "give it more windows ('auto' takes" in job.problem and "leave shifting out (" in job.problem
+
+
+def test_the_estimate_is_the_work_there_is(encoder, monkeypatch):
+    """Counted as what goes through the model, but for special tokens; and no further than asked."""
+    from narrative_twins.operations import resolve_operations
+    from narrative_twins.plans import workload
+
+    words = ["Nadia", "the", "old", "mill", "ran"]
+    story, rows = Story.parse([" ".join(one) + "." for one in islice(permutations(words), 40)], 8), []
+    states = type(encoder.passes).states
+    monkeypatch.setattr(type(encoder.passes), "states", lambda self, some: rows.extend(some) or states(self, some))
+    list(score_stories([story], encoder, on_truncation="ignore"))
+    tokens = encoder.read(story.sentences)
+    found = workload(resolve_operations(), tokens, story.windows, 10**9)
+    assert found == pytest.approx(sum(map(len, rows)), rel=0.05)
+    assert 5000 < workload(resolve_operations(), tokens, story.windows, 5000) < 6000
+
+
+def test_encoders_are_kept_with_a_bound(desk, bert_folder, tmp_path):
+    own = desk.load()
+    names = []
+    for n in range(4):
+        link = tmp_path / f"encoder{n}"
+        link.symlink_to(bert_folder)
+        names.append(str(link))
+    others = [desk.load(name) for name in names]
+    assert desk.load() is own
+    assert desk.load(names[3]) is others[3] and desk.load(names[2]) is others[2]
+    assert len(desk._loaded) == 3
+    assert desk.load(names[0]) is not others[0]
+
+
+def test_results_are_kept_with_a_bound(page):
+    tokens = [last(page, "Nadia ran.")["token"] for _ in range(KEPT + 1)]
+    assert list(page.results) == tokens[1:]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "1 second"),
+        (12.4, "12 seconds"),
+        (58, "1 minute"),
+        (150, "2 minutes"),
+        (3300, "1 hour"),
+        (9000, "2 hours"),
+    ],
+)
+def test_times_are_told_as_people_do(seconds, said):
+    assert spoken(seconds) == said
+
+
+@pytest.fixture
+def client(page):
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    from starlette.testclient import TestClient
+
+    return TestClient(application(page))
+
+
+def test_downloads_are_those_of_the_command(page, client, tmp_path, bert_folder, capsys):
+    token = last(page)["token"]
+    story = tmp_path / "tale.txt"
+    story.write_text(TALE)
+    for form in ("json", "csv", "html"):
+        answer = client.get(f"/download/{token}.{form}")
+        assert answer.headers["content-disposition"] == f"attachment; filename=salience.{form}"
+        assert main(["score", str(story), "--model", bert_folder, "--format", form]) == 0
+        expected = capsys.readouterr().out
+        if form == "json":
+            (row,), (other,) = answer.json(), json.loads(expected)
+            assert row["sentences"] == other["sentences"] and row["spans"] == other["spans"]
+        elif form == "csv":
+            rows, others = (list(csv.reader(io.StringIO(text))) for text in (answer.text, expected))
+            assert [row[:6] for row in rows] == [row[:6] for row in others] and rows[0] == others[0]
+        else:
+            assert answer.text.startswith("<!doctype html>") and "She laughed until it got dark." in answer.text
+    for name in ("nothing.json", f"{token}.exe", token):
+        assert client.get(f"/download/{name}").status_code == 404
+
+
+def test_every_answer_forbids_the_browser_to_go_elsewhere(client):
+    for path in ("/", "/config", "/theme.css", "/download/nothing.json", "/nowhere"):
+        assert client.get(path).headers["content-security-policy"] == POLICY
+    assert "http" not in POLICY and "*" not in POLICY
+
+
+def test_the_page_has_no_doors_it_needs_not(client):
+    config = client.get("/config").json()
+    assert not config["analytics_enabled"] and config["footer_links"] == []
+    assert all(one["api_visibility"] == "private" for one in config["dependencies"])
+    assert client.get("/docs").status_code == 404
+    assert all(one.startswith(("data:", '"data:')) for one in re.findall(r"url\((.{6})", client.get("/theme.css").text))
+
+
+def test_who_comes_from_elsewhere_can_name_no_encoder(page):
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    from starlette.testclient import TestClient
+
+    for allowed in (True, False):
+        config = TestClient(application(page, any_encoder=allowed)).get("/config").json()
+        (field,) = [one for one in config["components"] if one["props"].get("label") == "Encoder"]
+        assert field["props"]["visible"] is allowed
+
+
+def test_nobody_is_told(page, monkeypatch):
+    """Making the page looks up no host and connects to none."""
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: asked.append(host) or [])
+    monkeypatch.setattr(socket.socket, "connect", lambda self, address: asked.append(address))
+    before = threading.active_count()
+    application(page)
+    time.sleep(0.3)
+    assert asked == [] and threading.active_count() <= before
+
+
+def test_the_command_serves_and_ends_quietly(bert_folder):
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    import httpx
+
+    command = [*COMMAND, "--port", "0", "--model", bert_folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline()
+        assert line.startswith("The page is at http://127.0.0.1:") and "Ctrl-C" in line
+        address = line.split()[4]
+        assert "Narrative salience" in httpx.get(address, trust_env=False).text
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == "" and errors == "narrative-twins: interrupted\n"
+
+
+def test_a_port_that_is_taken(bert_folder, capsys):
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["app", "--model", bert_folder, "--port", str(port)]) == 1
+    assert f"no page at port {port} of 127.0.0.1" in capsys.readouterr().err
+    assert main(["app", "--model", bert_folder, "--host", "no.such.host.invalid"]) == 1
+    assert "choose another by --port or --host" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["70000", "-1", "http"])
+def test_a_port_that_is_none(port, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["app", "--port", port])
+    assert ended.value.code == 2 and "port" in capsys.readouterr().err
+
+
+def test_an_encoder_there_is_not(capsys):
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    assert main(["app", "--model", "no/such"]) == 1
+    assert "encoder 'no/such' can't be loaded" in capsys.readouterr().err
+
+
+def test_without_gradio_it_is_said_what_to_install(monkeypatch, capsys):
+    from importlib import util
+
+    find = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None if name == "gradio" else find(name, *rest))
+    assert main(["app"]) == 1
+    assert capsys.readouterr().err == "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
+
+
+def test_the_package_alone_brings_no_gradio():
+    code = "import sys, narrative_twins; sys.exit('gradio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "HF_HUB_OFFLINE": "1"}).returncode == 0
+
+
+def test_speed_is_that_of_the_encoder(bert_folder):
+    assert Desk(bert_folder).load().speed > 0
+    assert isinstance(Desk(bert_folder).load().encoder, StoryEncoder)
