@@ -88,7 +88,7 @@ HEAVY = {
     "yaml": {"cards", "configs"},
 }
 """Which modules may know of a library."""
-ROOMS = {"data": {"story", "metrics"}}
+ROOMS = {"data": {"story", "metrics"}, "making": {"data.rows"}}
 """What the modules of a subpackage may import besides each other."""
 
 
