@@ -132,13 +132,14 @@ class WholeFile:
         path: the file, or `-` for standard output.
         keep: leave the part file behind if something goes wrong.
         resume: continue the part file (or the finished file) instead of beginning anew.
+        sync: have each piece on the disk before the next is made, so that not even a loss of power takes it.
 
     Raises:
         OSError: no file can be written there; said before anything is.
     """
 
-    def __init__(self, path: str, keep: bool = False, resume: bool = False) -> None:
-        self.keep, self.resume = keep, resume
+    def __init__(self, path: str, keep: bool = False, resume: bool = False, sync: bool = False) -> None:
+        self.keep, self.resume, self.sync = keep, resume, sync
         self.path = path if path == STDIN else os.path.realpath(path)
         self.part = f"{self.path}.part"
         self.plain = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
@@ -177,6 +178,8 @@ class WholeFile:
         data = piece.encode("utf-8") if isinstance(piece, str) else piece
         while data:
             data = data[os.write(self._descriptor, data) :]
+        if self.sync and self.plain:
+            os.fsync(self._descriptor)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import pytest
 from hub import Hub, running
+from recognizers import save_pipeline
 
 import narrative_twins
 
@@ -61,10 +62,13 @@ def test_readme_python_runs(number, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("line", [line for line in CONSOLE if "narrative-twins " in line])
 def test_readme_commands_run(line, tmp_path, bert_folder):
+    if " make entities " in line:
+        save_pipeline(tmp_path / "my_pipeline")
     command = line.replace("narrative-twins", str(Path(sys.executable).with_name("narrative-twins")))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
     (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
+    (tmp_path / "twins.jsonl").write_text('{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n')
     shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")
     with running(Hub("secret")) as hub:
         there = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1"}

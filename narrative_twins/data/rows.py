@@ -11,6 +11,15 @@ from narrative_twins.story import Story, StoryError
 TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all but the story may be missing or None."""
 
+STORY_NAMES = ("story", "english_narrative")
+TEXT_COLUMNS = (
+    *STORY_NAMES,
+    *("twin", "narrative_twin", "translated_narrative_twin"),
+    *("negative", "negative_narrative"),
+    *("negative_twin", "negative_narrative_twin"),
+)
+"""All names under which rows of narrative twins have texts, here or as published, and those of the story."""
+
 
 class RowError(ValueError):
     """What is wrong with a row of data, and the cure.
@@ -66,6 +75,23 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
             raise RowError(
                 where, f"no sentence of '{column}' is in window {lone} of the story; align one, or cut fewer"
             )
+
+
+def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
+    """The columns of a row that hold texts of twins: lists of sentences, lists of windows, or sections by name.
+
+    Raises:
+        RowError: one of them is none of these, or there is no story.
+    """
+    require(row, where, *STORY_NAMES)
+    columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
+    for column in columns:
+        content = row[column]
+        sections = content.items() if isinstance(content, Mapping) else [("", content)]
+        for name, section in sections:
+            title = f"{column}[{name!r}]" if name else column
+            (check_windows if is_nested(section) else check_sentences)(section, title, where)
+    return columns
 
 
 def require(row: Mapping[str, Any], where: str, *names: str) -> Any:

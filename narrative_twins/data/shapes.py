@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from narrative_twins.data.rows import (
+    STORY_NAMES,
     RowError,
     check_list,
     check_places,
@@ -43,7 +44,7 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
     one of the twin) and `negative_narrative`, an object of `section_1` and so on. What comes uncut is cut into
     `windows` even windows. The package's own shape (`twin_windows`, `turning_points`) is read as well.
     """
-    story = _cut(require(row, where, "story", "english_narrative"), "story", where, windows)
+    story = _cut(require(row, where, *STORY_NAMES), "story", where, windows)
     twin = require(row, where, "twin", "translated_narrative_twin")
     negative = find(row, "negative", "negative_narrative")
     if isinstance(negative, Mapping):

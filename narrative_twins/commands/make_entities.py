@@ -1,0 +1,149 @@
+"""`narrative-twins make entities`: rows of narrative twins with people, places and organizations under other names."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from narrative_twins.data.records import Record, read_records
+from narrative_twins.data.rows import RowError, check_texts
+from narrative_twins.files import STDIN, WholeFile, whole_lines
+from narrative_twins.making.entities import EntitySubstitution, load_pipeline
+from narrative_twins.making.names import read_names
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "entities",
+        help="replace the names in narrative twins",
+        description="Give the people, places and organizations in rows of narrative twins other names, the same all "
+        "through a row. What stands for what is told by a spaCy pipeline.",
+    )
+    add = parser.add_argument
+    add("rows", metavar="IN", help="rows of narrative twins, such as twins.jsonl")
+    add("-o", "--out", required=True, metavar="FILE", help="write there, in JSON Lines; - for standard output")
+    add(
+        "--pipeline",
+        required=True,
+        metavar="NAME",
+        help="folder or name of a spaCy pipeline that recognizes entities, and perhaps coreference",
+    )
+    add(
+        "--names", metavar="FILE", help="given names to draw from, a CSV of name,gender,count (default: a list of ours)"
+    )
+    add("--seed", type=int, default=0, metavar="N", help="other seeds draw other names (default: 0)")
+    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if options.resume and options.out == STDIN:
+        parser.error("--resume goes with --out FILE")
+    if options.out != STDIN and os.path.realpath(options.rows) == os.path.realpath(options.out):
+        parser.error(f"--out {options.out} is also read; write to another file")
+
+
+def kept(options: argparse.Namespace) -> str | None:
+    """What there is to go on from after an interruption."""
+    part = f"{options.out}.part"
+    return f"what is done is in {part}, go on with --resume" if os.path.exists(part) else None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, replace, write; say how much was replaced."""
+    out = WholeFile(options.out, keep=True, resume=options.resume, sync=True)
+    names = read_names(options.names)
+    # A row that is wrong is to be known before hours of work.
+    rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
+    substitution = EntitySubstitution(load_pipeline(options.pipeline), names, options.seed)
+    done = _done(options, substitution) if options.resume else 0
+    replaced: Counter[str] = Counter()
+    untouched = 0
+    with out:
+        records = islice(read_records(options.rows), done, None)
+        shown = sys.stderr.isatty() and not options.quiet
+        for record in tqdm(records, total=rows - done, unit="row", disable=not shown):
+            substituted = substitution(_named(record), record.id, record.where)
+            out.write(_line(substituted.row, record.where))
+            replaced.update(substituted.counts)
+            untouched += not substituted.counts
+    print(_report(replaced, rows - done, untouched, done), file=sys.stderr)
+    return 0
+
+
+def _named(record: Record) -> dict[str, Any]:
+    """A row with the id it is loaded under, so that it keeps it in another file."""
+    row = dict(record.row)
+    return row if row.get("id") is not None else {"id": record.id} | {**row, "id": record.id}
+
+
+def _line(row: Mapping[str, Any], where: str) -> str:
+    """A row as a line of JSON."""
+    try:
+        line = json.dumps(row, ensure_ascii=False)
+        line.encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise RowError(where, f"can't be written as JSON ({error}); mend that column, or leave it out") from None
+    return f"{line}\n"
+
+
+def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> int:
+    """How many rows an interrupted run has done. The last of them with other names is made anew, to see whether it is
+    the same.
+
+    Raises:
+        ValueError: the file is not of such a run, or of one with other options.
+    """
+    lines = whole_lines(options.out)
+    changed: tuple[Record, str] | None = None
+    records = iter(read_records(options.rows))
+    for number, line in enumerate(lines, start=1):
+        try:
+            row, record = json.loads(line), next(records, None)
+            same = record is not None and row["id"] == _named(record)["id"]
+        except (ValueError, KeyError, TypeError):
+            same = False
+        if not same:
+            raise ValueError(
+                f"can't resume {options.out}: its line {number} is not row {number} of {options.rows}; write to "
+                "another file"
+            )
+        if record is not None and row != _named(record):
+            changed = record, line
+    if changed is not None:
+        record, line = changed
+        if _line(substitution(_named(record), record.id, record.where).row, record.where) != f"{line}\n":
+            raise ValueError(
+                f"can't resume {options.out}: it was begun with other options; go on with the same, or write to "
+                "another file"
+            )
+    return len(lines)
+
+
+def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:
+    """What was done, in words."""
+    people, places = _count(replaced["person"], "person", "people"), _count(replaced["place"], "place", "places")
+    organizations = _count(replaced["organization"], "organization", "organizations")
+    text = (
+        f"{people}, {places} and {organizations} replaced in {_count(rows, 'row', 'rows')}, {untouched:,} without any"
+    )
+    if done:
+        text += f"; {_count(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"
+    if rows and untouched == rows:
+        text += "; does the pipeline recognize entities?"
+    return text
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -1,0 +1,1 @@
+"""Making training data: narrative twins, and rows of them changed for ablations."""
