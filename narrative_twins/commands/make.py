@@ -1,0 +1,17 @@
+"""`narrative-twins make`: data to train on. What there is to make are commands of their own, one a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrative_twins.commands import make_align
+
+MAKERS = (make_align,)
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command with all that it makes."""
+    parser = commands.add_parser("make", help="make data to train on", description="Make data to train on.")
+    makers = parser.add_subparsers(required=True, metavar="WHAT")
+    for maker in MAKERS:
+        maker.add_parser(makers)
