@@ -103,10 +103,9 @@ def run(options: argparse.Namespace) -> int:
     filters = Filters(options.min_sentences, options.max_difference, options.min_window, options.max_similarity)
     out = WholeFile(options.out, keep=True, resume=options.resume, sync=True)
     recipe = _recipe(options, filters)
-    done: Done = defaultdict(list)
-    if options.resume:
+    done = _done(options.out) if options.resume else {}
+    if done:
         check_recipe(options.out, recipe)
-        done = _done(options.out)
     transformers_logging.disable_progress_bar()
     embed = sentence_embedder(options.encoder, options.device, options.batch_size)
     twins = LongTwins(embed, options.windows, options.seed, filters)

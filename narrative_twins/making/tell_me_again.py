@@ -58,12 +58,19 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
         for language, one in _object(content.get("en_translated_summaries"), "en_translated_summaries", where).items()
     }
     if anonymized:
-        column, texts = "anonymized", _object(content.get("anonymized"), "anonymized", where)
+        anonymous = _object(content.get("anonymized"), "anonymized", where)
+        texts = {f"anonymized.{language}": (language, text) for language, text in anonymous.items()}
     else:
-        column, texts = "en_translated_summaries", {language: one.get("text") for language, one in translated.items()}
-        texts[ENGLISH] = _object(content.get("summaries"), "summaries", where).get(ENGLISH)
+        english = _object(content.get("summaries"), "summaries", where).get(ENGLISH)
+        texts = {
+            "summaries.en": (ENGLISH, english),
+            **{
+                f"en_translated_summaries.{language}.text": (language, one.get("text"))
+                for language, one in translated.items()
+            },
+        }
     similarities = _similarities(content.get("similarity"), where)
-    tellings = {language: _sentences(text, f"{column}.{language}", where) for language, text in texts.items()}
+    tellings = {language: _sentences(text, column, where) for column, (language, text) in texts.items()}
     story = tellings.pop(ENGLISH, [])
     candidates = [
         Candidate(sentences, language, similarities.get(language))
