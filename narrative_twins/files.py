@@ -75,11 +75,11 @@ def _read(file: BinaryIO, name: str, form: InputFormat, named: bool) -> Iterator
     if form == "jsonl":
         for number, line in enumerate(lines, start=1):
             if line.strip(_BLANK):
-                yield _parsed(f"{name}, line {number}", line)
+                yield parsed(f"{name}, line {number}", line)
         return
     whole = b"".join(lines)
     if form == "json":
-        source = _parsed(name, whole)
+        source = parsed(name, whole)
         items = source.content if isinstance(source.content, list) else None
         yield from [source] if items is None else (Source(f"{name}, item {i}", item) for i, item in enumerate(items))
         return
@@ -97,7 +97,7 @@ def _guess(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
         if line.strip(_BLANK):
             break
     first = seen[-1].strip(_BLANK) if seen else b""
-    listed = first.startswith(b"[") and _parsed("", first).problem is None
+    listed = first.startswith(b"[") and parsed("", first).problem is None
     return "jsonl" if first.startswith(b"{") or listed else "text", chain(seen, lines)
 
 
@@ -110,7 +110,8 @@ def _decoded(name: str, data: bytes) -> Source:
         return Source(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
 
 
-def _parsed(name: str, data: bytes) -> Source:
+def parsed(name: str, data: bytes) -> Source:
+    """A JSON document, or what is wrong with it."""
     source = _decoded(name, data)
     if source.problem is not None:
         return source
@@ -124,7 +125,7 @@ def _parsed(name: str, data: bytes) -> Source:
 class WholeFile:
     """A file that appears under its name only when it is complete; until then it is `NAME.part`.
 
-    Each `write` reaches the disk as one piece, so that a part file never ends inside one. The part file of a broken run
+    Each `write` reaches the file as one piece, so that a part file never ends inside one. The part file of a broken run
     is removed unless `keep` is set; with `resume` an earlier one is continued, else it is put aside as `NAME.part.old`.
     What is no plain file (standard output, a named pipe, a device) is written as it comes.
 
@@ -132,7 +133,8 @@ class WholeFile:
         path: the file, or `-` for standard output.
         keep: leave the part file behind if something goes wrong.
         resume: continue the part file (or the finished file) instead of beginning anew.
-        sync: have each piece on the disk before the next is made, so that not even a loss of power takes it.
+        sync: have each piece on the disk before the next, where a loss of power can't take it. For pieces that take
+            long to make.
 
     Raises:
         OSError: no file can be written there; said before anything is.

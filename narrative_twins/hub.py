@@ -15,9 +15,10 @@ from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.utils._validators import validate_repo_id
 
-from narrative_twins.cards import DatasetFacts, EncoderFacts, dataset_card, encoder_card, metric_card, template, with_id
+from narrative_twins.cards import DatasetFacts, EncoderFacts, encoder_card, metric_card, template, with_id
 from narrative_twins.checkpoint import read_stored
 from narrative_twins.encoder import StoryEncoder
+from narrative_twins.row_cards import card_of_rows, splits_by_configuration
 from narrative_twins.self_contained import self_contained_files
 
 logger = logging.getLogger(__name__)
@@ -148,12 +149,10 @@ def push_dataset(
         HubError: it could not be pushed.
         ValueError: there are no rows.
     """
-    configurations = _configurations(data)
-    rows = {name: {split: len(one) for split, one in splits.items()} for name, splits in configurations.items()}
-    columns = {name: _columns(next(iter(splits.values()))) for name, splits in configurations.items()}
+    configurations = splits_by_configuration(data)
     if facts is None:
         logger.warning("nothing is said of the data set; give facts, so that people know what it is made of")
-    card = dataset_card(facts or DatasetFacts(), columns, rows, repo_id)
+    card = card_of_rows(data, facts or DatasetFacts(), repo_id)
     with tempfile.TemporaryDirectory() as scratch, _pushing(repo_id, "dataset", token, private, update) as hub:
         content: Files = {"README.md": str(card).encode()}
         for name, splits in configurations.items():
@@ -271,29 +270,6 @@ def _checked(encoder: Any, scratch: Path) -> Path:
         loaded = StoryEncoder.from_sentence_transformer(encoder)
     loaded.save_pretrained(scratch)
     return scratch
-
-
-def _configurations(data: Any) -> dict[str, dict[str, Dataset]]:
-    """Splits by configuration."""
-    if isinstance(data, (Dataset, DatasetDict)):
-        data = {"default": data}
-    found = {
-        str(name): {"train": one} if isinstance(one, Dataset) else {str(split): rows for split, rows in one.items()}
-        for name, one in data.items()
-    }
-    if not found or not all(splits and all(len(rows) for rows in splits.values()) for splits in found.values()):
-        raise ValueError("there are no rows to push in some configuration or split; leave it out")
-    return found
-
-
-def _columns(rows: Dataset) -> dict[str, str]:
-    """What the columns hold, in words."""
-
-    def words(feature: Any) -> str:
-        inner = getattr(feature, "feature", None)
-        return f"list of {words(inner)}" if inner is not None else str(getattr(feature, "dtype", feature))
-
-    return {name: words(feature) for name, feature in rows.features.items()}
 
 
 def _text(content: Path | bytes) -> str:

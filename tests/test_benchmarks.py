@@ -98,3 +98,9 @@ def test_ranks_are_measured(bert_folder, tmp_path):
     report = json.loads(out.read_text())["roc_val.json"]
     assert set(report["one-pass"]["rank"]) == {"deletion", "disruption", "summarization"}
     assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
+
+
+def test_alignment_is_measured():
+    lines = run("alignment.py").splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]
+    assert all(float(line.split()[3]) > 0 for line in lines[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import json
 import os
 import re
 import shutil
@@ -67,6 +68,8 @@ def test_readme_commands_run(line, tmp_path, bert_folder):
     command = line.replace("narrative-twins", str(Path(sys.executable).with_name("narrative-twins")))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
+    tellings = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")]
+    (tmp_path / "works.jsonl").write_text(json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n")
     (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
     (tmp_path / "twins.jsonl").write_text('{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n')
     shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")

@@ -183,3 +183,14 @@ def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
     with WholeFile(str(tmp_path / "out.jsonl"), keep=True) as out:
         out.write("a\n")
     assert (tmp_path / "out.jsonl.part.old").read_text() == "hours of work\n"
+
+
+def test_pieces_that_have_to_be_on_the_disk(tmp_path, monkeypatch):
+    path = tmp_path / "out.jsonl"
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((tmp_path / "out.jsonl.part").read_text()))
+    for sync in (False, True):
+        with WholeFile(str(path), sync=sync) as file:
+            file.write("1\n")
+            file.write("2\n")
+    assert synced == ["1\n", "1\n2\n"], "each is written before the next"

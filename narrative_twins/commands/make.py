@@ -1,17 +1,18 @@
-"""`narrative-twins make`: training data, made or changed; what of it is a command of its own."""
+"""`narrative-twins make`: data to train on, made or changed. What there is to make are commands of their own, one a
+module."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from narrative_twins.commands import make_entities
+from narrative_twins.commands import make_align, make_entities
 
-MODULES = (make_entities,)
+MAKERS = (make_align, make_entities)
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command, and under it one for each thing to make."""
-    parser = commands.add_parser("make", help="make training data", description="Make training data.")
-    things = parser.add_subparsers(required=True, metavar="WHAT")
-    for module in MODULES:
-        module.add_parser(things)
+    """Add the command with all that it makes."""
+    parser = commands.add_parser("make", help="make data to train on", description="Make data to train on.")
+    makers = parser.add_subparsers(required=True, metavar="WHAT")
+    for maker in MAKERS:
+        maker.add_parser(makers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -65,6 +65,21 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
         "negative": negative,
         "turning_points": _turning_points(row, story, where),
     }
+
+
+def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int) -> list[list[int]]:
+    """For each sentence of a twin the windows of the story's sentences that it is aligned to.
+
+    Args:
+        pairs: of a sentence of the story, counted from 0 through all windows, and one of the twin.
+        story: its windows.
+        sentences: how many the twin has.
+    """
+    window_of = [w for w, window in enumerate(story) for _ in window]
+    homes: list[set[int]] = [set() for _ in range(sentences)]
+    for i, j in pairs:
+        homes[j].add(window_of[i])
+    return [sorted(windows) for windows in homes]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
@@ -144,16 +159,17 @@ def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
 
 def _aligned(pairs: Any, story: list[list[str]], twin: Any, where: str) -> list[list[int]]:
     """For each sentence of the twin the windows of the story's sentences that it is aligned to."""
-    window_of = [w for w, window in enumerate(story) for _ in window]
-    homes: list[set[int]] = [set() for _ in check_sentences(twin, "twin", where)]
+    sentences = sum(map(len, story))
+    checked = []
+    check_sentences(twin, "twin", where)
     for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
         name = f"alignment[{number}] = {pair}"
         if len(check_list(pair, name, where, "two sentences")) != 2:
             raise RowError(where, f"'{name}' is no pair; a sentence of the story and one of the twin are needed")
-        (i,) = check_places(pair[:1], f"{name}, of the story", where, 0, len(window_of) - 1)
+        (i,) = check_places(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
         (j,) = check_places(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
-        homes[j].add(window_of[i])
-    return [sorted(windows) for windows in homes]
+        checked.append((i, j))
+    return twin_windows(checked, story, len(twin))
 
 
 def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:

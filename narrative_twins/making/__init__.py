@@ -1,1 +1,4 @@
-"""Making training data: narrative twins, and rows of them changed for ablations."""
+"""Making data to train on: narrative twins, and rows of them changed for ablations.
+
+`narrative-twins make` is the door; nothing else of the package needs this room.
+"""

@@ -1,0 +1,206 @@
+"""`narrative-twins make align`: long narrative twins from several tellings of works."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from datasets import disable_progress_bars
+from tqdm.auto import tqdm
+from transformers.utils import logging as transformers_logging
+
+from narrative_twins.cards import DatasetFacts
+from narrative_twins.commands.inputs import count
+from narrative_twins.data.loading import load_window_twins
+from narrative_twins.data.rows import RowError
+from narrative_twins.files import STDIN, WholeFile, count_stories, whole_lines
+from narrative_twins.making.embedding import sentence_embedder
+from narrative_twins.making.facts import card_path, check_recipe, facts_path, in_list, write_card, write_facts
+from narrative_twins.making.filters import MAX_SIMILARITY, OTHERS, Filters
+from narrative_twins.making.long_twins import LongTwins, read_works
+from narrative_twins.making.works import Work, sources
+from narrative_twins.row_cards import card_of_rows
+
+Done: TypeAlias = dict[tuple[str, ...], list[list[str]]]
+"""Of works that an earlier run was done with, by id and story: the twins."""
+
+LIMITS = (
+    "Nobody has read the twins, and sentences are aligned as an encoder has them. Who wrote the texts, and under what "
+    "licence they are, a program can't know: say it before you share them."
+)
+
+
+def add_parser(makers: Any) -> None:
+    """Add the command."""
+    parser = makers.add_parser(
+        "align",
+        help="long narrative twins from several tellings of works",
+        description="Long narrative twins from several tellings of works. Reads JSON Lines (id, story, twins), JSON, "
+        "and the folder or .zip of 'Tell me again!'; - for standard input.",
+    )
+    filters = Filters()
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="file, folder or .zip to read")
+    add("-o", "--out", required=True, metavar="FILE", help="JSON Lines to write; facts and a card come beside it")
+    add("--windows", type=count, default=5, metavar="N", help="even windows of a story (default: 5)")
+    add("--encoder", metavar="NAME", help="sentence encoder that aligns: folder or Hub id (default: the package's own)")
+    add("--device", help="such as cpu or cuda:0 (default: an accelerator if there is one)")
+    add("--batch-size", type=count, default=32, metavar="N", help="sentences in a forward pass (default: 32)")
+    add("--min-sentences", type=count, default=filters.min_sentences, metavar="N", help="of a story (default: 20)")
+    add(
+        "--max-difference",
+        type=float,
+        default=filters.max_difference,
+        metavar="X",
+        help="sentences that a twin may be longer or shorter (default: 13.7, a standard deviation in the paper)",
+    )
+    add(
+        "--min-window",
+        type=count,
+        default=filters.min_window,
+        metavar="N",
+        help="sentences of the twin in a window (default: 3)",
+    )
+    add(
+        "--max-similarity",
+        type=similarities,
+        default=MAX_SIMILARITY,
+        metavar="X,L=X",
+        help="drop tellings above, where their similarity is given: for all, and for languages (default: "
+        + ",".join(f"{'' if name == OTHERS else name + '='}{value}" for name, value in MAX_SIMILARITY.items())
+        + ")",
+    )
+    add("--anonymized", action="store_true", help="of 'Tell me again!' take the texts with names replaced")
+    add("--seed", type=int, default=0, help="of the draw among several twins (default: 0)")
+    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if options.out == STDIN or not options.out.endswith((".jsonl", ".ndjson")):
+        parser.error(f"--out {options.out}: name a file that ends in .jsonl")
+    if any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
+        parser.error(f"--out {options.out} is also read; write to another file")
+
+
+def kept(options: argparse.Namespace) -> str | None:
+    """What there is to go on from after an interruption."""
+    part = f"{options.out}.part"
+    return f"what is done is in {part}, go on with --resume" if os.path.exists(part) else None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, align, write; then say what was dropped."""
+    filters = Filters(options.min_sentences, options.max_difference, options.min_window, options.max_similarity)
+    out = WholeFile(options.out, keep=True, resume=options.resume, sync=True)
+    recipe = _recipe(options, filters)
+    done = _done(options.out) if options.resume else {}
+    if done:
+        check_recipe(options.out, recipe)
+    transformers_logging.disable_progress_bar()
+    embed = sentence_embedder(options.encoder, options.device, options.batch_size)
+    twins = LongTwins(embed, options.windows, options.seed, filters)
+    facts = DatasetFacts("Long narrative twins", "Not finished.", recipe, LIMITS, tags=["narrative-twins"])
+    shown = sys.stderr.isatty() and not options.quiet
+    with out:
+        write_facts(options.out, facts)
+        found = read_works(sources(options.files), options.anonymized)
+        for name, work in tqdm(found, total=count_stories(options.files) or None, unit=" works", disable=not shown):
+            _do(name, work, twins, done, out)
+    if any(done.values()):
+        print("narrative-twins: some twins of the earlier run are of works that are not read now", file=sys.stderr)
+    counted = list(twins.counts.in_words(filters))
+    for words, number in counted:
+        print(f"{number:>9,}  {words}")
+    facts.what = _what(options, counted)
+    write_facts(options.out, facts)
+    if not twins.counts.kept:
+        print("narrative-twins: no work is left, so there is no card; the counts say why", file=sys.stderr)
+        return 1
+    _write_card(options.out, facts)
+    print(f"\n{options.out}, with its card {card_path(options.out)} and its facts {facts_path(options.out)}")
+    return 1 if twins.counts.unreadable else 0
+
+
+def _do(name: str, work: Work | RowError, twins: LongTwins, done: Done, out: WholeFile) -> None:
+    """Write the row of a work, unless there is one already, or tell of what is none."""
+    if isinstance(work, RowError):
+        twins.counts.works += 1
+        twins.counts.unreadable += 1
+        tqdm.write(f"narrative-twins: {work}", file=sys.stderr)
+        return
+    earlier = done.get((work.id, *work.story))
+    if earlier:
+        twins.recall(work, earlier.pop())
+        return
+    row = twins.row(work)
+    if row is not None:
+        out.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _recipe(options: argparse.Namespace, filters: Filters) -> str:
+    """All that the rows depend on, in Markdown."""
+    version = importlib.metadata.version("narrative_twins")
+    encoder = options.encoder or f"the default encoder of narrative_twins {version}"
+    settings = {
+        # Of a folder here only the name is anybody's business.
+        "sentence encoder": Path(encoder).resolve().name if os.path.isdir(encoder) else encoder,
+        "windows": f"{options.windows}, even in the story, in the twin by dynamic time warping",
+        **filters.in_words(),
+        "one of several twins": f"at random, seed {options.seed}",
+        "texts": "with names replaced, where there is a choice" if options.anonymized else "as they are",
+    }
+    return in_list(f"`narrative-twins make align` (narrative_twins {version})", settings)
+
+
+def _what(options: argparse.Namespace, counted: list[tuple[str, int]]) -> str:
+    """What the data set is, with what was dropped of what was read."""
+    names = ", ".join("standard input" if file == STDIN else Path(file).resolve().name for file in options.files)
+    # Indented, reasons become lists within the list.
+    lines = "\n".join(f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}" for words, number in counted)
+    return (
+        "Stories in windows, each with a narrative twin: the same plot told by somebody else. Sentences of the twin "
+        f"are in the windows of those sentences of the story that they are aligned to.\n\nOf {names}:\n\n{lines}"
+    )
+
+
+def _write_card(out: str, facts: DatasetFacts) -> None:
+    """The card that pushing would make; so the rows are also seen to load."""
+    disable_progress_bars()
+    with tempfile.TemporaryDirectory() as cache:
+        write_card(out, str(card_of_rows(load_window_twins({"train": out}, cache_dir=cache), facts)))
+
+
+def _done(out: str) -> Done:
+    """The works that an interrupted run has written.
+
+    Raises:
+        ValueError: the file is not of such a run.
+    """
+    done: Done = defaultdict(list)
+    for number, line in enumerate(whole_lines(out), start=1):
+        try:
+            row = json.loads(line)
+            story = [sentence for window in row["story"] for sentence in window]
+            done[(row["id"], *story)].append(row["twin"])
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"can't resume {out}: its line {number} is no row of this command") from None
+    return done
+
+
+def similarities(text: str) -> dict[str, float]:
+    """Numbers by language, the one without a language for all others."""
+    try:
+        pairs = [item.rpartition("=") for item in text.split(",")]
+        return {language.strip() or OTHERS: float(value) for language, _, value in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of similarities such as 0.6,fr=0.681") from None

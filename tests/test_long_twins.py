@@ -1,0 +1,342 @@
+"""Long twins from works: who passes, who is drawn, what is counted; and the files works are read from."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import zipfile
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins.data import RowError, check_twins_row
+from narrative_twins.files import Source
+from narrative_twins.making.filters import Filters
+from narrative_twins.making.long_twins import LongTwins, read_works
+from narrative_twins.making.works import Candidate, Work, sources
+
+EVENTS = 40
+
+
+def embed(sentences):
+    """Sentences of the same event are the same, neighbors a little alike, others not at all."""
+    at = np.array([int(re.search(r"\d+", sentence)[0]) for sentence in sentences])
+    return np.exp(-((at[:, None] - np.arange(EVENTS)) ** 2) / 2)
+
+
+def telling(events, words="happens"):
+    return [f"Event {event} {words}." for event in events]
+
+
+def work(name, story, *candidates):
+    return Work(name, None, telling(story), list(candidates))
+
+
+EVEN = Candidate(telling(range(20), "took place"))
+FILTERS = Filters(min_sentences=10, max_difference=6, min_window=2)
+MAKE = partial(LongTwins, embed, windows=3, filters=FILTERS)
+
+
+def test_a_row():
+    row = MAKE().row(work("w", range(12), Candidate(telling(range(10), "took place"), "de", 0.3)))
+    check_twins_row(row, "row")
+    assert [len(window) for window in row["story"]] == [4, 4, 4]
+    assert row["twin"][0] == "Event 0 took place."
+    for sentence, homes in zip(row["twin"], row["twin_windows"], strict=True):
+        event = int(re.search(r"\d+", sentence)[0])
+        # Its own window, or also one next to it.
+        assert event // 4 in homes and set(homes) <= {event // 4 - 1, event // 4, event // 4 + 1}
+    assert row["alignment"][0] == (0, 0) and row["alignment"][-1] == (11, 9)
+    assert (row["id"], row["language"], row["similarity"]) == ("w", "de", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reason"),
+    [
+        (Candidate(telling(range(14))), "length"),
+        (Candidate(telling(range(20), "again"), "fr", 0.69), "similar"),
+        (Candidate(telling(range(20), "again"), "fr", 0.68), None),
+        (Candidate(telling(range(20), "again"), "de", 0.68), "similar"),
+        (Candidate(telling(range(20), "again"), "pt", 0.61), "similar"),
+        (Candidate(telling(range(20), "again"), None, 0.61), "similar"),
+        (Candidate(telling(range(20), "again")), None),
+        # All of it is of the beginning, so the end has one sentence.
+        (Candidate(telling([*range(4)] * 4 + [39])), "windows"),
+    ],
+)
+def test_filters(candidate, reason):
+    made = MAKE(filters=Filters(10, 5, 3))
+    row = made.row(work("w", range(20), candidate))
+    assert (row is None) == (reason is not None)
+    for name in ("length", "similar", "windows"):
+        assert getattr(made.counts, name) == (name == reason), name
+    assert made.counts.no_twin == (row is None)
+
+
+@pytest.mark.parametrize(("longer", "kept"), [(13, True), (14, False), (-13, True), (-14, False)])
+def test_a_standard_deviation_of_the_paper(longer, kept):
+    made = LongTwins(lambda sentences: np.ones((len(sentences), 1)), windows=1)
+    story = ["A."] * 30
+    assert (made.row(Work("w", None, story, [Candidate(["A."] * (30 + longer))])) is not None) == kept
+
+
+def test_short_stories_and_lost_ones():
+    made = MAKE()
+    for one in (work("a", range(9), EVEN), work("b", []), work("c", range(20)), work("d", range(20), EVEN)):
+        made.row(one)
+    assert {name: number for name, number in asdict(made.counts).items() if number} == {
+        "works": 4,
+        "short": 1,
+        "no_story": 1,
+        "no_twin": 1,
+        "kept": 1,
+        "tellings": 1,
+    }
+
+
+@st.composite
+def works(draw):
+    """Works of which some pass and some do not, for every reason there is."""
+    made = []
+    for number in range(draw(st.integers(1, 5))):
+        candidates = [
+            Candidate(
+                telling(sorted(draw(st.lists(st.integers(0, 19), min_size=1, max_size=24))), f"{place} times"),
+                draw(st.sampled_from(["de", "fr", None])),
+                draw(st.sampled_from([None, 0.2, 0.9])),
+            )
+            for place in range(draw(st.integers(0, 4)))
+        ]
+        made.append(work(f"w{number}", range(draw(st.sampled_from([0, 5, 12, 20]))), *candidates))
+    return made
+
+
+@given(works(), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_everything_is_counted_and_order_does_not_matter(found, seed, shuffler):
+    one, other, again = (MAKE(seed=seed) for _ in range(3))
+    rows = {each.id: row for each in found if (row := one.row(each))}
+    counts = one.counts
+    assert counts.works == len(found) == counts.no_story + counts.short + counts.no_twin + counts.kept
+    assert counts.tellings == counts.length + counts.similar + counts.windows + counts.not_drawn + counts.kept
+    assert counts.kept == len(rows)
+    mixed = [each._replace(candidates=shuffler.sample(each.candidates, len(each.candidates))) for each in found]
+    shuffler.shuffle(mixed)
+    assert {each.id: row for each in mixed if (row := other.row(each))} == rows
+    assert other.counts == counts
+    for each in found:
+        if each.id in rows:
+            assert again.recall(each, rows[each.id]["twin"]) is None
+        else:
+            again.row(each)
+    assert again.counts == counts, "what is known from an earlier run is counted the same"
+    for row in rows.values():
+        for w in range(3):
+            assert sum(w in homes for homes in row["twin_windows"]) >= FILTERS.min_window
+
+
+def test_a_twin_that_passes_is_found_wherever_it_stands():
+    bad = [Candidate(telling([*range(2)] * 8 + [39], f"{n} times")) for n in range(5)]
+    for seed in range(10):
+        row = MAKE(seed=seed).row(work("w", range(20), *bad, EVEN))
+        assert row["twin"] == EVEN.sentences
+
+
+def test_the_draw_is_even_and_by_seed_and_id():
+    candidates = [Candidate(telling(range(20), f"{n} times")) for n in range(4)]
+    drawn = [MAKE(seed=7).row(work(f"w{n}", range(20), *candidates))["twin"] for n in range(200)]
+    share = [drawn.count(candidate.sentences) / 200 for candidate in candidates]
+    assert all(0.15 < one < 0.35 for one in share), share
+    other = [MAKE(seed=8).row(work(f"w{n}", range(20), *candidates))["twin"] for n in range(200)]
+    assert 0.6 < np.mean([a != b for a, b in zip(drawn, other, strict=True)]) < 0.9
+
+
+def test_a_twin_that_is_not_there_any_more():
+    with pytest.raises(ValueError, match="'w' is not among the tellings"):
+        MAKE().recall(work("w", range(20), EVEN), ["Another."])
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: LongTwins(embed, windows=21), "21 windows for stories of 20"),
+        (lambda: LongTwins(embed, windows=0), "0 windows"),
+        (lambda: Filters(min_window=0), "1 or more"),
+        (lambda: Filters(max_difference=-1), "0 or more"),
+        (lambda: Filters(max_difference=float("nan")), "0 or more"),
+        (lambda: Filters(max_similarity={"fr": 68.1}), r"68.1 \(fr\)"),
+    ],
+)
+def test_settings_that_make_no_sense(make, problem):
+    with pytest.raises(ValueError, match=problem):
+        make()
+
+
+def read(content, anonymized=False):
+    ((name, found),) = read_works([Source("here.json", content)], anonymized)
+    assert name == "here.json"
+    if isinstance(found, RowError):
+        raise found
+    return found
+
+
+def test_rows_in_every_form():
+    sentences = ["Omar ran.", "It rained."]
+    row = {
+        "id": 7,
+        "title": "Rain",
+        "story": "Omar ran. It rained.",
+        "twins": [
+            sentences,
+            "Omar ran. It rained.",
+            {"sentences": sentences, "language": "de", "similarity": 0.5},
+            {"text": "Omar ran. It rained.", "similarity": None},
+        ],
+    }
+    found = read(row)
+    assert (found.id, found.title, found.story) == ("7", "Rain", sentences)
+    assert found.candidates == [Candidate(sentences)] * 2 + [Candidate(sentences, "de", 0.5), Candidate(sentences)]
+    named, same = (read({"story": story, "twins": []}).id for story in (sentences, row["story"]))
+    assert named == same and len(named) == 12
+    assert read({"story": ["Nadia ran."], "twins": []}).id != named
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ([], "is list; an object with 'story' and 'twins'"),
+        ({"twins": []}, "no column 'story'"),
+        ({"story": ["A."]}, "no column 'twins'"),
+        ({"story": [""], "twins": []}, "'story': sentence 0 is empty"),
+        ({"story": ["A."], "twins": "A."}, "'twins' is str; a list of tellings"),
+        ({"story": ["A."], "twins": [["A."], 3]}, r"'twins\[1\]': a story is a text"),
+        ({"story": ["A."], "twins": [{"text": " "}]}, r"'twins\[0\]': the story is empty"),
+        ({"story": ["A."], "twins": [{"text": "A.", "similarity": 68.1}]}, r"'twins\[0\].similarity' is 68.1"),
+        ({"story": ["A."], "twins": [{"text": "A.", "language": 3}]}, r"'twins\[0\].language' is int"),
+        ({"story": ["A."], "twins": [], "id": []}, "the id is list"),
+        ({"story": ["A."], "twins": [], "title": []}, "'title' is list"),
+    ],
+)
+def test_rows_that_are_none(content, problem):
+    with pytest.raises(RowError, match=f"here.json: .*{problem}"):
+        read(content)
+
+
+def summaries(**keys):
+    """A document of `Tell me again!`."""
+    document = {
+        "wikidata_id": "Q12",
+        "title": "The Mill",
+        "titles": {"de": {"language": "de", "value": "Die Mühle"}},
+        "description": "2001 film",
+        "summaries": {
+            "en": "# Plot\nOmar ran. It rained.\n\n## End\nHe fell.",
+            "de": "Omar lief.",
+            "fr": "Omar courut.",
+        },
+        "en_translated_summaries": {
+            "de": {"text": "Omar walked.\nHe fell.", "translation_tool": "nllb", "sentences": ["Omar walked.", "He"]},
+            "fr": {"text": "Omar raced.", "source_lang": "fr"},
+        },
+        "split_into_sents": {"en": ["Omar ran.", "It rained.", "He fell."]},
+        "similarity": {"indexes": ["en", "de", "fr"], "similarities": [[0, 0.5, 0.7], [0.5, 0, 0.6], [0.7, 0.6, 0]]},
+        "anonymized": {"en": "Abel ran. It rained.", "de": "Abel walked."},
+    }
+    return {key: value for key, value in (document | keys).items() if value is not ...}
+
+
+def test_tell_me_again():
+    assert read(summaries()) == Work(
+        "Q12",
+        "The Mill",
+        ["Omar ran.", "It rained.", "He fell."],
+        [Candidate(["Omar walked.", "He fell."], "de", 0.5), Candidate(["Omar raced."], "fr", 0.7)],
+    )
+    assert read(summaries(), anonymized=True) == Work(
+        "Q12", "The Mill", ["Abel ran.", "It rained."], [Candidate(["Abel walked."], "de", 0.5)]
+    )
+
+
+@pytest.mark.parametrize("gap", [..., None])
+def test_tell_me_again_with_keys_missing(gap):
+    assert read(summaries(wikidata_id=gap)).id == "Qhere"
+    assert read(summaries(title=gap)).title is None
+    assert read(summaries(title={"language": "de", "value": "Die Mühle"})).title == "Die Mühle"
+    assert read(summaries(summaries=gap)).story == []
+    assert read(summaries(summaries={"de": "Omar lief."})).story == []
+    assert read(summaries(summaries={"en": "# Plot\n\n ", "de": "Omar lief."})).story == []
+    assert read(summaries(en_translated_summaries=gap)).candidates == []
+    assert read(summaries(en_translated_summaries={"de": {}, "fr": {"text": ""}})).candidates == []
+    assert [one.similarity for one in read(summaries(similarity=gap)).candidates] == [None, None]
+    other = {"indexes": ["de", "fr"], "similarities": [[0, 0.6], [0.6, 0]]}
+    assert [one.similarity for one in read(summaries(similarity=other)).candidates] == [None, None]
+    nan = {"indexes": ["en", "de"], "similarities": [[0, float("nan")], [0.5, 0]]}
+    assert [one.similarity for one in read(summaries(similarity=nan)).candidates] == [None, None]
+    assert read(summaries(anonymized=gap), anonymized=True).story == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"wikidata_id": 12}, "'wikidata_id' is int"),
+        ({"title": 3}, "'title' is int"),
+        ({"summaries": ["Omar ran."]}, "'summaries' is list; an object"),
+        ({"summaries": {"en": ["Omar ran."]}}, "'summaries.en' is list; a text"),
+        ({"en_translated_summaries": {"de": "Omar"}}, "'en_translated_summaries.de' is str; an object"),
+        ({"en_translated_summaries": {"de": {"text": 3}}}, "'en_translated_summaries.de.text' is int; a text"),
+        ({"similarity": []}, "'similarity' is list"),
+        ({"similarity": {"indexes": "en"}}, "'similarity.indexes' is str"),
+        ({"similarity": {"indexes": ["en"], "similarities": []}}, "'similarity.similarities' is no square of the 1"),
+        ({"similarity": {"indexes": ["en"], "similarities": [[0, 1]]}}, "'similarity.similarities' is no square"),
+        ({"similarity": {"indexes": ["en"], "similarities": [[67.0]]}}, r"'similarity.similarities \(en, en\)' is 67"),
+    ],
+)
+def test_tell_me_again_with_keys_that_hold_something_else(keys, problem):
+    with pytest.raises(RowError, match=f"here.json: {problem}"):
+        read(summaries(**keys))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_folders_and_archives(tmp_path, packed):
+    files = {
+        "summaries/2/21.json": json.dumps(summaries(wikidata_id="Q21")),
+        "summaries/1/12.json": json.dumps(summaries()),
+        "summaries/1/13.json": "{",
+        "wikidata/1/12.json": json.dumps({"title": "Q12"}),
+        "train_stories.csv": "12",
+    }
+    place = tmp_path / ("all.zip" if packed else "all")
+    if packed:
+        with zipfile.ZipFile(place, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+    else:
+        for name, content in files.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(content)
+    found = list(read_works(sources([str(place)])))
+    assert [getattr(one, "id", None) for _, one in found] == ["Q12", None, "Q21"]
+    assert "13.json" in found[1][0] and "not valid JSON" in str(found[1][1])
+
+
+def test_other_folders_and_files(tmp_path):
+    row = {"id": "a", "story": ["Omar ran."], "twins": []}
+    (tmp_path / "b.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row | {"id": "b"}) + "\n")
+    (tmp_path / "c.json").write_text(json.dumps([row | {"id": "c"}, summaries(wikidata_id="d")]))
+    (tmp_path / "notes.txt").write_text("Omar ran.")
+    assert [one.id for _, one in read_works(sources([str(tmp_path)]))] == ["a", "b", "c", "d"]
+    (tmp_path / "no.zip").write_bytes(b"PK")
+    missing = str(tmp_path / "missing.jsonl")
+    problems = [str(one) for _, one in read_works(sources([str(tmp_path / "no.zip"), missing]))]
+    assert "not a zip file" in problems[0] and "missing.jsonl: can't be read" in problems[1]
+
+
+def test_shuffled_sources_are_read_in_order(tmp_path):
+    names = [f"{n:02}.json" for n in range(10)]
+    for name in random.Random(0).sample(names, 10):
+        (tmp_path / name).write_text(json.dumps({"id": name, "story": ["Omar ran."], "twins": []}))
+    assert [one.id for _, one in read_works(sources([str(tmp_path)]))] == names
