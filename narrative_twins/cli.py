@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from narrative_twins.commands import push, score
+from narrative_twins.commands import make, push, score
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     # What a command leaves out: options that do not go together, and what is kept after an interruption.
     parser.set_defaults(check=lambda options: None, kept=lambda options: None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (score, push):
+    for command in (score, push, make):
         command.add_parser(commands)
     return parser
 

@@ -129,13 +129,15 @@ class WholeFile:
         path: the file, or `-` for standard output.
         keep: leave the part file behind if something goes wrong.
         resume: continue the part file (or the finished file) instead of beginning anew.
+        durable: each piece is on the disk, whatever happens to the machine, when `write` returns; and a second process
+            that would write the same file is refused.
 
     Raises:
         OSError: no file can be written there; said before anything is.
     """
 
-    def __init__(self, path: str, keep: bool = False, resume: bool = False) -> None:
-        self.keep, self.resume = keep, resume
+    def __init__(self, path: str, keep: bool = False, resume: bool = False, durable: bool = False) -> None:
+        self.keep, self.resume, self.durable = keep, resume, durable
         self.path = path if path == STDIN else os.path.realpath(path)
         self.part = f"{self.path}.part"
         self.plain = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
@@ -156,6 +158,8 @@ class WholeFile:
         if not self.resume and self.keep and os.path.exists(self.part) and os.path.getsize(self.part):
             os.replace(self.part, f"{self.part}.old")
         self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | (0 if self.resume else os.O_TRUNC), 0o666)
+        if self.durable:
+            self._lock()
         with open(self.part, "rb") as file:
             # A line cut short (by a loss of power) is written anew.
             os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
@@ -171,6 +175,20 @@ class WholeFile:
         data = text.encode("utf-8")
         while data:
             data = data[os.write(self._descriptor, data) :]
+        if self.durable:
+            os.fsync(self._descriptor)
+
+    def _lock(self) -> None:
+        """Keep other processes away until the file is closed, where the system can."""
+        if sys.platform == "win32":
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise FileExistsError(f"{self.part} is being written by another run; wait for it to end") from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
