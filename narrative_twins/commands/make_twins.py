@@ -26,8 +26,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "twins",
         help="narrative twins and distractors of stories, by a language model",
-        description="Have a language model write narrative twins and distractors of stories, as rows to train on. A run "
-        "that was broken off goes on where it was, by the same command.",
+        description="Have a language model write narrative twins and distractors of stories, as rows to train on. A "
+        "run that was broken off goes on where it was, by the same command.",
     )
     add = parser.add_argument
     add(
@@ -210,6 +210,9 @@ def _report(out: str, made: Made, prices: Prices) -> None:
     aside = f"; {len(made.rejects):,} stories set aside in {out}.rejects" if made.rejects else ""
     paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
     print(f"{out}: {len(made.rows):,} rows{aside}; {made.run.asked:,} answers in this run, {paid}", file=sys.stderr)
+    if made.twinless:
+        told = f"{made.twinless:,} of the rows have no twin, which load_window_twins needs"
+        print(f"{told}; give the synopses with their twins", file=sys.stderr)
 
 
 def columns(text: str) -> list[str]:

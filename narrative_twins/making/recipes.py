@@ -1,9 +1,9 @@
 """The recipes by which twins and distractors are made of a story: which questions, and what holds as an answer.
 
 After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides and Keller. The
-twin of a short story is the story expanded to four times its sentences, in other words and with further small events,
-and then retold from its most important events. A distractor keeps the surface and has another main event; the distractor of
-a synopsis has other turning points, section by section.
+twin of a short story is the story expanded to four times its sentences, in other words and with further small
+events, and then retold from its most important events. A distractor keeps the surface and has another main event; the
+distractor of a synopsis has other turning points, section by section.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Recipe:
 
     Attributes:
         name: one of `RECIPES`.
-        columns: of `COLUMNS`; of short stories only.
+        columns: of `COLUMNS`, the twin at least; of short stories only.
         attempts: a question is asked so often, until an answer holds.
         twin_overlap: a twin shares at most so much of its words with its story, from 0 to 1.
         distractor_overlap: a distractor shares at least so much of its words with its story, from 0 to 1.
@@ -73,6 +73,8 @@ class Recipe:
         unknown = [column for column in self.columns if column not in COLUMNS]
         if unknown or not self.columns:
             raise ValueError(f"no column {unknown[0] if unknown else ''!r} is made; there are {', '.join(COLUMNS)}")
+        if "twin" not in self.columns:
+            raise ValueError("rows without a twin are not loaded as narrative twins; ask for the twin, too")
         if "negative_twin" in self.columns and "negative" not in self.columns:
             raise ValueError("a negative_twin is made of a negative; ask for both")
         object.__setattr__(self, "templates", read_templates(_NAMES[self.name], self.prompts))
@@ -123,8 +125,7 @@ async def made_of_story(chat: Chat, sentences: Sequence[str], recipe: Recipe) ->
     if len(sentences) > LONGEST:
         raise Rejected("story", f"has {len(sentences)} sentences; the recipe for short stories takes {LONGEST} at most")
     made: dict[str, list[str]] = {}
-    if "twin" in recipe.columns:
-        made["twin"] = await _twin(chat, digest(sentences), "twin", sentences, recipe)
+    made["twin"] = await _twin(chat, digest(sentences), "twin", sentences, recipe)
     if "negative" in recipe.columns:
         made["negative"] = await _distractor(chat, digest(sentences), sentences, recipe)
     if "negative_twin" in recipe.columns:

@@ -14,6 +14,8 @@ from narrative_twins.making.checks import Schema
 KEY_VARIABLE = "OPENAI_API_KEY"
 """The environment variable that holds the key, unless another is named."""
 
+_SHORTEST = 8
+"""Characters of a key, at least."""
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -127,8 +129,9 @@ class Secret:
         return self._value or "none"
 
     def hide(self, text: str) -> str:
-        """A text without the key, should a server have put it there."""
-        return text.replace(self._value, "***") if self._value else text
+        """A text without the key, should a server have put it there. What is too short for a key may be a word of a
+        story, such as the EMPTY that people set for servers which need none."""
+        return text.replace(self._value, "***") if len(self._value) >= _SHORTEST else text
 
 
 def tokens_of(text: str) -> int:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrative_twins.cards import DatasetFacts, facts_text
-from narrative_twins.data.rows import RowError, check_twins_row, find
+from narrative_twins.data.rows import RowError, find
+from narrative_twins.data.shapes import window_twins
 from narrative_twins.files import WholeFile
 from narrative_twins.making.answers import digest
 from narrative_twins.making.chat import Chat
@@ -25,6 +26,7 @@ from narrative_twins.making.server import Server
 from narrative_twins.story import Story, StoryError
 
 _STORY = ("story", "english_narrative")
+_TWIN = ("twin", "translated_narrative_twin")
 _NEGATIVE = ("negative", "negative_narrative")
 
 
@@ -45,7 +47,7 @@ class Source:
         """A story in any form that `Story.parse` takes, or a row of data with a `story`.
 
         Raises:
-            StoryError: it is none.
+            StoryError: it is none, or the twin that it comes with does not fit it.
         """
         row = dict(content) if isinstance(content, Mapping) else {}
         given = find(row, *_STORY)
@@ -61,7 +63,13 @@ class Source:
         kept = {name: value for name, value in row.items() if name not in (*_STORY, *_NEGATIVE, "text", "sentences")}
         if given is None:
             kept = {name: kept[name] for name in ("id", "title") if name in kept}
-        return cls({**kept, "story": windows}, windows)
+        row = {**kept, "story": windows}
+        if find(row, *_TWIN) is not None:
+            try:
+                window_twins(row, "the row", SECTIONS)
+            except RowError as error:
+                raise StoryError(error.problem) from None
+        return cls(row, windows)
 
     async def made(self, chat: Chat, recipe: Recipe) -> dict[str, Any]:
         """The columns that a recipe makes of it.
@@ -89,6 +97,11 @@ class Made:
     rejects: list[dict[str, Any]]
     run: Run
     facts: DatasetFacts
+
+    @property
+    def twinless(self) -> int:
+        """How many rows have no twin: of synopses that came without."""
+        return sum(find(row, *_TWIN) is None for row in self.rows)
 
 
 def make_twins(
@@ -141,17 +154,11 @@ def make_twins(
 
 def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
     """Put a story with the rows, or with those that are set aside."""
-    if not isinstance(made, Rejected):
-        row = {**source.row, **made}
-        try:
-            check_twins_row(row, "the row")
-        except RowError as error:
-            made = Rejected("row", error.problem)
-        else:
-            rows.append(row)
-            return
-    why = {"step": made.step, "reason": made.reason, "attempts": made.attempts, "answer": made.answer}
-    rejects.append({**source.row, **why})
+    if isinstance(made, Rejected):
+        why = {"step": made.step, "reason": made.reason, "attempts": made.attempts, "answer": made.answer}
+        rejects.append({**source.row, **why})
+    else:
+        rows.append({**source.row, **made})
 
 
 def _write(
