@@ -300,6 +300,17 @@ def test_in_a_notebook_a_loop_runs_already(tmp_path):
         assert asyncio.run(cell()) == "right"
 
 
+def test_progress_tells_tokens_and_cost(tmp_path, capsys):
+    async def work(chat, prompt):
+        return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
+
+    with serving(Model(first())) as model:
+        server = Server(model.address, "tiny")
+        run = run_jobs(server, tmp_path / "a", ["1", "2"], work, prices=Prices(5_000, 50_000), progress=True)
+    assert (run.asked, run.prompt_tokens, run.completion_tokens) == (2, 200, 20)
+    assert "2/2" in (bar := capsys.readouterr().err) and "200 tokens in, 20 out, cost 2.00" in bar
+
+
 def test_prices():
     prices = Prices(input=2.0, output=10.0)
     assert prices.cost(1_500_000, 100_000) == pytest.approx(4.0)

@@ -418,6 +418,17 @@ def test_a_server_that_can_not_be_used(tmp_path, capsys):
     assert "the same command goes on" in printed and not (tmp_path / "o").exists()
 
 
+def test_what_an_earlier_run_made_is_not_lost_to_one_that_makes_nothing(tmp_path):
+    source, out = write(tmp_path / "s.jsonl", stories(1)), tmp_path / "o"
+    with serving(Model()) as model:
+        assert main(command(source, out, model)) == 0
+        before = out.read_bytes(), (tmp_path / "o.card.yaml").read_bytes()
+        model.answer = lambda body, before: (400, {})
+        assert main(command(source, out, model, "--seed", "1")) == 1
+    assert (out.read_bytes(), (tmp_path / "o.card.yaml").read_bytes()) == before
+    assert len(read(tmp_path / "o.rejects")) == 1
+
+
 def test_prompts_of_ones_own_are_asked(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "distract.txt").write_text("Sing of\n\n{{story}}", encoding="utf-8")

@@ -15,12 +15,7 @@ from narrative_twins.data.shapes import window_twins
 from narrative_twins.files import WholeFile
 from narrative_twins.making.answers import digest
 from narrative_twins.making.chat import Chat
-from narrative_twins.making.recipes import (
-    SECTIONS,
-    Recipe,
-    made_of_story,
-    made_of_synopsis,
-)
+from narrative_twins.making.recipes import SECTIONS, Recipe, made_of_story, made_of_synopsis
 from narrative_twins.making.running import Prices, Rejected, Run, run_jobs
 from narrative_twins.making.server import Server
 from narrative_twins.story import Story, StoryError
@@ -117,16 +112,16 @@ def make_twins(
     """Make rows of narrative twins, and write them.
 
     Every answer is in `OUT.answers` before the next is asked for, so a run that was broken off goes on where it was,
-    by the same call. `OUT` then has the rows, for `load_story_twins` or `load_window_twins`; `OUT.rejects` the stories
-    that were set aside, if there are any; `OUT.card.yaml` the facts for `push_dataset`. Equal stories are asked for
-    once.
+    by the same call. `OUT` then has the rows, if there are any, for `load_story_twins` or `load_window_twins`;
+    `OUT.rejects` the stories that were set aside, if there are any; `OUT.card.yaml` the facts for `push_dataset`. Equal
+    stories are asked for once.
 
     Args:
         sources: the stories.
         server: the language model.
         out: the file of JSON Lines to write.
         recipe: what is made of each story; default the one for short stories.
-        prices: for the progress bar and the card.
+        prices: for the progress bar.
         language: of the stories, for the card.
         progress: show a progress bar.
 
@@ -170,11 +165,12 @@ def _write(
             with file:
                 for row in found:
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        elif os.path.isfile(file.path):
-            # What an earlier run wrote there is no more so.
-            os.unlink(file.path)
-    with card:
-        card.write(facts_text(facts))
+    if not rejects and os.path.isfile(aside.path):
+        # What an earlier run set aside has a row now.
+        os.unlink(aside.path)
+    if rows:
+        with card:
+            card.write(facts_text(facts))
 
 
 def _facts(
