@@ -6,7 +6,7 @@ A card says what a thing was made of and how good it is; no row of anyone's data
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,6 +128,13 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
         ValueError: as `said_in`.
     """
     return kind(**said_in(kind, path))
+
+
+def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
+    """Facts as the YAML that `read_facts` reads."""
+    content = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facts).items()}
+    text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=100)
+    return text
 
 
 def template(name: str) -> str:

@@ -133,15 +133,15 @@ class WholeFile:
         path: the file, or `-` for standard output.
         keep: leave the part file behind if something goes wrong.
         resume: continue the part file (or the finished file) instead of beginning anew.
-        sync: have each piece on the disk before the next, where a loss of power can't take it. For pieces that take
-            long to make.
+        durable: each piece is on the disk, whatever happens to the machine, when `write` returns; and a second process
+            that would write the same file is refused.
 
     Raises:
         OSError: no file can be written there; said before anything is.
     """
 
-    def __init__(self, path: str, keep: bool = False, resume: bool = False, sync: bool = False) -> None:
-        self.keep, self.resume, self.sync = keep, resume, sync
+    def __init__(self, path: str, keep: bool = False, resume: bool = False, durable: bool = False) -> None:
+        self.keep, self.resume, self.durable = keep, resume, durable
         self.path = path if path == STDIN else os.path.realpath(path)
         self.part = f"{self.path}.part"
         self.plain = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
@@ -162,6 +162,8 @@ class WholeFile:
         if not self.resume and self.keep and os.path.exists(self.part) and os.path.getsize(self.part):
             os.replace(self.part, f"{self.part}.old")
         self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | (0 if self.resume else os.O_TRUNC), 0o666)
+        if self.durable:
+            self._lock()
         with open(self.part, "rb") as file:
             # A line cut short (by a loss of power) is written anew.
             os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
@@ -180,8 +182,20 @@ class WholeFile:
         data = piece.encode("utf-8") if isinstance(piece, str) else piece
         while data:
             data = data[os.write(self._descriptor, data) :]
-        if self.sync and self.plain:
+        if self.durable and self.plain:
             os.fsync(self._descriptor)
+
+    def _lock(self) -> None:
+        """Keep other processes away until the file is closed, where the system can."""
+        if sys.platform == "win32":
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise FileExistsError(f"{self.part} is being written by another run; wait for it to end") from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -11,17 +11,20 @@ import narrative_twins
 
 FLOORS = [
     {"story", "operations", "metrics", "optimizer", "configs", "precision", "files", "printable"}
-    | {"making.alignment", "making.names"},
+    | {"making.__init__", "making.alignment", "making.names", "making.templates"},
     {"pictures", "pooling", "tokens", "data.rows", "data.tripod", "making.mentions"},
     {"cards", "checkpoint", "collator", "curves", "packed", "plans", "plots", "data.records", "data.shapes"}
-    | {"making.identities", "making.works"},
+    | {"making.answers", "making.checks", "making.identities", "making.works"},
     {"passes", "losses", "result", "row_cards", "self_contained", "trainable", "data.sources"}
-    | {"making.embedding", "making.entities", "making.facts", "making.filters", "making.tell_me_again"},
-    {"encoder", "making.long_twins"},
-    {"salience", "hub", "data.builders", "making.__init__"},
-    {"pipeline", "sharing", "show", "evaluation", "desk", "data.loading"},
-    {"formats", "index", "shaded", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"},
-    {"mlm", "page", "report", "commands.make_align", "commands.make_entities", "commands.push", "commands.score"},
+    | {"making.embedding", "making.entities", "making.facts", "making.filters", "making.server"}
+    | {"making.tell_me_again"},
+    {"encoder", "making.chat", "making.long_twins"},
+    {"salience", "hub", "data.builders", "making.running"},
+    {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"},
+    {"formats", "index", "shaded", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"}
+    | {"making.estimates", "making.twins"},
+    {"mlm", "page", "report", "commands.push", "commands.score"}
+    | {"commands.make_align", "commands.make_entities", "commands.make_twins"},
     {"layout", "commands.make", "commands.report"},
     {"app"},
     {"commands.app"},
@@ -72,7 +75,16 @@ HEAVY = {
     "scipy": {"metrics"},
     # Only inside the function that loads a pipeline.
     "spacy": {"making.entities"},
-    "tqdm": {"salience", "trainable", "commands.inputs", "commands.make_align", "commands.make_entities"},
+    "tqdm": {
+        "salience",
+        "trainable",
+        "commands.inputs",
+        "commands.make_align",
+        "commands.make_entities",
+        "making.running",
+    },
+    # Only inside the one class that asks.
+    "openai": {"making.chat"},
     "syntok": {"story"},
     # Only inside the one function that gives a data frame.
     "pandas": {"result"},

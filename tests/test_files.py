@@ -185,12 +185,21 @@ def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
     assert (tmp_path / "out.jsonl.part.old").read_text() == "hours of work\n"
 
 
-def test_pieces_that_have_to_be_on_the_disk(tmp_path, monkeypatch):
-    path = tmp_path / "out.jsonl"
+def test_what_is_durable_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((tmp_path / "out.jsonl.part").read_text()))
-    for sync in (False, True):
-        with WholeFile(str(path), sync=sync) as file:
-            file.write("1\n")
-            file.write("2\n")
-    assert synced == ["1\n", "1\n2\n"], "each is written before the next"
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((tmp_path / "out.part").read_text()))
+    with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True) as file:
+        for number in range(3):
+            file.write(f"{number}\n")
+            assert len(synced) == number + 1
+    assert synced == ["0\n", "0\n1\n", "0\n1\n2\n"]
+
+
+def test_what_is_durable_has_one_writer(tmp_path):
+    with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True) as file:
+        file.write("first\n")
+        with pytest.raises(FileExistsError, match="written by another run"):
+            with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True):
+                pass
+        file.write("second\n")
+    assert (tmp_path / "out").read_text() == "first\nsecond\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrative_twins.commands import make_align, make_entities
+from narrative_twins.commands import make_align, make_entities, make_twins
 
-MAKERS = (make_align, make_entities)
+MAKERS = (make_twins, make_align, make_entities)
 
 
 def add_parser(commands: Any) -> None:

@@ -101,7 +101,7 @@ def kept(options: argparse.Namespace) -> str | None:
 def run(options: argparse.Namespace) -> int:
     """Read, align, write; then say what was dropped."""
     filters = Filters(options.min_sentences, options.max_difference, options.min_window, options.max_similarity)
-    out = WholeFile(options.out, keep=True, resume=options.resume, sync=True)
+    out = WholeFile(options.out, keep=True, resume=options.resume, durable=True)
     recipe = _recipe(options, filters)
     done = _done(options.out) if options.resume else {}
     if done:

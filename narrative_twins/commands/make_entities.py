@@ -62,7 +62,7 @@ def kept(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, replace, write; say how much was replaced."""
-    out = WholeFile(options.out, keep=True, resume=options.resume, sync=True)
+    out = WholeFile(options.out, keep=True, resume=options.resume, durable=True)
     names = read_names(options.names)
     # A row that is wrong is to be known before hours of work.
     rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))

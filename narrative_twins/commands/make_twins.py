@@ -1,0 +1,269 @@
+"""`narrative-twins make twins`: narrative twins and distractors, by a language model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from typing import Any
+
+from narrative_twins.commands.inputs import count
+from narrative_twins.files import STDIN, read_stories
+from narrative_twins.making.answers import Answers
+from narrative_twins.making.chat import ServerError
+from narrative_twins.making.estimates import estimate, questions_for
+from narrative_twins.making.recipes import COLUMNS, RECIPES, Recipe
+from narrative_twins.making.running import Prices
+from narrative_twins.making.server import KEY_VARIABLE, Server
+from narrative_twins.making.twins import Made, Source, make_twins
+from narrative_twins.story import StoryError
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "twins",
+        help="narrative twins and distractors of stories, by a language model",
+        description="Have a language model write narrative twins and distractors of stories, as rows to train on. A "
+        "run that was broken off goes on where it was, by the same command.",
+    )
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text (one story), JSON Lines or JSON; - for standard input",
+    )
+    add("-o", "--out", required=True, metavar="FILE", help="write the rows there, as JSON Lines")
+    add(
+        "--recipe",
+        choices=RECIPES,
+        default="stories",
+        help="what the stories are: short ones, or synopses, of which "
+        "distractors are made in five sections (default: stories)",
+    )
+    add("--columns", type=columns, default=COLUMNS, metavar="A,B", help=f"of {','.join(COLUMNS)} (default: all)")
+    add(
+        "--prompts",
+        metavar="FOLDER",
+        help="with prompts that replace those of the package, by the names of their files",
+    )
+    add("--language", default="en", help="of the stories, for the card (default: en)")
+    add(
+        "--input-format",
+        choices=("auto", "text", "jsonl", "json"),
+        default="auto",
+        help="default: by the file's suffix",
+    )
+    add("--dry-run", action="store_true", help="only show the prompts for the first story, and an estimate")
+    add("-q", "--quiet", action="store_true", help="no progress bar")
+    _add_server(parser.add_argument_group("the language model").add_argument)
+    _add_checks(parser.add_argument_group("what holds as an answer").add_argument)
+    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
+
+
+def _add_server(add: Any) -> None:
+    add("--server", required=True, metavar="URL", help="an OpenAI-compatible one, such as http://localhost:8000/v1")
+    add("--model", required=True, metavar="NAME", help="of the model, as the server has it")
+    add(
+        "--key-variable",
+        metavar="NAME",
+        help="the environment variable that holds the key of the server, to which it is "
+        f"sent (default: {KEY_VARIABLE}, if it is set)",
+    )
+    add("--concurrency", type=count, default=8, metavar="N", help="requests at once (default: 8)")
+    add("--retries", type=whole, default=4, metavar="N", help="of a request that the server failed at (default: 4)")
+    add("--timeout", type=positive, default=300.0, metavar="SECONDS", help="for one request (default: 300)")
+    add("--temperature", type=amount, default=1.0, metavar="T", help="of sampling (default: 1.0)")
+    add(
+        "--max-tokens",
+        type=count,
+        default=4000,
+        metavar="N",
+        help="of an answer; longer ones are cut off (default: 4000)",
+    )
+    add("--seed", type=whole, default=0, metavar="N", help="another one gives other answers (default: 0)")
+    add("--no-schema", action="store_true", help="don't send the JSON schema of the answer, which some servers refuse")
+    add(
+        "--request",
+        type=fields,
+        default={},
+        metavar="JSON",
+        help="fields of each request; null leaves one out, as in '{\"seed\": null}'",
+    )
+    add("--price-in", type=amount, default=0.0, metavar="X", help="of a million tokens that go in, to show the cost")
+    add("--price-out", type=amount, default=0.0, metavar="X", help="of a million tokens that come out")
+
+
+def _add_checks(add: Any) -> None:
+    add(
+        "--attempts",
+        type=count,
+        default=3,
+        metavar="N",
+        help="ask so often until an answer holds, then set the story aside (default: 3)",
+    )
+    add(
+        "--twin-overlap",
+        type=share,
+        default=0.7,
+        metavar="X",
+        help="a twin shares at most so much of its words with its story (default: 0.7)",
+    )
+    add(
+        "--distractor-overlap",
+        type=share,
+        default=0.5,
+        metavar="X",
+        help="a distractor shares at least so much of its words with its story (default: 0.5)",
+    )
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if not options.files and sys.stdin.isatty():
+        parser.error("name a file, or - for standard input")
+    if options.out == STDIN:
+        parser.error("--out is to be a file, beside which the answers are kept")
+    if any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
+        parser.error(f"--out {options.out} is also read; write to another file")
+
+
+def kept(options: argparse.Namespace) -> str:
+    """What there is to go on from after an interruption."""
+    return f"the answers so far are kept beside {options.out}; the same command goes on"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask, check, write; or only show what would be asked."""
+    recipe = Recipe(
+        options.recipe,
+        options.columns,
+        options.attempts,
+        options.twin_overlap,
+        options.distractor_overlap,
+        options.prompts,
+    )
+    server = _server(options)
+    prices = Prices(options.price_in, options.price_out)
+    sources, problems = _sources(options, recipe)
+    if not sources:
+        print("narrative-twins: there is no story in the input", file=sys.stderr)
+        return 1
+    if options.dry_run:
+        _show(sources, recipe, prices, len(Answers(f"{options.out}.answers")))
+        return 1 if problems else 0
+    progress = sys.stderr.isatty() and not options.quiet
+    try:
+        made = make_twins(
+            sources, server, options.out, recipe=recipe, prices=prices, language=options.language, progress=progress
+        )
+    except ServerError as error:
+        raise ServerError(f"{error}; {kept(options)}") from None
+    _report(options.out, made, prices)
+    return 1 if problems or made.rejects else 0
+
+
+def _server(options: argparse.Namespace) -> Server:
+    return Server(
+        options.server,
+        options.model,
+        key_variable=options.key_variable,
+        concurrency=options.concurrency,
+        retries=options.retries,
+        timeout=options.timeout,
+        temperature=options.temperature,
+        max_tokens=options.max_tokens,
+        structured=not options.no_schema,
+        seed=options.seed,
+        fields=options.request,
+    )
+
+
+def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[Source], int]:
+    """The stories, and how many can't be read; of these each is reported."""
+    sources, problems = [], 0
+    for name, content, problem in read_stories(options.files or [STDIN], options.input_format):
+        try:
+            sources.append(Source.parse(StoryError(problem) if problem else content, recipe))
+        except StoryError as error:
+            problems += 1
+            print(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
+    return sources, problems
+
+
+def _show(sources: list[Source], recipe: Recipe, prices: Prices, there: int) -> None:
+    """What would be asked."""
+    for step, prompt, _ in questions_for(sources[0].windows, recipe):
+        print(f"--- {step} ---\n{prompt}\n")
+    found = estimate([source.windows for source in sources], recipe)
+    print(
+        f"{len(sources):,} stories, {found.questions:,} questions if none is asked twice, about "
+        f"{prices.told(found.prompt_tokens, found.completion_tokens)}; {there:,} answers are there already"
+    )
+
+
+def _report(out: str, made: Made, prices: Prices) -> None:
+    """What came of it."""
+    aside = f"; {len(made.rejects):,} stories set aside in {out}.rejects" if made.rejects else ""
+    paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
+    print(f"{out}: {len(made.rows):,} rows{aside}; {made.run.asked:,} answers in this run, {paid}", file=sys.stderr)
+    if made.twinless:
+        told = f"{made.twinless:,} of the rows have no twin, which load_window_twins needs"
+        print(f"{told}; give the synopses with their twins", file=sys.stderr)
+
+
+def columns(text: str) -> list[str]:
+    """A comma-separated list of columns, in the order in which they are made."""
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(COLUMNS)}")
+    return [column for column in COLUMNS if column in names]
+
+
+def fields(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object")
+    return value
+
+
+def whole(text: str) -> int:
+    """A number of 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    """A number of 0 or more, perhaps with a fraction."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
+    return value
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    value = amount(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    value = amount(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 0 to 1")
+    return value

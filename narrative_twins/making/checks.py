@@ -1,0 +1,177 @@
+"""What is wrong with an answer of a language model: its form, and whether it is the twin or distractor asked for.
+
+Servers may ignore the JSON schema they are sent without a word, so every answer is held against it here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from narrative_twins.data.rows import RowError, check_sentences
+
+Schema: TypeAlias = dict[str, Any]
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+"""Letters in a row; a sign of Chinese or Japanese is a word of its own."""
+_THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.S)
+_STARTS = 50
+"""Places where JSON may begin that are tried."""
+
+
+class AnswerError(ValueError):
+    """What is wrong with an answer."""
+
+
+def schema_of(properties: Mapping[str, Any]) -> Schema:
+    """The JSON schema of an object with these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def list_schema(item: str, count: int | None = None) -> Schema:
+    """The JSON schema of a list of a type, so many if that is known."""
+    return {"type": "array", "items": {"type": item}} | (
+        {} if count is None else {"minItems": count, "maxItems": count}
+    )
+
+
+def read_object(text: str, properties: Sequence[str]) -> list[Any]:
+    """The properties of the JSON object in an answer, whatever stands round it.
+
+    Raises:
+        AnswerError: there is no object with just these properties.
+    """
+    text = _THOUGHT.sub("", text)
+    decoder, problem = json.JSONDecoder(), "there is no JSON object in it"
+    for number, start in enumerate(found.start() for found in re.finditer(r"\{", text)):
+        if number == _STARTS:
+            break
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if set(value) == set(properties):
+            return [value[name] for name in properties]
+        problem = f"its JSON object has {', '.join(map(repr, value)) or 'nothing'}, not {', '.join(properties)}"
+    raise AnswerError(problem)
+
+
+def read_sentences(text: str, least: int, most: int) -> list[str]:
+    """The sentences of an answer, each in one line.
+
+    Raises:
+        AnswerError: it has none, or not as many as were asked for.
+    """
+    (content,) = read_object(text, ["sentences"])
+    sentences = _sentences(content, "sentences")
+    if not least <= len(sentences) <= most:
+        asked = f"{least}" if least == most else f"{least} to {most}"
+        raise AnswerError(f"it has {len(sentences)} sentence(s) and not {asked}")
+    return sentences
+
+
+def read_sections(text: str, count: int) -> list[list[str]]:
+    """The sections of an answer, each a list of sentences.
+
+    Raises:
+        AnswerError: it has none, others, or an empty one.
+    """
+    names = section_names(count)
+    return [_sentences(content, name) for name, content in zip(names, read_object(text, names), strict=True)]
+
+
+def section_names(count: int) -> list[str]:
+    """`section_1` and so on."""
+    return [f"section_{number}" for number in range(1, count + 1)]
+
+
+def read_choice(text: str, sentences: int) -> int:
+    """The sentence that an answer chose, counted from 1.
+
+    Raises:
+        AnswerError: it chose none of them.
+    """
+    (chosen,) = read_object(text, ["sentence"])
+    if type(chosen) is not int or not 1 <= chosen <= sentences:
+        raise AnswerError(f"its choice is {chosen!r:.40}; a whole number from 1 to {sentences} is needed")
+    return chosen
+
+
+def read_scores(text: str, sentences: int) -> list[float]:
+    """The scores of an answer, one for each sentence.
+
+    Raises:
+        AnswerError: they are not as many, not between 0 and 1, or not all different.
+    """
+    (scores,) = read_object(text, ["scores"])
+    if not isinstance(scores, list) or len(scores) != sentences:
+        found = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
+        raise AnswerError(f"it has {found}; one for each of {sentences} sentence(s) is needed")
+    for score in scores:
+        if type(score) is not float or not 0 < score < 1:
+            raise AnswerError(f"it has a score {score!r:.40}; numbers above 0 and below 1 are needed")
+    if len(set(scores)) < len(scores):
+        raise AnswerError("two of its scores are equal")
+    return scores
+
+
+def words_of(sentences: Sequence[str]) -> set[str]:
+    """The different words of some sentences, upper and lower case alike."""
+    return set(_WORD.findall(" ".join(sentences).casefold()))
+
+
+def overlap(one: Sequence[str], other: Sequence[str]) -> float:
+    """How many of their different words two texts share: 2 |A ∩ B| / (|A| + |B|), from 0 to 1; 0 without any."""
+    a, b = words_of(one), words_of(other)
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
+
+
+def check_twin(story: Sequence[str], twin: Sequence[str], most: float) -> None:
+    """Refuse a twin in the words of its story.
+
+    Raises:
+        AnswerError: a sentence is copied, or the overlap is above `most`.
+    """
+    there = set(map(_plain, story))
+    for number, sentence in enumerate(twin, start=1):
+        if _plain(sentence) in there:
+            raise AnswerError(f"sentence {number} is copied from the story")
+    _compare(story, twin, "it is worded too much like the story", lambda share: share <= most, f"at most {most}")
+
+
+def check_distractor(story: Sequence[str], distractor: Sequence[str], least: float) -> None:
+    """Refuse a distractor that is the same story, or does not look like it.
+
+    Raises:
+        AnswerError: every sentence of it stands in the story, or the overlap is below `least`.
+    """
+    if set(map(_plain, distractor)) <= set(map(_plain, story)):
+        raise AnswerError("it is a copy: every sentence of it stands in the story")
+    _compare(story, distractor, "it does not look like the story", lambda share: share >= least, f"at least {least}")
+
+
+def _compare(
+    one: Sequence[str], other: Sequence[str], problem: str, holds: Callable[[float], bool], bound: str
+) -> None:
+    share = overlap(one, other)
+    if not holds(share):
+        raise AnswerError(f"{problem}: word overlap {share:.2f}, {bound} is needed")
+
+
+def _plain(sentence: str) -> str:
+    """A sentence without regard to case, punctuation and white space."""
+    return " ".join(_WORD.findall(sentence.casefold())) or sentence.strip()
+
+
+def _sentences(content: Any, name: str) -> list[str]:
+    try:
+        return [" ".join(sentence.split()) for sentence in check_sentences(content, name, "the answer")]
+    except RowError as error:
+        raise AnswerError(error.problem) from None

@@ -1,0 +1,185 @@
+"""The recipes by which twins and distractors are made of a story: which questions, and what holds as an answer.
+
+After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides and Keller. The
+twin of a short story is the story expanded to four times its sentences, in other words and with further small
+events, and then retold from its most important events. A distractor keeps the surface and has another main event; the
+distractor of a synopsis has other turning points, section by section.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from narrative_twins.making.answers import digest
+from narrative_twins.making.chat import Chat
+from narrative_twins.making.checks import (
+    AnswerError,
+    Schema,
+    check_distractor,
+    check_twin,
+    list_schema,
+    read_sections,
+    read_sentences,
+    schema_of,
+    section_names,
+)
+from narrative_twins.making.running import Rejected, settled
+from narrative_twins.making.templates import Template, read_templates
+
+COLUMNS = ("twin", "negative", "negative_twin")
+"""What is made of a short story."""
+SECTIONS = 5
+"""Windows of a synopsis, each with a turning point."""
+LONGEST = 40
+"""Sentences of the longest story that is short."""
+EXPANSION = 4
+"""How many times as many sentences an expansion has."""
+
+_NAMES = {"stories": ("expand", "retell", "distract"), "synopses": ("distract_sections",)}
+RECIPES = tuple(_NAMES)
+"""`"stories"`: short ones, with twins and distractors; `"synopses"`: distractors of longer stories in five sections."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is made of each story, and what holds.
+
+    Attributes:
+        name: one of `RECIPES`.
+        columns: of `COLUMNS`, the twin at least; of short stories only.
+        attempts: a question is asked so often, until an answer holds.
+        twin_overlap: a twin shares at most so much of its words with its story, from 0 to 1.
+        distractor_overlap: a distractor shares at least so much of its words with its story, from 0 to 1.
+        prompts: a folder of templates that replace those of the package.
+
+    Raises:
+        OSError, ValueError: there is no such recipe, column or folder; or a prompt is no template.
+    """
+
+    name: str = "stories"
+    columns: Sequence[str] = COLUMNS
+    attempts: int = 3
+    twin_overlap: float = 0.7
+    distractor_overlap: float = 0.5
+    prompts: str | None = None
+    templates: Mapping[str, Template] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.name not in RECIPES:
+            raise ValueError(f"there is no recipe {self.name!r}; there are {', '.join(RECIPES)}")
+        unknown = [column for column in self.columns if column not in COLUMNS]
+        if unknown or not self.columns:
+            raise ValueError(f"no column {unknown[0] if unknown else ''!r} is made; there are {', '.join(COLUMNS)}")
+        if "twin" not in self.columns:
+            raise ValueError("rows without a twin are not loaded as narrative twins; ask for the twin, too")
+        if "negative_twin" in self.columns and "negative" not in self.columns:
+            raise ValueError("a negative_twin is made of a negative; ask for both")
+        object.__setattr__(self, "templates", read_templates(_NAMES[self.name], self.prompts))
+
+
+class Step(NamedTuple):
+    """A question of a recipe: the name of its template, what is filled in, and the JSON schema of the answer."""
+
+    template: str
+    values: dict[str, object]
+    schema: Schema
+
+
+def expanding(sentences: Sequence[str]) -> Step:
+    """The question for an expansion."""
+    return _step("expand", sentences, EXPANSION * len(sentences), None)
+
+
+def retelling(sentences: Sequence[str], count: int) -> Step:
+    """The question for a retelling in so many sentences."""
+    return _step("retell", sentences, count, count)
+
+
+def distracting(sentences: Sequence[str]) -> Step:
+    """The question for a distractor."""
+    return _step("distract", sentences, len(sentences), len(sentences))
+
+
+def distracting_sections(windows: Sequence[Sequence[str]]) -> Step:
+    """The question for a distractor in sections."""
+    names = section_names(len(windows))
+    story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
+    schema = schema_of({name: list_schema("string") for name in names})
+    return Step("distract_sections", {"story": story, "count": sum(map(len, windows))}, schema)
+
+
+def _step(template: str, sentences: Sequence[str], count: int, exactly: int | None) -> Step:
+    values = {"story": json.dumps(list(sentences), ensure_ascii=False, indent=1), "count": count}
+    return Step(template, values, schema_of({"sentences": list_schema("string", exactly)}))
+
+
+async def made_of_story(chat: Chat, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
+    """The columns made of a short story.
+
+    Raises:
+        Rejected: no answer to one of the questions held, or the story is not short.
+    """
+    if len(sentences) > LONGEST:
+        raise Rejected("story", f"has {len(sentences)} sentences; the recipe for short stories takes {LONGEST} at most")
+    made: dict[str, list[str]] = {}
+    made["twin"] = await _twin(chat, digest(sentences), "twin", sentences, recipe)
+    if "negative" in recipe.columns:
+        made["negative"] = await _distractor(chat, digest(sentences), sentences, recipe)
+    if "negative_twin" in recipe.columns:
+        made["negative_twin"] = await _twin(chat, digest(sentences), "negative_twin", made["negative"], recipe)
+    return made
+
+
+async def made_of_synopsis(chat: Chat, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
+    """The distractor of a synopsis, in its windows.
+
+    Raises:
+        Rejected: no answer held.
+    """
+
+    def read(text: str) -> list[list[str]]:
+        sections = read_sections(text, len(windows))
+        for number, (window, section) in enumerate(zip(windows, sections, strict=True), start=1):
+            try:
+                check_distractor(window, section, recipe.distractor_overlap)
+            except AnswerError as error:
+                raise AnswerError(f"section {number}: {error}") from None
+        return sections
+
+    step = distracting_sections(windows)
+    prompt = recipe.templates[step.template].fill(step.values)
+    sections = await settled(chat, digest(windows), "negative", prompt, step.schema, read, recipe.attempts)
+    return {"negative": sections}
+
+
+async def _twin(chat: Chat, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
+    def expansion(text: str) -> list[str]:
+        return read_sentences(text, EXPANSION * len(sentences) // 2, EXPANSION * len(sentences) * 2)
+
+    def twin(text: str) -> list[str]:
+        found = read_sentences(text, len(sentences), len(sentences))
+        check_twin(sentences, found, recipe.twin_overlap)
+        return found
+
+    first = expanding(sentences)
+    prompt = recipe.templates[first.template].fill(first.values)
+    longer = await settled(chat, story, f"{column}, expanded", prompt, first.schema, expansion, recipe.attempts)
+    second = retelling(longer, len(sentences))
+    prompt = recipe.templates[second.template].fill(second.values)
+    shorter = await settled(chat, story, f"{column}, retold", prompt, second.schema, twin, recipe.attempts)
+    return shorter
+
+
+async def _distractor(chat: Chat, story: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
+    def distractor(text: str) -> list[str]:
+        found = read_sentences(text, len(sentences), len(sentences))
+        check_distractor(sentences, found, recipe.distractor_overlap)
+        return found
+
+    step = distracting(sentences)
+    prompt = recipe.templates[step.template].fill(step.values)
+    found = await settled(chat, story, "negative", prompt, step.schema, distractor, recipe.attempts)
+    return found

@@ -1,0 +1,210 @@
+"""Twins and distractors of many stories, by a language model: rows to train on, what was set aside, and the card."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrative_twins.cards import DatasetFacts, facts_text
+from narrative_twins.data.rows import RowError, find
+from narrative_twins.data.shapes import window_twins
+from narrative_twins.files import WholeFile
+from narrative_twins.making.answers import digest
+from narrative_twins.making.chat import Chat
+from narrative_twins.making.recipes import SECTIONS, Recipe, made_of_story, made_of_synopsis
+from narrative_twins.making.running import Prices, Rejected, Run, run_jobs
+from narrative_twins.making.server import Server
+from narrative_twins.story import Story, StoryError
+
+_STORY = ("story", "english_narrative")
+_TWIN = ("twin", "translated_narrative_twin")
+_NEGATIVE = ("negative", "negative_narrative")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A story to make something of.
+
+    Attributes:
+        row: the columns that stay beside what is made; `story` is one.
+        windows: its sentences, those of a short story in one window.
+    """
+
+    row: Mapping[str, Any]
+    windows: list[list[str]]
+
+    @classmethod
+    def parse(cls, content: Any, recipe: Recipe) -> Source:
+        """A story in any form that `Story.parse` takes, or a row of data with a `story`.
+
+        Raises:
+            StoryError: it is none, or the twin that it comes with does not fit it.
+        """
+        row = dict(content) if isinstance(content, Mapping) else {}
+        given = find(row, *_STORY)
+        if given is not None:
+            content = {"sentences": given, "id": row.get("id")}
+        story = Story.parse(content, windows=SECTIONS if recipe.name == "synopses" else 1)
+        if recipe.name == "stories":
+            named = {} if story.id is None else {"id": story.id}
+            return cls({**named, "story": list(story.sentences)}, [list(story.sentences)])
+        if len(story.windows) != SECTIONS:
+            raise StoryError(f"it is in {len(story.windows)} windows; a synopsis has {SECTIONS}, or comes uncut")
+        windows = [list(story.sentences[lo:hi]) for lo, hi in story.windows]
+        kept = {name: value for name, value in row.items() if name not in (*_STORY, *_NEGATIVE, "text", "sentences")}
+        if given is None:
+            kept = {name: kept[name] for name in ("id", "title") if name in kept}
+        row = {**kept, "story": windows}
+        if find(row, *_TWIN) is not None:
+            try:
+                window_twins(row, "the row", SECTIONS)
+            except RowError as error:
+                raise StoryError(error.problem) from None
+        return cls(row, windows)
+
+    async def made(self, chat: Chat, recipe: Recipe) -> dict[str, Any]:
+        """The columns that a recipe makes of it.
+
+        Raises:
+            Rejected: it could not be made.
+        """
+        if recipe.name == "synopses":
+            return await made_of_synopsis(chat, self.windows, recipe)
+        return await made_of_story(chat, self.windows[0], recipe)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a run.
+
+    Attributes:
+        rows: in the order of the stories, those that were set aside left out.
+        rejects: of these the story, the step, the reason and the last answer.
+        run: what was paid for.
+        facts: the card.
+    """
+
+    rows: list[dict[str, Any]]
+    rejects: list[dict[str, Any]]
+    run: Run
+    facts: DatasetFacts
+
+    @property
+    def twinless(self) -> int:
+        """How many rows have no twin: of synopses that came without."""
+        return sum(find(row, *_TWIN) is None for row in self.rows)
+
+
+def make_twins(
+    sources: Sequence[Source],
+    server: Server,
+    out: str,
+    *,
+    recipe: Recipe | None = None,
+    prices: Prices | None = None,
+    language: str = "en",
+    progress: bool = False,
+) -> Made:
+    """Make rows of narrative twins, and write them.
+
+    Every answer is in `OUT.answers` before the next is asked for, so a run that was broken off goes on where it was,
+    by the same call. `OUT` then has the rows, if there are any, for `load_story_twins` or `load_window_twins`;
+    `OUT.rejects` the stories that were set aside, if there are any; `OUT.card.yaml` the facts for `push_dataset`. Equal
+    stories are asked for once.
+
+    Args:
+        sources: the stories.
+        server: the language model.
+        out: the file of JSON Lines to write.
+        recipe: what is made of each story; default the one for short stories.
+        prices: for the progress bar.
+        language: of the stories, for the card.
+        progress: show a progress bar.
+
+    Raises:
+        ServerError: the server can't be used.
+        OSError, ValueError: something can't be written or read; said before anything is asked.
+    """
+    recipe = recipe or Recipe()
+    files = [WholeFile(f"{out}{suffix}") for suffix in ("", ".rejects", ".card.yaml")]
+    different = {digest(source.windows): source for source in sources}
+
+    async def work(chat: Chat, source: Source) -> dict[str, Any]:
+        return await source.made(chat, recipe)
+
+    run = run_jobs(server, f"{out}.answers", list(different.values()), work, prices=prices, progress=progress)
+    results = dict(zip(different, run.results, strict=True))
+    rows: list[dict[str, Any]] = []
+    rejects: list[dict[str, Any]] = []
+    for source in sources:
+        _file(source, results[digest(source.windows)], rows, rejects)
+    facts = _facts(server, recipe, len(sources), rows, rejects, language)
+    _write(files, rows, rejects, facts)
+    return Made(rows, rejects, run, facts)
+
+
+def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
+    """Put a story with the rows, or with those that are set aside."""
+    if isinstance(made, Rejected):
+        why = {"step": made.step, "reason": made.reason, "attempts": made.attempts, "answer": made.answer}
+        rejects.append({**source.row, **why})
+    else:
+        rows.append({**source.row, **made})
+
+
+def _write(
+    files: Sequence[WholeFile], rows: Sequence[Mapping[str, Any]], rejects: Sequence[Mapping[str, Any]], facts: Any
+) -> None:
+    out, aside, card = files
+    for file, found in ((out, rows), (aside, rejects)):
+        if found:
+            with file:
+                for row in found:
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if not rejects and os.path.isfile(aside.path):
+        # What an earlier run set aside has a row now.
+        os.unlink(aside.path)
+    if rows:
+        with card:
+            card.write(facts_text(facts))
+
+
+def _facts(
+    server: Server,
+    recipe: Recipe,
+    stories: int,
+    rows: Sequence[Mapping[str, Any]],
+    rejects: Sequence[Mapping[str, Any]],
+    language: str,
+) -> DatasetFacts:
+    made = "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
+    aside = Counter(str(reject["step"]) for reject in rejects)
+    reasons = "; ".join(f"{count} at {step}" for step, count in aside.most_common())
+    # The name of a file that replaces a prompt may tell where on a machine it is.
+    prompts = ", ".join(
+        f"`{name}` ({digest(template.text)[:12]}{', of our own' if template.name != name else ''})"
+        for name, template in recipe.templates.items()
+    )
+    return DatasetFacts(
+        name="Narrative twins",
+        what=f"Stories with what a language model made of each: {made}.",
+        source=(
+            f"Of {stories:,} stories {len(rows):,} have a row and {len(rejects):,} were set aside"
+            f"{f' ({reasons})' if reasons else ''}. Written by the language model `{server.model}` at temperature "
+            f"{server.temperature:g}, seed {server.seed}, after the recipe for {recipe.name} of the package "
+            f"narrative_twins; prompts: {prompts}. A row holds where every answer was whole and of the form asked for, "
+            f"a twin shares at most {recipe.twin_overlap:g} and a distractor at least {recipe.distractor_overlap:g} of "
+            f"its words with its story, and neither is a copy; a question was asked up to {recipe.attempts} times."
+        ),
+        limits=(
+            "Nobody has read the rows: that a twin tells the same plot, and a distractor another, is what the model "
+            "was asked for and not what was checked. The licence of the stories holds for what was made of them, and "
+            "the terms of the model may say more."
+        ),
+        language=language,
+        tags=["narrative-twins", "synthetic"],
+    )

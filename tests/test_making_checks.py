@@ -1,0 +1,240 @@
+"""What holds as an answer of a language model, and what is asked: prompts, forms, twins and distractors."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narrative_twins.making.checks import (
+    AnswerError,
+    check_distractor,
+    check_twin,
+    overlap,
+    read_choice,
+    read_object,
+    read_scores,
+    read_sections,
+    read_sentences,
+)
+from narrative_twins.making.recipes import Recipe, distracting, distracting_sections, expanding, retelling
+from narrative_twins.making.templates import NAMES, Template, read_templates
+
+STORY = ["Ada lost the ring.", "She cried all night.", "A fox found it.", "It wore it home.", "Ada laughed at last."]
+HOSTILE = [
+    "{{count}} {count} %s $story",
+    "He said \"no\" \\ 'yes' }}",
+    "{% raw %} </story> \u202eשלום",
+    "```json",
+    "🦊",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_prompt_of_the_package_is_a_template(name):
+    template = read_templates([name])[name]
+    filled = template.fill({"story": "THE STORY", "count": 7})
+    assert filled.count("THE STORY") == 1 and "{{" not in filled
+    assert "7" in filled or name == "distract_sections"
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=5))
+@example(HOSTILE)
+def test_a_story_comes_through_a_prompt_as_it_is(story):
+    recipe = Recipe()
+    for step in (expanding(story), retelling(story, 5), distracting(story)):
+        prompt = recipe.templates[step.template].fill(step.values)
+        assert json.JSONDecoder().raw_decode(prompt, prompt.index("\n[") + 1)[0] == story
+        before, after = recipe.templates[step.template].text.split("{{story}}")
+        assert len(prompt) == len((before + after).strip().replace("{{count}}", str(step.values["count"]))) + len(
+            str(step.values["story"])
+        )
+
+
+def test_a_synopsis_comes_through_its_prompt_as_it_is():
+    step = distracting_sections([[one] for one in HOSTILE])
+    prompt = Recipe("synopses").templates[step.template].fill(step.values)
+    told = json.JSONDecoder().raw_decode(prompt, prompt.index("\n{") + 1)[0]
+    assert told == {f"section_{number}": [one] for number, one in enumerate(HOSTILE, start=1)}
+
+
+def test_what_is_filled_in_is_not_looked_at_again():
+    template = Template("mine", "{{count}}: {{story}} {not} {{ neither }} {{story}}")
+    assert template.fill({"story": "{{count}}", "count": 5}) == "5: {{count}} {not} {{ neither }} {{count}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("Retell it.", "no {{story}}"), ("{{story}} {{stroy}}", "placeholder {{stroy}}; there are {{story}}, {{count}}")],
+)
+def test_a_prompt_that_is_no_template_is_refused(text, problem, tmp_path):
+    (tmp_path / "retell.txt").write_text(text)
+    with pytest.raises(ValueError, match=problem.replace("{", r"\{")):
+        Recipe(prompts=str(tmp_path))
+
+
+def test_prompts_are_replaced_by_name(tmp_path):
+    (tmp_path / "retell.txt").write_text("Sing {{story}}", encoding="utf-8")
+    templates = read_templates(["expand", "retell"], tmp_path)
+    assert templates["retell"].text == "Sing {{story}}"
+    assert templates["expand"] == read_templates(["expand"])["expand"]
+    (tmp_path / "retel.txt").write_text("{{story}}")
+    with pytest.raises(ValueError, match="retel.txt is the file of no prompt"):
+        read_templates(["retell"], tmp_path)
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        read_templates(["retell"], tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"name": "novels"}, "no recipe 'novels'"),
+        ({"columns": ["twins"]}, "no column 'twins'"),
+        ({"columns": ["twin", "negative_twin"]}, "made of a negative"),
+        ({"columns": ["negative"]}, "ask for the twin"),
+    ],
+)
+def test_recipes_that_there_are_not(options, problem):
+    with pytest.raises(ValueError, match=problem):
+        Recipe(**options)
+
+
+def asked(sentences):
+    return json.dumps({"sentences": sentences})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        asked(STORY),
+        f"```json\n{asked(STORY)}\n```",
+        f"Here it is, {{as}} asked:\n{asked(STORY)} I hope {{}} helps.",
+        f"<think>Perhaps {asked(['no'])}?</think>{asked(STORY)}",
+        asked([f"  {one}\n" for one in STORY]),
+        json.dumps({"notes": 1}) + asked(STORY),
+    ],
+)
+def test_the_answer_is_found_whatever_stands_round_it(answer):
+    assert read_sentences(answer, 5, 5) == STORY
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("", "no JSON object"),
+        ("<html><body>{busy}</body></html>", "no JSON object"),
+        (asked(STORY)[:-10], "no JSON object"),
+        ("{" * 100_000, "no JSON object"),
+        ('{"sentences": ' * 5_000, "no JSON object"),
+        ("<think>" * 1_000 + asked(STORY), "no JSON object"),
+        ('{"twin": []}', "has 'twin', not sentences"),
+        ('{"sentences": [], "notes": ""}', "has 'sentences', 'notes', not sentences"),
+        ('{"sentences": "one text"}', "is one text"),
+        ('{"sentences": 5}', "is int"),
+        (asked([]), "is empty"),
+        (asked([*STORY[:4], " "]), "sentence 4 is empty"),
+        (asked([*STORY[:4], None]), "sentence 4 is NoneType"),
+        (asked([*STORY[:4], "\ud83d"]), "lone surrogate"),
+        (asked([[one] for one in STORY]), "list of lists"),
+        (asked(STORY[:4]), r"has 4 sentence\(s\) and not 5"),
+        (asked([*STORY, "More."]), r"has 6 sentence\(s\) and not 5"),
+    ],
+)
+def test_answers_that_are_no_five_sentences(answer, problem):
+    with pytest.raises(AnswerError, match=problem):
+        read_sentences(answer, 5, 5)
+
+
+def test_sections():
+    sections = [[one] for one in STORY]
+    named = {f"section_{number}": section for number, section in enumerate(sections, start=1)}
+    assert read_sections(json.dumps(named), 5) == sections
+    # Whatever their order.
+    assert read_sections(json.dumps(dict(reversed(named.items()))), 5) == sections
+    with pytest.raises(AnswerError, match="not section_1, section_2"):
+        read_sections(json.dumps({name: named[name] for name in list(named)[:4]}), 5)
+    with pytest.raises(AnswerError, match="'section_3' is empty"):
+        read_sections(json.dumps(named | {"section_3": []}), 5)
+
+
+@pytest.mark.parametrize("chosen", [0, 6, -1, 2.0, "2", True, None, [1]])
+def test_choices_that_are_none(chosen):
+    with pytest.raises(AnswerError, match="from 1 to 5"):
+        read_choice(json.dumps({"sentence": chosen}), 5)
+
+
+def test_a_choice():
+    assert [read_choice(json.dumps({"sentence": one}), 5) for one in (1, 5)] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("scores", "problem"),
+    [
+        ([0.1, 0.2], "has 2"),
+        ("0.1, 0.2, 0.3", "has str"),
+        ([0.1, 0.2, 1], "a score 1;"),
+        ([0.1, 0.2, 0.0], "a score 0.0"),
+        ([0.1, 0.2, 1.0], "a score 1.0"),
+        ([0.1, 0.2, float("nan")], "a score nan"),
+        ([0.1, 0.2, True], "a score True"),
+        ([0.1, 0.2, "0.3"], "a score '0.3'"),
+        ([0.1, 0.2, 0.1], "equal"),
+    ],
+)
+def test_scores_that_are_none(scores, problem):
+    with pytest.raises(AnswerError, match=problem):
+        read_scores(json.dumps({"scores": scores}), 3)
+
+
+@given(st.lists(st.floats(0.001, 0.999), min_size=1, max_size=8, unique=True), st.text(alphabet=string.ascii_letters))
+def test_scores_come_as_they_are(scores, round_it):
+    assert read_scores(f"{round_it}{json.dumps({'scores': scores})}{round_it}", len(scores)) == scores
+
+
+@given(st.text(), st.sampled_from(["sentences", "scores"]))
+def test_no_answer_breaks_the_reading(text, name):
+    try:
+        read_object(text, [name])
+    except AnswerError as error:
+        assert str(error)
+
+
+def test_overlap_is_dice_of_the_different_words():
+    assert overlap(["The dog ran.", "the DOG!"], ["A dog sat"]) == pytest.approx(2 * 1 / (3 + 3))
+    assert overlap(["a b c"], ["a b c", "a"]) == 1.0
+    assert overlap(["🦊"], ["🦊"]) == 0.0
+    # Where words are not set apart each sign is one; elsewhere letters of any script make words.
+    assert overlap(["我喜欢狗"], ["我喜欢猫"]) == pytest.approx(2 * 3 / 8)
+    assert overlap(["שלום עולם"], ["שלום לך"]) == pytest.approx(0.5)
+
+
+words = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6).map(" ".join)
+texts = st.lists(words, min_size=1, max_size=5)
+
+
+@given(texts, texts, st.floats(0, 1))
+def test_twins_and_distractors_are_held_to_the_bounds(story, other, bound):
+    a, b = set("".join(story).replace(" ", "")), set("".join(other).replace(" ", ""))
+    share = 2 * len(a & b) / (len(a) + len(b))
+    assert passes(check_twin, story, other, bound) == (share <= bound and not set(story) & set(other))
+    assert passes(check_distractor, story, other, bound) == (share >= bound and not set(other) <= set(story))
+
+
+def passes(check, *values) -> bool:
+    try:
+        check(*values)
+    except AnswerError:
+        return False
+    return True
+
+
+def test_copies_are_seen_through_case_and_signs():
+    with pytest.raises(AnswerError, match="sentence 2 is copied"):
+        check_twin(STORY, ["All new words here.", "she cried -- ALL night"], 1.0)
+    with pytest.raises(AnswerError, match="it is a copy"):
+        check_distractor(STORY, [one.upper() for one in STORY], 0.0)
+    with pytest.raises(AnswerError, match=r"overlap 0.00, at least 0.5 is needed"):
+        check_distractor(STORY, ["Nothing alike."], 0.5)
