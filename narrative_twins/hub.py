@@ -190,6 +190,16 @@ def push_metric(repo_id: str, *, private: bool = False, update: bool = False, to
         return hub.address
 
 
+def full_id(name: str, token: str | bool | None = None) -> str:
+    """The Hub id of a repository that is named without its user: the one whose token it is.
+
+    Raises:
+        HubError: the Hub knows no such token.
+    """
+    with _told(name):
+        return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
+
+
 class _Repository:
     """A repository that is pushed to."""
 
@@ -221,12 +231,19 @@ class _Repository:
 
 @contextmanager
 def _pushing(repo_id: str, kind: str, token: str | bool | None, private: bool, update: bool) -> Iterator[_Repository]:
-    """A repository to push to; what the Hub refuses comes out as a `HubError` that says what to do."""
-    try:
+    """A repository to push to."""
+    with _told(repo_id):
         validate_repo_id(repo_id)
         hub = _Repository(repo_id, kind, token)
         hub.make(private, update)
         yield hub
+
+
+@contextmanager
+def _told(repo_id: str) -> Iterator[None]:
+    """What the Hub refuses comes out as a `HubError` that says what to do."""
+    try:
+        yield
     except HFValidationError as error:
         raise ValueError(f"{repo_id!r} is no Hub id, which looks like user/name: {error}") from error
     except OfflineModeIsEnabled as error:

@@ -12,7 +12,7 @@ from typing import Any
 from narrative_twins.cards import EncoderFacts, Figure, encoder_card
 from narrative_twins.checkpoint import DEFAULT_ENCODER
 from narrative_twins.data.rows import is_nested
-from narrative_twins.hub import push_encoder
+from narrative_twins.hub import full_id, push_encoder
 
 _MEASURES = {"spearman": "Spearman", "auc": "AUC", "accuracy": "Twins nearer than distractors"}
 
@@ -87,11 +87,10 @@ class SharesEncoder:
             self.save_encoder(folder)
             if not self.is_world_process_zero():  # type: ignore[attr-defined]
                 return None
-            if self.hub_model_id is None:
-                self.init_hf_repo(token=token, private=private)  # type: ignore[attr-defined]
+            name = self.hub_model_id or args.hub_model_id or Path(args.output_dir).absolute().name
             return push_encoder(
                 folder,
-                self.hub_model_id,
+                full_id(name, token),
                 private=bool(private if private is not None else args.hub_private_repo),
                 update=True,
                 revision=revision or args.hub_revision,

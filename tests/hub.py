@@ -117,6 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         routes: dict[str, Callable[..., None]] = {
             r"/api/repos/create": self.create,
             r"/api/validate-yaml": self.validate,
+            r"/api/whoami-v2": lambda body: self.tell({"type": "user", "name": "me", "orgs": []}),
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(?:/revision/(.+))?": self.about,
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/paths-info/(.+)": self.paths,

@@ -389,6 +389,8 @@ def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, t
     assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
     trainer.push_to_hub()
     assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
+    arguments.hub_model_id = None
+    assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user is that of the token"
 
 
 LOAD_REVISIONS = f"""

@@ -147,7 +147,7 @@ def test_each_row_is_on_the_disk_before_the_next(run, monkeypatch):
     start = WholeFile.__init__
 
     def recorded(self, path, *arguments, **options):
-        asked[Path(path).name] = options.get("sync", False)
+        asked[Path(path).name] = options.get("durable", False)
         start(self, path, *arguments, **options)
 
     monkeypatch.setattr(WholeFile, "__init__", recorded)

@@ -71,7 +71,7 @@ def test_results_are_like_all_results(tmp_path):
     from rich.console import Console
 
     for form in FORMATS:
-        assert "".join(pieces(results, form, [], None, Console(file=None, width=80)))
+        assert all(pieces(results, form, [], None, Console(file=None, width=80)))
 
 
 def test_answers_that_do_not_hold_are_asked_for_again(tmp_path):
