@@ -285,6 +285,13 @@ def test_a_name_is_of_the_kind_it_is_mostly_taken_for():
     assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == ["Location A, Location A and Location A."]
 
 
+def test_one_name_of_a_place_is_one_place_whatever_clusters_say():
+    entities = {"GPE": ["America", "US", "Union", "Mexico"]}
+    pipeline = Clustered(["America", "US"], ["Union", "States"], ["US", "Union"], entities=entities)
+    (found,) = sentences("Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline)
+    assert found == "Location A, Location B or Location B, the Location B or States, Location B or Location B."
+
+
 def test_labels_that_are_there_already_are_not_given():
     assert sentences("From location a and Location B, by Organization Able, to Moscow for Acme.") == [
         "From location a and Location B, by Organization Able, to Location C for Organization A."
