@@ -14,6 +14,7 @@ from strategies import any_text
 
 from narrative_twins.data import RowError, load_story_twins, load_window_twins
 from narrative_twins.making.entities import EntitySubstitution
+from narrative_twins.making.mentions import occurrences
 from narrative_twins.making.names import GivenNames, read_names
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
@@ -171,6 +172,18 @@ def test_a_name_that_is_missed_somewhere():
     assert great[1] == "Great news."
 
 
+def test_a_missed_name_of_two_is_the_first_one_s():
+    pipeline = recognizer({"PERSON": ["Tom Brown", "Mary Ann Brown"]})
+    found = sentences("Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID)
+    assert found[1] == f"{found[0].split()[0]} left."
+
+
+def test_names_are_whole_words():
+    text = "Ann, Anna, Ann_, Ann\u0301 Ann\u200dx नाम नामी (Ann)"
+    found = list(occurrences(text, ["Anna", "Ann", "नाम"]))
+    assert found == [(0, 3), (5, 9), (text.index("नाम "), text.index(" नामी")), (text.index("(") + 1, text.index(")"))]
+
+
 def test_a_word_that_may_begin_a_sentence_is_no_name_by_itself():
     class Once:
         """Finds a name in the first of its places only."""
@@ -236,13 +249,14 @@ def test_clusters_tell_who_is_called_by_a_shared_name():
         (["Anna ran."], [], {"Ada"}),
         (["Mrs. Vronsky ran."], [], {"Ada"}),
         (["Sir Vronsky ran."], [], {"Cid"}),
+        (["Dr. Vronsky ran.", "She hid."], ["Dr. Vronsky", "She"], {"Ada"}),
         (["Vronsky ran.", "They hid."], ["Vronsky", "They"], {"Ada", "Cid"}),
     ],
 )
 def test_gender(texts, cluster, drawn):
     substitution = (EntitySubstitution(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
     found = [one({"story": texts}, "a").row["story"] for one in substitution]
-    assert {re.sub(r"Mrs\. |Sir | ran\.", "", first) for first, *_ in found} == drawn
+    assert {re.sub(r"Mrs\. |Sir |Dr\. | ran\.", "", first) for first, *_ in found} == drawn
     assert all(rest == texts[1:] for _, *rest in found), "pronouns are kept"
 
 
@@ -258,6 +272,10 @@ def test_what_is_not_of_the_name_stays():
     assert re.fullmatch(r'Mr\. [A-Z]\w+ told the Organization A: "[A-Z]\w+"!', found[0]) and "Anna" not in found[0]
     assert re.fullmatch(r"The Organization B's Organization C [A-Z]\w+\.", found[1]) and "Queen" not in found[1]
     assert found[2] == "She"
+
+
+def test_what_has_no_letter_is_no_name():
+    assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == ["Anna 🙂 ... ran."]
 
 
 def test_entities_of_other_kinds_stay():
@@ -283,6 +301,13 @@ def test_a_name_is_of_the_kind_it_is_mostly_taken_for():
                 yield document
 
     assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == ["Location A, Location A and Location A."]
+
+
+def test_one_name_of_a_place_is_one_place_whatever_clusters_say():
+    entities = {"GPE": ["America", "US", "Union", "States", "Mexico"]}
+    pipeline = Clustered(["America", "US"], ["Union", "States"], ["US", "Union"], entities=entities)
+    (found,) = sentences("Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline)
+    assert found == "Location A, Location B or Location B, the Location B or Location B, Location B or Location B."
 
 
 def test_labels_that_are_there_already_are_not_given():

@@ -10,7 +10,7 @@ from narrative_twins.making.mentions import Kind, Mention, Place, Reading, is_ti
 from narrative_twins.making.names import Gender
 
 
-@dataclass
+@dataclass(eq=False)
 class Entity:
     """Someone or something that a row names, by all its names.
 
@@ -56,12 +56,15 @@ def entities_of(readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> 
     entities: list[Entity] = []
     # The fullest names first, since shorter ones are to find them.
     for kind, group in sorted(_groups(readings), key=lambda found: _fullness(*found), reverse=True):
-        fullest = max((_parts(mention, kind) for mention in group), key=len)
-        fitting = [entity for entity in entities if entity.kind == kind and fullest <= entity.parts]
-        entity = min(fitting, key=_first) if fitting else Entity(kind)
+        fitting = sorted((entity for entity in entities if _is_called_so(entity, kind, group)), key=_first)
+        entity = fitting[0] if fitting else Entity(kind)
         if not fitting:
             entities.append(entity)
         entity.add(group)
+        # One name never means two places, whatever clusters say; of people it may.
+        for same in fitting[1:] if kind != "person" else []:
+            entity.add(same.mentions)
+            entities.remove(same)
         for reading in readings:
             for cluster in {mention.cluster for mention in group if mention.cluster in reading.genders}:
                 entity.genders.update(reading.genders[cluster])
@@ -85,6 +88,14 @@ def _groups(readings: Sequence[Reading]) -> Iterator[tuple[Kind, list[Mention]]]
 
 def _parts(mention: Mention, kind: Kind) -> set[str]:
     return {word.rstrip(".") for word in mention.form.split()} if kind == "person" else {mention.form}
+
+
+def _is_called_so(entity: Entity, kind: Kind, group: Sequence[Mention]) -> bool:
+    """Whether a group may be of an entity: by the fullest name of a person, by any of another."""
+    names = [_parts(mention, kind) for mention in group]
+    if kind == "person":
+        return entity.kind == kind and max(names, key=len) <= entity.parts
+    return entity.kind == kind and any(name <= entity.parts for name in names)
 
 
 def _fullness(kind: Kind, group: Sequence[Mention]) -> tuple[int, int]:
