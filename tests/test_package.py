@@ -51,11 +51,12 @@ def test_what_is_in_the_wheel(wheel):
     assert "narrative_twins/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
-    kinds = (".py", ".parquet", ".json", ".md", ".safetensors")
+    kinds = (".py", ".txt", ".parquet", ".json", ".md", ".safetensors")
     inside = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
     }
     assert "narrative_twins/encoders/default/model.safetensors" in inside
+    assert "narrative_twins/making/prompts/expand.txt" in inside
     templates = {f"narrative_twins/hub_cards/{path.name}" for path in (ROOT / "hub_cards").iterdir() if path.is_file()}
     assert {"narrative_twins/hub_cards/model_card.md", "narrative_twins/hub_cards/narrative_salience.py"} <= templates
     assert {
