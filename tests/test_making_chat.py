@@ -269,6 +269,14 @@ def test_two_runs_do_not_write_one_file(tmp_path):
         Answers(tmp_path / "a").__enter__()
 
 
+def test_what_another_run_has_just_added_is_not_asked_again(tmp_path):
+    with serving(Model(first())) as model:
+        waiting = Answers(tmp_path / "a")
+        (answer,) = ask(model, tmp_path / "a", "How?")
+    with waiting:
+        assert waiting.get(answer.key, 1) == answer and len(waiting) == 1
+
+
 def settle(model: Model, path, read, attempts: int, **options):
     server = Server(model.address, "tiny", **options)
 

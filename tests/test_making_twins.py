@@ -172,7 +172,7 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
             == 0
         )
     # Five questions a story, each of them 100 tokens and 10.
-    assert "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.01" in capsys.readouterr().err
+    assert "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090" in capsys.readouterr().err
     # The folder, too: what is beside the rows is not taken for data.
     (tmp_path / "stories.jsonl").unlink()
     rows = load_story_twins(tmp_path, "train", cache_dir=str(tmp_path / "cache"))
@@ -204,9 +204,13 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
             return completion(json.dumps({"sentences": ["Nothing", "of", "this", "is", "alike"]}))
         if "Hero3 " in prompt:
             return 400, {}
+        if "Hero5 " in prompt and "Retell" in prompt:
+            return completion(json.dumps({"sentences": told[5]}))
+        if "Hero6 " in prompt and "Write it anew" in prompt:
+            return completion(json.dumps({"sentences": told[6]}))
         return completion(said(prompt, body["seed"]))
 
-    told = stories(5)
+    told = stories(7)
     out = tmp_path / "twins.jsonl"
     source = write(tmp_path / "stories.jsonl", told)
     with serving(Model(stubborn)) as model:
@@ -216,16 +220,19 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
             (told[1], "twin, retold", 2),
             (told[2], "negative", 2),
             (told[3], "twin, expanded", 1),
+            (told[5], "twin, retold", 2),
+            (told[6], "twin, expanded", 2),
         ]
         reasons = [one["reason"] for one in read(tmp_path / "twins.jsonl.rejects")]
         assert reasons[0] == "it has 1 sentence(s) and not 5"
         assert reasons[1] == "it does not look like the story: word overlap 0.00, at least 0.5 is needed"
         assert reasons[2].startswith("the server answered 400: ")
-        assert "2 rows; 3 stories set aside" in capsys.readouterr().err
+        assert reasons[3:] == ["sentence 1 is copied from the story", "it has 5 sentence(s) and not 10 to 40"]
+        assert "2 rows; 5 stories set aside" in capsys.readouterr().err
         card = yaml.safe_load((tmp_path / "twins.jsonl.card.yaml").read_text())["source"]
-        assert "Of 5 stories 2 have a row and 3 were set aside (1 at " in card
+        assert "Of 7 stories 2 have a row and 5 were set aside (2 at " in card
         # Set aside for good: the same command asks only what the server did not answer; more attempts ask once more.
-        for attempts, more in (("2", 1), ("3", 3)):
+        for attempts, more in (("2", 1), ("3", 5)):
             before = len(model.bodies)
             assert main(command(source, out, model, "--attempts", attempts)) == 1
             assert len(model.bodies) - before == more
@@ -366,6 +373,8 @@ def test_a_dry_run_asks_nothing(tmp_path, capsys, monkeypatch):
         assert main(command(source, tmp_path / "o", model, "--dry-run", "--price-out", "1000")) == 0
         assert not model.bodies
     printed = capsys.readouterr().out
+    for step in ("twin, expanded", "negative", "twin, retold (of what is not there yet; the story stands for it)"):
+        assert f"--- {step} ---" in printed
     assert printed.count("--- ") == 5 and json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
     assert "10 stories, 50 questions if none is asked twice, about " in printed
     assert "cost " in printed and "0 answers are there already" in printed
@@ -427,6 +436,20 @@ def test_what_an_earlier_run_made_is_not_lost_to_one_that_makes_nothing(tmp_path
         assert main(command(source, out, model, "--seed", "1")) == 1
     assert (out.read_bytes(), (tmp_path / "o.card.yaml").read_bytes()) == before
     assert len(read(tmp_path / "o.rejects")) == 1
+
+
+def test_no_more_is_asked_once_the_run_has_failed(tmp_path, capsys):
+    def refusing(body, before):
+        if "Hero0 " in prompt_of(body):
+            return 401, {}
+        time.sleep(0.1)
+        return completion(said(prompt_of(body), body["seed"]))
+
+    source = write(tmp_path / "s.jsonl", stories(40))
+    with serving(Model(refusing)) as model:
+        assert main(command(source, tmp_path / "o", model, "--concurrency", "4")) == 1
+        assert len(model.bodies) <= 8
+    assert "check the address, the model and the key" in capsys.readouterr().err
 
 
 def test_prompts_of_ones_own_are_asked(tmp_path):

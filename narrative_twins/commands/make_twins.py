@@ -196,8 +196,9 @@ def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[Source],
 
 def _show(sources: list[Source], recipe: Recipe, prices: Prices, there: int) -> None:
     """What would be asked."""
-    for step, prompt, _ in questions_for(sources[0].windows, recipe):
-        print(f"--- {step} ---\n{prompt}\n")
+    for one in questions_for(sources[0].windows, recipe):
+        note = " (of what is not there yet; the story stands for it)" if one.stand_in else ""
+        print(f"--- {one.step}{note} ---\n{one.prompt}\n")
     found = estimate([source.windows for source in sources], recipe)
     print(
         f"{len(sources):,} stories, {found.questions:,} questions if none is asked twice, about "

@@ -21,14 +21,19 @@ from narrative_twins.making.server import tokens_of
 
 
 class Asked(NamedTuple):
-    """A question that would be asked: for which step, in what words, and a text as long as the answer is likely to be.
+    """A question that would be asked.
 
-    What is not there before it is answered, such as an expansion, is stood for by its story.
+    Attributes:
+        step: what for.
+        prompt: in what words.
+        answer: a text as long as the answer is likely to be.
+        stand_in: whether it is of an answer that is not there yet, such as an expansion, for which the story stands.
     """
 
     step: str
     prompt: str
     answer: str
+    stand_in: bool = False
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -57,8 +62,10 @@ def questions_for(windows: Sequence[Sequence[str]], recipe: Recipe) -> list[Aske
         if column == "negative":
             asked.append(_asked(column, distracting(story), story, recipe))
         else:
-            asked.append(_asked(f"{column}, expanded", expanding(story), longer, recipe))
-            asked.append(_asked(f"{column}, retold", retelling(longer, len(story)), story, recipe))
+            expanded = _asked(f"{column}, expanded", expanding(story), longer, recipe)
+            asked.append(expanded._replace(stand_in=column != "twin"))
+            retold = _asked(f"{column}, retold", retelling(longer, len(story)), story, recipe)
+            asked.append(retold._replace(stand_in=True))
     return asked
 
 

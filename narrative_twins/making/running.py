@@ -56,7 +56,8 @@ class Prices:
         """So many tokens in words, with what they cost where there are prices."""
         words = f"{prompt_tokens:,} tokens in, {completion_tokens:,} out"
         cost = self.cost(prompt_tokens, completion_tokens)
-        return f"{words}, cost {cost:,.2f}" if self.input or self.output else words
+        digits = 2 if cost >= 1 else 4
+        return f"{words}, cost {cost:,.{digits}f}" if self.input or self.output else words
 
 
 @dataclass(frozen=True)
