@@ -78,12 +78,14 @@ def test_paste_score_and_read(page):
     sentences = text.locator(".sentence")
     assert sentences.count() == 5
     assert "5 sentences, 1 window." in page.locator("#status").text_content()
-    # By summarization the second carries the story; by shifting the first.
-    ground = "one => getComputedStyle(one).backgroundColor"
-    assert sentences.nth(1).evaluate(ground) == "rgb(242, 158, 76)" != sentences.nth(0).evaluate(ground)
+    # By summarization the second or third carries the story, next to each other in every precision; by shifting the
+    # first.
+    ground, strongest = "one => getComputedStyle(one).backgroundColor", "rgb(242, 158, 76)"
+    assert strongest in {sentences.nth(at).evaluate(ground) for at in (1, 2)}
+    assert sentences.nth(0).evaluate(ground) == "rgb(255, 255, 255)"
     page.get_by_label("shifting", exact=True).last.check()
     page.wait_for_function("document.querySelector('.shaded').ariaLabel.endsWith('shifting')")
-    assert sentences.nth(0).evaluate(ground) == "rgb(242, 158, 76)" != sentences.nth(1).evaluate(ground)
+    assert sentences.nth(0).evaluate(ground) == strongest != sentences.nth(1).evaluate(ground)
     assert page.locator(".curve svg polyline").count() == 1
     assert [item.get_attribute("value") for item in page.locator(".salient li").all()] == ["1", "2", "3", "4", "5"]
 
@@ -99,7 +101,7 @@ def test_scores_by_pointer_and_by_keyboard(page):
     sentences = shown(page).locator(".sentence")
     assert readout(sentences.nth(1)) == ""
     sentences.nth(1).hover()
-    assert re.search(r"Sentence 2 of 5, rank 1 by summarization: deletion 0\.\d{3}", readout(sentences.nth(1)))
+    assert re.search(r"Sentence 2 of 5, rank [12] by summarization: deletion 0\.\d{3}", readout(sentences.nth(1)))
     page.mouse.move(0, 0)
     assert readout(sentences.nth(1)) == ""
     sentences.nth(0).focus()
