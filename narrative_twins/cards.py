@@ -133,8 +133,19 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
     """Facts as the YAML that `read_facts` reads."""
     content = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facts).items()}
-    text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=100)
+    text: str = yaml.dump(content, Dumper=_Blocks, allow_unicode=True, sort_keys=False, width=120)
     return text
+
+
+class _Blocks(yaml.SafeDumper):
+    """Writes texts of several lines as such, for people to edit."""
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Blocks.add_representer(str, _block)
 
 
 def template(name: str) -> str:

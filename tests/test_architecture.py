@@ -101,7 +101,7 @@ HEAVY = {
     },
     "huggingface_hub": {"cards", "data.sources", "hub", "row_cards"},
     "pyarrow": {"data.records"},
-    "yaml": {"cards", "configs", "making.facts"},
+    "yaml": {"cards", "configs"},
 }
 """Which modules may know of a library."""
 ROOMS = {

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
-from narrative_twins.cards import DatasetFacts, read_facts
+from narrative_twins.cards import DatasetFacts, facts_text, read_facts
 from narrative_twins.files import WholeFile
-
-
-class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as such, for people to edit."""
-
-
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Blocks.add_representer(str, _block)
 
 
 def facts_path(data: str) -> Path:
@@ -36,7 +22,7 @@ def card_path(data: str) -> Path:
 def write_facts(data: str, facts: DatasetFacts) -> None:
     """Write facts beside a data file, as `read_facts` reads them; `push_dataset` takes these."""
     with WholeFile(str(facts_path(data))) as file:
-        file.write(yaml.dump(asdict(facts), Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=120))
+        file.write(facts_text(facts))
 
 
 def write_card(data: str, card: str) -> None:
