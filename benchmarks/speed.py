@@ -35,11 +35,14 @@ from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.files import WholeFile
 
 WORK = {
-    "stories": "30 stories of five sentences",
+    "stories": "stories of five sentences",
     "synopses": "a synopsis of 34 sentences in five windows",
     "chapter": "150 sentences of a book",
     "book": "3,000 sentences of a book, in one pass only",
+    "book-exact": "3,000 sentences of a book, exactly too",
 }
+LONG = ("book-exact",)
+"""What is only done when it is named: ten minutes a round on two cores."""
 SIZES = {
     "bert-large": (transformers.BertModel, transformers.BertConfig, (1024, 24, 16, 4096)),
     "modernbert-1b": (transformers.ModernBertModel, transformers.ModernBertConfig, (1792, 28, 28, 3840)),
@@ -48,10 +51,10 @@ PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 """Dense bfloat16 products a second, as their maker says."""
 
 
-def stories_of(work: str) -> list[Story]:
-    """The stories of a kind of work."""
+def stories_of(work: str, count: int) -> list[Story]:
+    """The stories of a kind of work, at most so many."""
     if work == "stories":
-        return [Story.parse({"sentences": row}, 1) for row in load_story_twins(split="train")["story"][:30]]
+        return [Story.parse({"sentences": row}, 1) for row in load_story_twins(split="train")["story"][:count]]
     rows = load_window_twins(split="train")["story"]
     sentences = [sentence for windows in rows for window in windows for sentence in window]
     if work == "synopses":
@@ -90,9 +93,9 @@ _KEPT: list[TemporaryDirectory[str]] = []
 class Bench:
     """What is timed on a kind of work; made only when it is asked for."""
 
-    def __init__(self, folder: str, device: str, work: str) -> None:
-        self.folder, self.device, self.work = folder, device, work
-        self.stories = stories_of(work)
+    def __init__(self, folder: str, device: str, work: str, count: int = 30) -> None:
+        self.folder, self.device, self.work, self.count = folder, device, work, count
+        self.stories = stories_of(work, count)
         # The precision that a GPU is used in is named, as it would be there; a CPU has the choice.
         self.low = "auto" if device == "cpu" else "bfloat16"
 
@@ -115,7 +118,7 @@ class Bench:
         return contenders.unique_rows(self.fast, self.stories)
 
     def facts(self) -> dict[str, float]:
-        if self.work == "book":
+        if self.work.startswith("book"):
             return {"sentences": len(self.stories[0])}
         tokens = sum(map(len, self.rows))
         return {
@@ -137,7 +140,7 @@ class Bench:
         if self.work == "chapter":
             three = ["deletion", "disruption", "summarization"]
             ways[f"exact but for shifting, {low}"] = lambda: contenders.engine(self.fast, stories, operations=three)
-        return ways if self.work in ("chapter", "book") else ways | self._beside()
+        return ways | self._beside() if self.work in ("stories", "synopses") else ways
 
     def outside_the_model(self, rounds: int) -> dict[str, float]:
         """The share of the engine's time that is not spent in the model, median over rounds."""
@@ -186,11 +189,11 @@ def flop(encoder: StoryEncoder, rows: Sequence[np.ndarray]) -> float:
 def peak_memory(bench: Bench, name: str) -> float:
     """The largest memory, in MB, of a process that does nothing else."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure_memory, (bench.folder, bench.device, bench.work, name))
+        return pool.apply(_measure_memory, (bench.folder, bench.device, bench.work, bench.count, name))
 
 
-def _measure_memory(folder: str, device: str, work: str, name: str) -> float:
-    Bench(folder, device, work).ways()[name]()()
+def _measure_memory(folder: str, device: str, work: str, count: int, name: str) -> float:
+    Bench(folder, device, work, count).ways()[name]()()
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
     # On Linux that of `getrusage` begins with what the parent had.
@@ -200,10 +203,12 @@ def _measure_memory(folder: str, device: str, work: str, name: str) -> float:
     return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1e3
 
 
-def made(ways: dict[str, Callable[[], contenders.Run]]) -> dict[str, contenders.Run]:
+def made(ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | None) -> dict[str, contenders.Run]:
     """The ways there are; what is not installed is left out, with a word."""
     runs = {}
     for name, make in ways.items():
+        if only is not None and name not in only:
+            continue
         try:
             runs[name] = make()
         except ImportError as error:
@@ -254,8 +259,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="minilm", help=f"minilm, {', '.join(SIZES)}, or a folder (default: minilm)")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
+    parser.add_argument("--work", nargs="+", choices=WORK, default=[one for one in WORK if one not in LONG])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--stories", type=int, default=30, help="five-sentence stories at most (default: 30)")
+    parser.add_argument("--ways", nargs="+", metavar="WAY", help="only these, by their names (default: all)")
     parser.add_argument(
         "--memory", action="store_true", help="also the peak memory of ways to score, in fresh processes"
     )
@@ -265,10 +272,10 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     report: dict[str, Any] = {"machine": machine(arguments.device), "model": arguments.model}
     for work in arguments.work:
-        bench = Bench(folder_of(arguments.model), arguments.device, work)
+        bench = Bench(folder_of(arguments.model), arguments.device, work, arguments.stories)
         facts = bench.facts()
         print(f"{WORK[work]}: " + ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()), flush=True)
-        rows = list(table(measure(made(bench.ways()), arguments.rounds), facts, arguments.device))
+        rows = list(table(measure(made(bench.ways(), arguments.ways), arguments.rounds), facts, arguments.device))
         for row in rows:
             if arguments.memory and row["way"].startswith(("naive", "exact", "one pass")):
                 row["peak MB"] = round(peak_memory(bench, row["way"]))
