@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,43 @@ from numpy.typing import NDArray
 
 from narrative_twins.checkpoint import default_encoder
 
+_SPECIAL = 4
+"""Special tokens of a sentence, at most."""
 
-def sentence_embedder(
-    name: str | Path | None = None, device: str | None = None, batch_size: int = 32
-) -> Callable[[Sequence[str]], NDArray[np.floating[Any]]]:
-    """A function from sentences to a vector each, of shape (sentences, dimensions).
+
+class SentenceEmbedder:
+    """Embeds sentences: an array of shape (sentences, dimensions).
 
     Args:
         name: folder or Hub id of a sentence-transformer; None for the package's default encoder.
         device: where it runs; default an accelerator if there is one.
         batch_size: sentences in a forward pass.
 
+    Attributes:
+        cut: how many sentences so far were longer than the encoder reads, and went in without their ends.
+
     Raises:
         OSError: there is no such encoder.
     """
-    from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(name or default_encoder()), device=device, model_kwargs={"dtype": "float32"})
+    def __init__(self, name: str | Path | None = None, device: str | None = None, batch_size: int = 32) -> None:
+        from sentence_transformers import SentenceTransformer
 
-    def embed(sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
-        return model.encode(list(sentences), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+        self._model = SentenceTransformer(
+            str(name or default_encoder()), device=device, model_kwargs={"dtype": "float32"}
+        )
+        self._batch_size = batch_size
+        self.cut = 0
 
-    return embed
+    def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
+        self.cut += sum(map(self._is_cut, sentences))
+        return self._model.encode(
+            list(sentences), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
+        )
+
+    def _is_cut(self, sentence: str) -> bool:
+        most = self._model.max_seq_length
+        # A token is a byte at least: few sentences have to be looked at.
+        if most is None or len(sentence.encode("utf-8", "replace")) + _SPECIAL <= most:
+            return False
+        return len(self._model.tokenizer(sentence, verbose=False)["input_ids"]) > most
