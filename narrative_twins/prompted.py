@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from narrative_twins.making.answers import digest
-from narrative_twins.making.chat import Chat
 from narrative_twins.making.checks import list_schema, read_choice, read_scores, schema_of
-from narrative_twins.making.running import Prices, Rejected, run_jobs, settled
+from narrative_twins.making.running import Asks, Prices, Rejected, run_jobs, settled
 from narrative_twins.making.server import Server
 from narrative_twins.making.templates import Template, read_templates
 from narrative_twins.metrics import vote_counts
@@ -82,7 +81,7 @@ def prompted_salience(
     parsed = [_parsed(at, story, splitter) for at, story in enumerate(stories)]
     different = {story.sentences: story for story in parsed}
 
-    async def work(chat: Chat, story: Story) -> dict[str, list[float]]:
+    async def work(chat: Asks, story: Story) -> dict[str, list[float]]:
         scores = {}
         for style in styles:
             if style == "choose":
@@ -112,7 +111,7 @@ def _parsed(at: int, story: Any, splitter: Splitter | None) -> Story:
         raise StoryError(error.problem, at) from None
 
 
-async def _chosen(chat: Chat, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
+async def _chosen(chat: Asks, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
     """How often each sentence was chosen."""
     count = len(story)
 
@@ -137,7 +136,7 @@ async def _chosen(chat: Chat, story: Story, template: Template, samples: int, at
     return list(map(float, vote_counts([one for one in chosen if isinstance(one, int)], count)))
 
 
-async def _rated(chat: Chat, story: Story, template: Template, attempts: int) -> list[float]:
+async def _rated(chat: Asks, story: Story, template: Template, attempts: int) -> list[float]:
     """The score of each sentence."""
     count = len(story)
     schema = schema_of({"scores": list_schema("number", count)})

@@ -26,6 +26,7 @@ from narrative_twins.cards import read_facts
 from narrative_twins.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.making.answers import seed_of
+from narrative_twins.making.facts import facts_path
 
 KEY = "sk-very-secret-0123456789"
 
@@ -183,7 +184,7 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
     )
 
     NarrativeTwinsTrainer(trainable_encoder(bert_folder), arguments, rows).train()
-    facts = read_facts(DatasetFacts, f"{out}.card.yaml")
+    facts = read_facts(DatasetFacts, facts_path(str(out)))
     with running(Hub("secret")) as hub:
         for name, value in {"ENDPOINT": hub.address, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True}.items():
             monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
@@ -229,7 +230,7 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
         assert reasons[2].startswith("the server answered 400: ")
         assert reasons[3:] == ["sentence 1 is copied from the story", "it has 5 sentence(s) and not 10 to 40"]
         assert "2 rows; 5 stories set aside" in capsys.readouterr().err
-        card = yaml.safe_load((tmp_path / "twins.jsonl.card.yaml").read_text())["source"]
+        card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["source"]
         assert "Of 7 stories 2 have a row and 5 were set aside (2 at " in card
         # Set aside for good: the same command asks only what the server did not answer; more attempts ask once more.
         for attempts, more in (("2", 1), ("3", 5)):
@@ -337,12 +338,14 @@ def test_synopses_that_do_not_fit_their_twins_are_not_paid_for(tmp_path, capsys)
         {"story": [story[:5], story[5:]]},
     ]
     with serving(Model()) as model:
-        assert main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o", model, "--recipe", "synopses")) == 1
+        assert (
+            main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o.jsonl", model, "--recipe", "synopses")) == 1
+        )
         assert not model.bodies
         printed = capsys.readouterr().err
         for problem in ("no sentence of 'twin' is in window 1", "windows=5 for 4", "it is in 2 windows"):
             assert problem in printed
-        out = tmp_path / "o"
+        out = tmp_path / "o.jsonl"
         assert main(command(write(tmp_path / "t.jsonl", [story]), out, model, "--recipe", "synopses")) == 0
     assert "1 of the rows have no twin, which load_window_twins needs" in capsys.readouterr().err
 
@@ -350,9 +353,9 @@ def test_synopses_that_do_not_fit_their_twins_are_not_paid_for(tmp_path, capsys)
 def test_a_long_story_is_not_paid_for(tmp_path):
     source = write(tmp_path / "s.jsonl", stories(1, 41))
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o", model)) == 1
+        assert main(command(source, tmp_path / "o.jsonl", model)) == 1
         assert not model.bodies
-    (reject,) = read(tmp_path / "o.rejects")
+    (reject,) = read(tmp_path / "o.jsonl.rejects")
     assert reject["reason"] == "has 41 sentences; the recipe for short stories takes 40 at most"
 
 
@@ -360,25 +363,45 @@ def test_stories_that_are_none_are_reported(tmp_path, capsys):
     source = tmp_path / "s.jsonl"
     source.write_text('{"story": []}\nnot JSON\n' + json.dumps(stories(1)[0]) + "\n")
     with serving(Model()) as model:
-        assert main(command(str(source), tmp_path / "o", model)) == 1
+        assert main(command(str(source), tmp_path / "o.jsonl", model)) == 1
     printed = capsys.readouterr().err
     assert f"{source}, line 1: the story is empty" in printed and f"{source}, line 2: is not valid JSON" in printed
-    assert len(read(tmp_path / "o")) == 1
+    assert len(read(tmp_path / "o.jsonl")) == 1
 
 
 def test_a_dry_run_asks_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     source = write(tmp_path / "s.jsonl", [*HOSTILE[:1], *stories(9)])
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o", model, "--dry-run", "--price-out", "1000")) == 0
+        assert main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--price-out", "1000")) == 0
         assert not model.bodies
     printed = capsys.readouterr().out
     for step in ("twin, expanded", "negative", "twin, retold (of what is not there yet; the story stands for it)"):
         assert f"--- {step} ---" in printed
     assert printed.count("--- ") == 5 and json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
-    assert "10 stories, 50 questions if none is asked twice, about " in printed
-    assert "cost " in printed and "0 answers are there already" in printed
+    assert "10 stories, 0 answers are there already; 50 questions to ask if none is asked twice, about " in printed
+    assert "cost " in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.jsonl"]
+
+
+@pytest.mark.parametrize("answered", [0, 1, 7, 13, 20])
+def test_a_dry_run_says_what_is_left_to_ask(answered, tmp_path, capsys):
+    """Of a run that was broken off after some answers, or had rejects; as the run that goes on asks."""
+    out, source = tmp_path / "o.jsonl", write(tmp_path / "s.jsonl", stories(4))
+    with serving(Model()) as model:
+        assert main(command(source, out, model)) == 0
+        answers = tmp_path / "o.jsonl.answers"
+        lines = answers.read_text().splitlines(keepends=True)
+        assert len(lines) == 20
+        answers.write_text("".join(lines[:answered]))
+        capsys.readouterr()
+        assert main(command(source, out, model, "--dry-run")) == 0
+        printed = capsys.readouterr().out
+        before = len(model.bodies)
+        assert main(command(source, out, model)) == 0
+        asked = len(model.bodies) - before
+    assert asked == 20 - answered
+    assert f"4 stories, {answered} answers are there already; {asked} questions to ask" in printed
 
 
 @pytest.mark.parametrize(
@@ -390,12 +413,12 @@ def test_a_dry_run_asks_nothing(tmp_path, capsys, monkeypatch):
         (["--temperature", "nan"], "no number of 0 or more"),
         (["--request", "[1]"], "no JSON object"),
         (["--request", "{"], "not valid JSON"),
-        (["--out", "-"], "is to be a file"),
+        (["--out", "-"], "name a file that ends in .jsonl"),
     ],
 )
 def test_wrong_calls(options, problem, tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(command("s.jsonl", tmp_path / "o", Model(), *options))
+        main(command("s.jsonl", tmp_path / "o.jsonl", Model(), *options))
     assert caught.value.code == 2 and problem in capsys.readouterr().err
 
 
@@ -405,7 +428,7 @@ def test_wrong_calls(options, problem, tmp_path, capsys):
         (["--server", "http://me:sk-1@x/v1"], "hold no password or query"),
         (["--key-variable", "NOT_SET"], "NOT_SET is not set"),
         (["--prompts", "nowhere"], "nowhere is no folder"),
-        (["--out", "nowhere/o"], "the folder of nowhere/o does not exist"),
+        (["--out", "nowhere/o.jsonl"], "the folder of nowhere/o.jsonl does not exist"),
         (["--columns", "twin,negative_twin"], "made of a negative"),
         (["--columns", "negative"], "ask for the twin, too"),
     ],
@@ -413,7 +436,7 @@ def test_wrong_calls(options, problem, tmp_path, capsys):
 def test_what_can_not_be_done_is_said_before_anything_is_asked(options, problem, tmp_path, capsys):
     source = write(tmp_path / "s.jsonl", stories(1))
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o", model, *options)) == 1
+        assert main(command(source, tmp_path / "o.jsonl", model, *options)) == 1
         assert not model.bodies
     assert problem in capsys.readouterr().err
 
@@ -421,21 +444,21 @@ def test_what_can_not_be_done_is_said_before_anything_is_asked(options, problem,
 def test_a_server_that_can_not_be_used(tmp_path, capsys):
     source = write(tmp_path / "s.jsonl", stories(4))
     with serving(Model(lambda body, before: "<html>Welcome to the hotel</html>")) as model:
-        assert main(command(source, tmp_path / "o", model, "--concurrency", "3")) == 1
+        assert main(command(source, tmp_path / "o.jsonl", model, "--concurrency", "3")) == 1
     printed = capsys.readouterr().err
     assert "not with a chat completion: <html>Welcome to the hotel</html>; 3 requests in a row failed" in printed
-    assert "the same command goes on" in printed and not (tmp_path / "o").exists()
+    assert "the same command goes on" in printed and not (tmp_path / "o.jsonl").exists()
 
 
 def test_what_an_earlier_run_made_is_not_lost_to_one_that_makes_nothing(tmp_path):
-    source, out = write(tmp_path / "s.jsonl", stories(1)), tmp_path / "o"
+    source, out = write(tmp_path / "s.jsonl", stories(1)), tmp_path / "o.jsonl"
     with serving(Model()) as model:
         assert main(command(source, out, model)) == 0
-        before = out.read_bytes(), (tmp_path / "o.card.yaml").read_bytes()
+        before = out.read_bytes(), (tmp_path / "o.facts.yaml").read_bytes()
         model.answer = lambda body, before: (400, {})
         assert main(command(source, out, model, "--seed", "1")) == 1
-    assert (out.read_bytes(), (tmp_path / "o.card.yaml").read_bytes()) == before
-    assert len(read(tmp_path / "o.rejects")) == 1
+    assert (out.read_bytes(), (tmp_path / "o.facts.yaml").read_bytes()) == before
+    assert len(read(tmp_path / "o.jsonl.rejects")) == 1
 
 
 def test_no_more_is_asked_once_the_run_has_failed(tmp_path, capsys):
@@ -447,7 +470,7 @@ def test_no_more_is_asked_once_the_run_has_failed(tmp_path, capsys):
 
     source = write(tmp_path / "s.jsonl", stories(40))
     with serving(Model(refusing)) as model:
-        assert main(command(source, tmp_path / "o", model, "--concurrency", "4")) == 1
+        assert main(command(source, tmp_path / "o.jsonl", model, "--concurrency", "4")) == 1
         assert len(model.bodies) <= 8
     assert "check the address, the model and the key" in capsys.readouterr().err
 
@@ -458,7 +481,7 @@ def test_prompts_of_ones_own_are_asked(tmp_path):
     source = write(tmp_path / "s.jsonl", stories(1))
     with serving(Model()) as model:
         more = ("--columns", "twin,negative", "--prompts", str(tmp_path / "mine"))
-        assert main(command(source, tmp_path / "o", model, *more)) == 0
+        assert main(command(source, tmp_path / "o.jsonl", model, *more)) == 0
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
-    assert ", of our own)" in (tmp_path / "o.card.yaml").read_text()
-    assert str(tmp_path) not in (tmp_path / "o.card.yaml").read_text()
+    assert ", of our own)" in (tmp_path / "o.facts.yaml").read_text()
+    assert str(tmp_path) not in (tmp_path / "o.facts.yaml").read_text()

@@ -5,28 +5,34 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import os
 import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from datasets import disable_progress_bars
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins.cards import DatasetFacts
 from narrative_twins.commands.inputs import count
+from narrative_twins.commands.outputs import check_rows_file, kept_part
 from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import RowError
 from narrative_twins.files import STDIN, WholeFile, count_stories, whole_lines
-from narrative_twins.making.embedding import sentence_embedder
-from narrative_twins.making.facts import card_path, check_recipe, facts_path, in_list, write_card, write_facts
+from narrative_twins.making.embedding import SentenceEmbedder
+from narrative_twins.making.facts import (
+    card_path,
+    check_recipe,
+    facts_path,
+    in_list,
+    name_of,
+    remove_card,
+    write_beside,
+    write_facts,
+)
 from narrative_twins.making.filters import MAX_SIMILARITY, OTHERS, Filters
 from narrative_twins.making.long_twins import LongTwins, read_works
 from narrative_twins.making.works import Work, sources
-from narrative_twins.row_cards import card_of_rows
 
 Done: TypeAlias = dict[tuple[str, ...], list[list[str]]]
 """Of works that an earlier run was done with, by id and story: the twins."""
@@ -86,16 +92,12 @@ def add_parser(makers: Any) -> None:
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
-    if options.out == STDIN or not options.out.endswith((".jsonl", ".ndjson")):
-        parser.error(f"--out {options.out}: name a file that ends in .jsonl")
-    if any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
-        parser.error(f"--out {options.out} is also read; write to another file")
+    check_rows_file(parser, options.files, options.out)
 
 
 def kept(options: argparse.Namespace) -> str | None:
     """What there is to go on from after an interruption."""
-    part = f"{options.out}.part"
-    return f"what is done is in {part}, go on with --resume" if os.path.exists(part) else None
+    return kept_part(options.out)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     if done:
         check_recipe(options.out, recipe)
     transformers_logging.disable_progress_bar()
-    embed = sentence_embedder(options.encoder, options.device, options.batch_size)
+    embed = SentenceEmbedder(options.encoder, options.device, options.batch_size)
     twins = LongTwins(embed, options.windows, options.seed, filters)
     facts = DatasetFacts("Long narrative twins", "Not finished.", recipe, LIMITS, tags=["narrative-twins"])
     shown = sys.stderr.isatty() and not options.quiet
@@ -121,12 +123,19 @@ def run(options: argparse.Namespace) -> int:
     counted = list(twins.counts.in_words(filters))
     for words, number in counted:
         print(f"{number:>9,}  {words}")
+    if embed.cut:
+        print(
+            f"narrative-twins: {embed.cut:,} sentences were longer than the encoder reads; their ends did not count "
+            "when they were aligned",
+            file=sys.stderr,
+        )
     facts.what = _what(options, counted)
-    write_facts(options.out, facts)
     if not twins.counts.kept:
+        write_facts(options.out, facts)
+        remove_card(options.out)
         print("narrative-twins: no work is left, so there is no card; the counts say why", file=sys.stderr)
         return 1
-    _write_card(options.out, facts)
+    write_beside(options.out, facts, load_window_twins)
     print(f"\n{options.out}, with its card {card_path(options.out)} and its facts {facts_path(options.out)}")
     return 1 if twins.counts.unreadable else 0
 
@@ -152,8 +161,7 @@ def _recipe(options: argparse.Namespace, filters: Filters) -> str:
     version = importlib.metadata.version("narrative_twins")
     encoder = options.encoder or f"the default encoder of narrative_twins {version}"
     settings = {
-        # Of a folder here only the name is anybody's business.
-        "sentence encoder": Path(encoder).resolve().name if os.path.isdir(encoder) else encoder,
+        "sentence encoder": name_of(encoder),
         "windows": f"{options.windows}, even in the story, in the twin by dynamic time warping",
         **filters.in_words(),
         "one of several twins": f"at random, seed {options.seed}",
@@ -171,13 +179,6 @@ def _what(options: argparse.Namespace, counted: list[tuple[str, int]]) -> str:
         "Stories in windows, each with a narrative twin: the same plot told by somebody else. Sentences of the twin "
         f"are in the windows of those sentences of the story that they are aligned to.\n\nOf {names}:\n\n{lines}"
     )
-
-
-def _write_card(out: str, facts: DatasetFacts) -> None:
-    """The card that pushing would make; so the rows are also seen to load."""
-    disable_progress_bars()
-    with tempfile.TemporaryDirectory() as cache:
-        write_card(out, str(card_of_rows(load_window_twins({"train": out}, cache_dir=cache), facts)))
 
 
 def _done(out: str) -> Done:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
+from narrative_twins.cards import DatasetFacts
+from narrative_twins.commands.outputs import check_rows_file, kept_part
+from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.files import STDIN, WholeFile, whole_lines
 from narrative_twins.making.entities import EntitySubstitution, load_pipeline
+from narrative_twins.making.facts import facts_beside, in_list, name_of, write_beside
 from narrative_twins.making.names import read_names
+
+LIMITS = "Names are replaced where a pipeline recognized them: it misses some, and takes other words for names."
 
 
 def add_parser(commands: Any) -> None:
@@ -50,24 +58,25 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     if options.resume and options.out == STDIN:
         parser.error("--resume goes with --out FILE")
-    if options.out != STDIN and os.path.realpath(options.rows) == os.path.realpath(options.out):
-        parser.error(f"--out {options.out} is also read; write to another file")
+    if options.out != STDIN:
+        check_rows_file(parser, [options.rows], options.out)
 
 
 def kept(options: argparse.Namespace) -> str | None:
     """What there is to go on from after an interruption."""
-    part = f"{options.out}.part"
-    return f"what is done is in {part}, go on with --resume" if os.path.exists(part) else None
+    return kept_part(options.out)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read, replace, write; say how much was replaced."""
     out = WholeFile(options.out, keep=True, resume=options.resume, durable=True)
     names = read_names(options.names)
-    # A row that is wrong is to be known before hours of work.
+    if options.out != STDIN:
+        facts_beside(options.out)
+    # A row that is wrong is to be known before hours of work, and so are facts.
     rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
     substitution = EntitySubstitution(load_pipeline(options.pipeline), names, options.seed)
-    done = _done(options, substitution) if options.resume else 0
+    done, changed = _done(options, substitution) if options.resume else (0, 0)
     replaced: Counter[str] = Counter()
     untouched = 0
     with out:
@@ -79,7 +88,42 @@ def run(options: argparse.Namespace) -> int:
             replaced.update(substituted.counts)
             untouched += not substituted.counts
     print(_report(replaced, rows - done, untouched, done), file=sys.stderr)
+    if options.out != STDIN:
+        facts = _facts(options, substitution.pipeline, rows, changed + rows - done - untouched)
+        try:
+            write_beside(options.out, facts, _load)
+        except RowError as error:
+            print(f"narrative-twins: there is no card, since these are no rows to train on: {error}", file=sys.stderr)
     return 0
+
+
+def _facts(options: argparse.Namespace, pipeline: Any, rows: int, changed: int) -> DatasetFacts:
+    """What is known of the rows that were read, with what was done to them."""
+    known = facts_beside(options.rows) or DatasetFacts("Narrative twins", "Stories with narrative twins.", "", "")
+    version = importlib.metadata.version("narrative_twins")
+    meta = getattr(pipeline, "meta", {})
+    settings = {
+        "rows": Path(options.rows).resolve().name,
+        "names recognized by": f"{name_of(options.pipeline)} {meta.get('version', '')}".strip(),
+        "given names": "those of the package" if options.names is None else name_of(options.names),
+        "seed": options.seed,
+    }
+    recipe = in_list(f"`narrative-twins make entities` (narrative_twins {version})", settings)
+    return replace(
+        known,
+        name=f"{known.name} under other names",
+        what=f"{known.what}\n\nPeople, places and organizations have other names in {changed:,} of {rows:,} rows.",
+        source=f"{known.source}\n\n{recipe}".strip(),
+        limits=f"{known.limits} {LIMITS}".strip(),
+    )
+
+
+def _load(source: Any, cache_dir: str) -> Any:
+    """Rows of stories or of windows, whichever they are."""
+    try:
+        return load_story_twins(source, cache_dir=cache_dir)
+    except RowError:
+        return load_window_twins(source, cache_dir=cache_dir)
 
 
 def _named(record: Record) -> dict[str, Any]:
@@ -98,15 +142,16 @@ def _line(row: Mapping[str, Any], where: str) -> str:
     return f"{line}\n"
 
 
-def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> int:
-    """How many rows an interrupted run has done. The last of them with other names is made anew, to see whether it is
-    the same.
+def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> tuple[int, int]:
+    """How many rows an interrupted run has done, and how many of these have other names. The last of the latter is made
+    anew, to see whether it is the same.
 
     Raises:
         ValueError: the file is not of such a run, or of one with other options.
     """
     lines = whole_lines(options.out)
-    changed: tuple[Record, str] | None = None
+    last: tuple[Record, str] | None = None
+    changed = 0
     records = iter(read_records(options.rows))
     for number, line in enumerate(lines, start=1):
         try:
@@ -120,15 +165,15 @@ def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> int:
                 "another file"
             )
         if record is not None and row != _named(record):
-            changed = record, line
-    if changed is not None:
-        record, line = changed
+            last, changed = (record, line), changed + 1
+    if last is not None:
+        record, line = last
         if _line(substitution(_named(record), record.id, record.where).row, record.where) != f"{line}\n":
             raise ValueError(
                 f"can't resume {options.out}: it was begun with other options; go on with the same, or write to "
                 "another file"
             )
-    return len(lines)
+    return len(lines), changed
 
 
 def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from typing import Any
 
 from narrative_twins.commands.inputs import count
+from narrative_twins.commands.outputs import check_rows_file
 from narrative_twins.files import STDIN, read_stories
 from narrative_twins.making.answers import Answers
 from narrative_twins.making.chat import ServerError
@@ -125,10 +125,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     if not options.files and sys.stdin.isatty():
         parser.error("name a file, or - for standard input")
-    if options.out == STDIN:
-        parser.error("--out is to be a file, beside which the answers are kept")
-    if any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
-        parser.error(f"--out {options.out} is also read; write to another file")
+    check_rows_file(parser, options.files, options.out)
 
 
 def kept(options: argparse.Namespace) -> str:
@@ -153,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
         return 1
     if options.dry_run:
-        _show(sources, recipe, prices, len(Answers(f"{options.out}.answers")))
+        _show(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
         return 1 if problems else 0
     progress = sys.stderr.isatty() and not options.quiet
     try:
@@ -194,15 +191,15 @@ def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[Source],
     return sources, problems
 
 
-def _show(sources: list[Source], recipe: Recipe, prices: Prices, there: int) -> None:
+def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
     """What would be asked."""
     for one in questions_for(sources[0].windows, recipe):
         note = " (of what is not there yet; the story stands for it)" if one.stand_in else ""
         print(f"--- {one.step}{note} ---\n{one.prompt}\n")
-    found = estimate([source.windows for source in sources], recipe)
+    found = estimate(sources, recipe, server, answers)
     print(
-        f"{len(sources):,} stories, {found.questions:,} questions if none is asked twice, about "
-        f"{prices.told(found.prompt_tokens, found.completion_tokens)}; {there:,} answers are there already"
+        f"{len(sources):,} stories, {len(answers):,} answers are there already; {found.questions:,} questions to ask "
+        f"if none is asked twice, about {prices.told(found.prompt_tokens, found.completion_tokens)}"
     )
 
 

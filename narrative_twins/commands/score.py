@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import sys
 from collections import Counter
 from typing import Any
@@ -22,6 +21,7 @@ from narrative_twins.commands.inputs import (
     results_of,
     settings_of,
 )
+from narrative_twins.commands.outputs import kept_part, refuse_input
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines
 from narrative_twins.formats import FORMATS, pieces
@@ -64,16 +64,12 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error(f"--format {options.format} is no text for a terminal; name a file with --out")
     if options.resume and not _resumable(options):
         parser.error("--resume goes with --format jsonl and --out FILE")
-    if options.out != STDIN and any(os.path.realpath(file) == os.path.realpath(options.out) for file in options.files):
-        parser.error(f"--out {options.out} is also read; write to another file")
+    refuse_input(parser, options.files, options.out)
 
 
 def kept(options: argparse.Namespace) -> str | None:
     """What there is to go on from after an interruption."""
-    part = f"{options.out}.part"
-    if not (_resumable(options) and os.path.exists(part)):
-        return None
-    return f"what is done is in {part}, go on with --resume"
+    return kept_part(options.out) if _resumable(options) else None
 
 
 def run(options: argparse.Namespace) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from narrative_twins.making.answers import digest
+from narrative_twins.making.answers import Answer, Answers, digest
 from narrative_twins.making.recipes import (
     EXPANSION,
     LONGEST,
@@ -17,7 +17,9 @@ from narrative_twins.making.recipes import (
     expanding,
     retelling,
 )
-from narrative_twins.making.server import tokens_of
+from narrative_twins.making.running import Rejected
+from narrative_twins.making.server import Question, Server, tokens_of
+from narrative_twins.making.twins import Source
 
 
 class Asked(NamedTuple):
@@ -69,16 +71,58 @@ def questions_for(windows: Sequence[Sequence[str]], recipe: Recipe) -> list[Aske
     return asked
 
 
-def estimate(stories: Iterable[Sequence[Sequence[str]]], recipe: Recipe) -> Estimate:
-    """What a run would ask for; equal stories are asked for once.
+def estimate(sources: Iterable[Source], recipe: Recipe, server: Server, answers: Answers) -> Estimate:
+    """What a run would ask for; equal stories are asked for once, and what is answered is not asked for again.
 
     Args:
-        stories: their windows.
+        sources: the stories.
         recipe: what is made of each.
+        server: whom the run would ask, and how; nothing is sent.
+        answers: those there are.
     """
-    different = {digest(windows): windows for windows in stories}
-    tokens = [one.tokens for windows in different.values() for one in questions_for(windows, recipe)]
+    different = {digest(source.windows): source for source in sources}
+    known = _Known(server, answers)
+    tokens = []
+    for source in different.values():
+        missing = _missing(source.made(known, recipe))
+        if missing is not None:
+            asked = questions_for(source.windows, recipe)
+            tokens += [one.tokens for one in asked[[one.step for one in asked].index(missing) :]]
     return Estimate(len(tokens), sum(tokens_in for tokens_in, _ in tokens), sum(out for _, out in tokens))
+
+
+class _Missing(Exception):
+    """An answer is not there; says of which step."""
+
+
+class _Known:
+    """The answers there are, in the place of who is asked for more."""
+
+    def __init__(self, server: Server, answers: Answers) -> None:
+        self.server, self.answers = server, answers
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer, if it is there.
+
+        Raises:
+            _Missing: it is not.
+        """
+        answer = self.answers.get(self.server.key_of(question), self.server.max_tokens)
+        if answer is None:
+            raise _Missing(question.step)
+        return answer
+
+
+def _missing(work: Coroutine[Any, Any, Any]) -> str | None:
+    """The first step of a story that has no answer yet; None where it has a row, or is set aside."""
+    try:
+        # Nothing is waited for, so it needs no loop.
+        work.send(None)
+    except _Missing as missing:
+        return str(missing)
+    except (StopIteration, Rejected):
+        return None
+    raise AssertionError("it waits for something")
 
 
 def _asked(name: str, step: Step, answer: Sequence[str], recipe: Recipe) -> Asked:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from narrative_twins.making.answers import digest
-from narrative_twins.making.chat import Chat
 from narrative_twins.making.checks import (
     AnswerError,
     Schema,
@@ -26,7 +25,7 @@ from narrative_twins.making.checks import (
     schema_of,
     section_names,
 )
-from narrative_twins.making.running import Rejected, settled
+from narrative_twins.making.running import Asks, Rejected, settled
 from narrative_twins.making.templates import Template, read_templates
 
 COLUMNS = ("twin", "negative", "negative_twin")
@@ -116,7 +115,7 @@ def _step(template: str, sentences: Sequence[str], count: int, exactly: int | No
     return Step(template, values, schema_of({"sentences": list_schema("string", exactly)}))
 
 
-async def made_of_story(chat: Chat, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
+async def made_of_story(chat: Asks, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
     """The columns made of a short story.
 
     Raises:
@@ -133,7 +132,7 @@ async def made_of_story(chat: Chat, sentences: Sequence[str], recipe: Recipe) ->
     return made
 
 
-async def made_of_synopsis(chat: Chat, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
+async def made_of_synopsis(chat: Asks, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
     """The distractor of a synopsis, in its windows.
 
     Raises:
@@ -155,7 +154,7 @@ async def made_of_synopsis(chat: Chat, windows: Sequence[Sequence[str]], recipe:
     return {"negative": sections}
 
 
-async def _twin(chat: Chat, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
+async def _twin(chat: Asks, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
     def expansion(text: str) -> list[str]:
         return read_sentences(text, EXPANSION * len(sentences) // 2, EXPANSION * len(sentences) * 2)
 
@@ -173,7 +172,7 @@ async def _twin(chat: Chat, story: str, column: str, sentences: Sequence[str], r
     return shorter
 
 
-async def _distractor(chat: Chat, story: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
+async def _distractor(chat: Asks, story: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
     def distractor(text: str) -> list[str]:
         found = read_sentences(text, len(sentences), len(sentences))
         check_distractor(sentences, found, recipe.distractor_overlap)

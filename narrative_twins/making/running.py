@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tqdm.auto import tqdm
 
-from narrative_twins.making.answers import Answers, seed_of
+from narrative_twins.making.answers import Answer, Answers, seed_of
 from narrative_twins.making.chat import Chat, Stopped, Unanswered
 from narrative_twins.making.checks import AnswerError, Schema
 from narrative_twins.making.server import Question, Server
@@ -70,8 +70,21 @@ class Run:
     completion_tokens: int
 
 
+class Asks(Protocol):
+    """Whom `settled` asks: a `Chat`, or what stands for one.
+
+    Attributes:
+        server: how it is asked.
+    """
+
+    server: Server
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer to a question."""
+
+
 async def settled(
-    chat: Chat, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
+    chat: Asks, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
 ) -> Result:
     """The first answer that holds, out of so many, as it is read.
 

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrative_twins.cards import DatasetFacts, facts_text
+from narrative_twins.cards import DatasetFacts
+from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import RowError, find
 from narrative_twins.data.shapes import window_twins
 from narrative_twins.files import WholeFile
 from narrative_twins.making.answers import digest
-from narrative_twins.making.chat import Chat
+from narrative_twins.making.facts import card_path, facts_beside, facts_path, remove_card, write_beside, write_facts
 from narrative_twins.making.recipes import SECTIONS, Recipe, made_of_story, made_of_synopsis
-from narrative_twins.making.running import Prices, Rejected, Run, run_jobs
+from narrative_twins.making.running import Asks, Prices, Rejected, Run, run_jobs
 from narrative_twins.making.server import Server
 from narrative_twins.story import Story, StoryError
 
@@ -66,7 +67,7 @@ class Source:
                 raise StoryError(error.problem) from None
         return cls(row, windows)
 
-    async def made(self, chat: Chat, recipe: Recipe) -> dict[str, Any]:
+    async def made(self, chat: Asks, recipe: Recipe) -> dict[str, Any]:
         """The columns that a recipe makes of it.
 
         Raises:
@@ -113,7 +114,8 @@ def make_twins(
 
     Every answer is in `OUT.answers` before the next is asked for, so a run that was broken off goes on where it was,
     by the same call. `OUT` then has the rows, if there are any, for `load_story_twins` or `load_window_twins`;
-    `OUT.rejects` the stories that were set aside, if there are any; `OUT.card.yaml` the facts for `push_dataset`. Equal
+    `OUT.rejects` the stories that were set aside, if there are any. Beside the rows are their facts and their card, see
+    `narrative_twins.making.facts`; there is no card while rows are without a twin, since these do not load. Equal
     stories are asked for once.
 
     Args:
@@ -130,10 +132,13 @@ def make_twins(
         OSError, ValueError: something can't be written or read; said before anything is asked.
     """
     recipe = recipe or Recipe()
-    files = [WholeFile(f"{out}{suffix}") for suffix in ("", ".rejects", ".card.yaml")]
+    facts_beside(out)
+    rows_file, rejects_file, *_ = [
+        WholeFile(str(one)) for one in (out, f"{out}.rejects", facts_path(out), card_path(out))
+    ]
     different = {digest(source.windows): source for source in sources}
 
-    async def work(chat: Chat, source: Source) -> dict[str, Any]:
+    async def work(chat: Asks, source: Source) -> dict[str, Any]:
         return await source.made(chat, recipe)
 
     run = run_jobs(server, f"{out}.answers", list(different.values()), work, prices=prices, progress=progress)
@@ -142,9 +147,18 @@ def make_twins(
     rejects: list[dict[str, Any]] = []
     for source in sources:
         _file(source, results[digest(source.windows)], rows, rejects)
-    facts = _facts(server, recipe, len(sources), rows, rejects, language)
-    _write(files, rows, rejects, facts)
-    return Made(rows, rejects, run, facts)
+    made = Made(rows, rejects, run, _facts(server, recipe, len(sources), rows, rejects, language))
+    _write(rows_file, rows)
+    _write(rejects_file, rejects)
+    if not rejects and os.path.isfile(rejects_file.path):
+        # What an earlier run set aside has a row now.
+        os.unlink(rejects_file.path)
+    if made.twinless:
+        write_facts(out, made.facts)
+        remove_card(out)
+    elif rows:
+        write_beside(out, made.facts, load_window_twins if recipe.name == "synopses" else load_story_twins)
+    return made
 
 
 def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
@@ -156,21 +170,12 @@ def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[d
         rows.append({**source.row, **made})
 
 
-def _write(
-    files: Sequence[WholeFile], rows: Sequence[Mapping[str, Any]], rejects: Sequence[Mapping[str, Any]], facts: Any
-) -> None:
-    out, aside, card = files
-    for file, found in ((out, rows), (aside, rejects)):
-        if found:
-            with file:
-                for row in found:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    if not rejects and os.path.isfile(aside.path):
-        # What an earlier run set aside has a row now.
-        os.unlink(aside.path)
+def _write(file: WholeFile, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows, if there are any."""
     if rows:
-        with card:
-            card.write(facts_text(facts))
+        with file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _facts(
