@@ -21,7 +21,7 @@ StoryKey: TypeAlias = tuple[str, tuple[tuple[int, int], ...]]
 InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
+_BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".rejects": "jsonl", ".json": "json"}
 
 
 class Source(NamedTuple):
@@ -201,7 +201,9 @@ class WholeFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.path != STDIN:
-            os.close(self._descriptor)
+            # Its number may soon stand for another file, which nobody is to write into who is late.
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
         if not self.plain:
             return
         if kind is None:

@@ -75,8 +75,9 @@ def prompted_salience(
     unknown = [style for style in styles if style not in SCORES]
     if unknown or not styles:
         raise ValueError(f"there is no style {unknown[0] if unknown else ''!r}; there are {', '.join(SCORES)}")
-    if samples < 1:
-        raise ValueError(f"samples={samples}: at least one is needed")
+    for name, value in {"samples": samples, "attempts": attempts}.items():
+        if value < 1:
+            raise ValueError(f"{name}={value}: at least one is needed")
     templates = read_templates(styles, prompts)
     parsed = [_parsed(at, story, splitter) for at, story in enumerate(stories)]
     different = {story.sentences: story for story in parsed}
@@ -91,6 +92,7 @@ def prompted_salience(
         return scores
 
     run = run_jobs(server, answers, list(different.values()), work, prices=prices, progress=progress)
+    logger.info("%d answers, %s", run.asked, (prices or Prices()).told(run.prompt_tokens, run.completion_tokens))
     found = dict(zip(different, run.results, strict=True))
     results = []
     for at, story in enumerate(parsed):
@@ -130,9 +132,10 @@ async def _chosen(chat: Asks, story: Story, template: Template, samples: int, at
         return chosen
 
     chosen = await asyncio.gather(*map(choice, range(samples)), return_exceptions=True)
-    for one in chosen:
-        if isinstance(one, BaseException):
-            raise one
+    problems = [one for one in chosen if isinstance(one, BaseException)]
+    if problems:
+        # That no server is there says more than that one sample got no answer.
+        raise min(problems, key=lambda problem: isinstance(problem, Rejected))
     return list(map(float, vote_counts([one for one in chosen if isinstance(one, int)], count)))
 
 

@@ -12,7 +12,7 @@ from chat_server import Model, completion, prompt_of, serving
 
 from narrative_twins.making.answers import Answer, Answers, digest, seed_of
 from narrative_twins.making.chat import Chat, ServerError, Unanswered
-from narrative_twins.making.checks import schema_of
+from narrative_twins.making.checks import read_choice, schema_of
 from narrative_twins.making.running import Prices, Rejected, run_jobs, settled
 from narrative_twins.making.server import Question, Secret, Server
 
@@ -83,6 +83,37 @@ def test_fields_of_the_request_are_yours(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["model", "messages", "n", "stream"])
+def test_some_fields_are_not(name):
+    with pytest.raises(ValueError, match=f"'{name}' of a request is set by the package"):
+        Server("http://x/v1", "tiny", fields={name: None})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": 0}, {"retries": -1}, {"max_tokens": 0}, {"timeout": 0.0}, {"temperature": float("nan")}]
+)
+def test_numbers_that_are_none(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}={next(iter(wrong.values()))}"):
+        Server("http://x/v1", "tiny", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("http://localhost:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("https://notopenai.com/v1", False),
+        ("https://openai.com.example.org/v1", False),
+        ("http://10.0.0.7:8000/v1", False),
+    ],
+)
+def test_the_usual_key_goes_to_nobody_else(url, sent):
+    assert (Server(url, "tiny").key.tell() == KEY) == sent
+    assert Server(url, "tiny", key_variable="OPENAI_API_KEY").key.tell() == KEY
+
+
 def test_without_a_key_none_is_sent(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with serving(Model(first())) as model:
@@ -92,7 +123,7 @@ def test_without_a_key_none_is_sent(tmp_path, monkeypatch):
 
 def test_what_stands_for_no_key_is_left_in_texts(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
-    assert Secret().hide("The jar was EMPTY.") == "The jar was EMPTY."
+    assert Secret("OPENAI_API_KEY").hide("The jar was EMPTY.") == "The jar was EMPTY."
 
 
 def test_a_variable_of_ones_own(tmp_path, monkeypatch):
@@ -108,7 +139,7 @@ def test_a_variable_of_ones_own(tmp_path, monkeypatch):
 def test_what_can_be_no_key_is_refused_without_telling_it(value, monkeypatch):
     monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": value})
     with pytest.raises(ValueError, match="holds no key") as caught:
-        Secret()
+        Secret("OPENAI_API_KEY")
     assert "cret" not in str(caught.value)
 
 
@@ -157,8 +188,37 @@ def test_it_does_not_wait_for_ever(tmp_path):
 def test_a_request_that_is_refused_is_not_asked_again(tmp_path):
     with serving(Model(lambda body, before: (400, {}))) as model:
         (problem,) = ask(model, tmp_path / "a", "How?")
-    assert isinstance(problem, Unanswered) and "answered 400" in str(problem)
+    assert isinstance(problem, Unanswered) and "answered 400: a fault" in str(problem)
     assert list(model.asked.values()) == [1]
+
+
+def test_a_server_that_refuses_everything_ends_the_run_with_what_may_help(tmp_path):
+    with serving(Model(lambda body, before: (400, {}))) as model:
+        problems = ask(model, tmp_path / "a", *map(str, range(3)), concurrency=1)
+    assert isinstance(problems[2], ServerError) and "leave that out by `fields`" in str(problems[2])
+
+
+def test_stories_that_are_refused_do_not_end_a_run_in_which_others_are_answered(tmp_path):
+    """Not when they come together, nor when all the others are answered from the file."""
+
+    def picky(body, before):
+        return (400, {}) if "bad" in prompt_of(body) else completion("right")
+
+    prompts = ["good", *(f"bad {number}" for number in range(9)), "good 2"]
+    with serving(Model(picky)) as model:
+        for _ in range(2):
+            answers = ask(model, tmp_path / "a", *prompts, concurrency=1)
+            assert [type(one) for one in answers] == [Answer, *[Unanswered] * 9, Answer]
+    assert model.asked["good", 7] == model.asked["good 2", 7] == 1
+
+
+def test_a_refusal_is_kept_as_what_was_said(tmp_path):
+    message = {"role": "assistant", "content": None, "refusal": "I can not help with that."}
+    refused = {**completion(""), "choices": [{"index": 0, "finish_reason": "content_filter", "message": message}]}
+    with serving(Model(lambda body, before: refused)) as model:
+        given_up = settle(model, tmp_path / "a", read_sentence, 1)
+    assert given_up.answer == "I can not help with that."
+    assert given_up.reason == "there is no JSON object in it (the model ended by 'content_filter')"
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -215,7 +275,7 @@ def test_the_key_is_nowhere(tmp_path, caplog, capfd):
         problem, answer, page = ask(model, tmp_path / "a", "error", "answer", "page", retries=0, concurrency=8)
     assert "your key is ***" in str(page) and "Bearer ***" in str(problem) and answer.text == "your key is ***"
     told = [str(problem), repr(problem), repr(answer), str(page), repr(page), caplog.text, *capfd.readouterr()]
-    told += [(tmp_path / "a").read_text(), repr(Secret()), repr(Server(model.address, "tiny"))]
+    told += [(tmp_path / "a").read_text(), repr(Secret("OPENAI_API_KEY")), repr(Server(model.address, "tiny"))]
     assert not any(KEY in text for text in told)
 
 
@@ -236,6 +296,40 @@ def test_what_was_cut_off_is_asked_again_where_it_could_be_longer(tmp_path):
         for limit, requests in ((50, 1), (50, 1), (40, 1), (60, 2), (60, 2)):
             (answer,) = ask(model, tmp_path / "a", "How?", max_tokens=limit)
             assert answer.cut and len(model.bodies) == requests
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_the_limit_is_that_of_the_request(name, tmp_path):
+    with serving(Model(lambda body, before: completion("so far", "length"))) as model:
+        for limit, requests in ((50, 1), (50, 1), (60, 2), (None, 3), (None, 3)):
+            fields = {"max_tokens": None, name: limit}
+            (answer,) = ask(model, tmp_path / "a", "How?", fields=fields)
+            assert answer.cut and len(model.bodies) == requests
+            assert model.bodies[-1].get(name) == (limit if requests < 3 else None)
+
+
+def test_with_a_higher_limit_nothing_is_asked_again_where_another_answer_held(tmp_path):
+    answers = [completion('{"sentence": 1', "length"), completion('{"sentence": 2}'), completion('{"sentence": 3}')]
+    with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
+        for limit in (50, 50, 500):
+            assert settle(model, tmp_path / "a", read_sentence, 3, max_tokens=limit) == 2
+        assert len(model.bodies) == 2
+
+
+def test_answers_under_way_are_kept_when_the_run_fails(tmp_path):
+    def key_expires(body, before):
+        if prompt_of(body) == "last":
+            return 401, {}
+        time.sleep(0.4)
+        return completion("right")
+
+    async def work(chat, prompt):
+        return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
+
+    with serving(Model(key_expires)) as model, pytest.raises(ServerError, match="answered 401"):
+        run_jobs(Server(model.address, "tiny", concurrency=4), tmp_path / "a", ["1", "2", "3", "last", "5"], work)
+    assert len(model.bodies) == 4 and model.answered == 3
+    assert len(Answers(tmp_path / "a")) == 3
 
 
 def test_half_characters_can_be_kept(tmp_path):
@@ -277,6 +371,10 @@ def test_what_another_run_has_just_added_is_not_asked_again(tmp_path):
         assert waiting.get(answer.key, 1) == answer and len(waiting) == 1
 
 
+def read_sentence(text: str) -> int:
+    return read_choice(text, 5)
+
+
 def settle(model: Model, path, read, attempts: int, **options):
     server = Server(model.address, "tiny", **options)
 
@@ -287,15 +385,13 @@ def settle(model: Model, path, read, attempts: int, **options):
 
 
 def test_an_answer_that_does_not_hold_is_asked_for_again_with_another_seed(tmp_path):
-    from narrative_twins.making.checks import read_choice
-
     answers = [completion("{", "length"), completion("no"), completion('{"sentence": 3}')]
     with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
-        assert settle(model, tmp_path / "a", lambda text: read_choice(text, 5), 3, seed=4) == 3
+        assert settle(model, tmp_path / "a", read_sentence, 3, seed=4) == 3
     assert [body["seed"] for body in model.bodies] == [seed_of(4, digest("How?"), "step", n) for n in range(3)]
     assert len({body["seed"] for body in model.bodies}) == 3
     with serving(Model(lambda body, before: completion("no"))) as model:
-        given_up = settle(model, tmp_path / "b", lambda text: read_choice(text, 5), 2)
+        given_up = settle(model, tmp_path / "b", read_sentence, 2)
     assert isinstance(given_up, Rejected) and (given_up.attempts, given_up.answer) == (2, "no")
     assert str(given_up) == "step: there is no JSON object in it"
 

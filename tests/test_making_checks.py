@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from narrative_twins.making.checks import (
     AnswerError,
     check_distractor,
+    check_sections,
     check_twin,
     overlap,
     read_choice,
@@ -95,6 +96,9 @@ def test_prompts_are_replaced_by_name(tmp_path):
         ({"columns": ["twins"]}, "no column 'twins'"),
         ({"columns": ["twin", "negative_twin"]}, "made of a negative"),
         ({"columns": ["negative"]}, "ask for the twin"),
+        ({"attempts": 0}, "attempts=0"),
+        ({"twin_overlap": 70}, "twin_overlap=70"),
+        ({"distractor_overlap": float("nan")}, "distractor_overlap=nan"),
     ],
 )
 def test_recipes_that_there_are_not(options, problem):
@@ -115,10 +119,18 @@ def asked(sentences):
         f"<think>Perhaps {asked(['no'])}?</think>{asked(STORY)}",
         asked([f"  {one}\n" for one in STORY]),
         json.dumps({"notes": 1}) + asked(STORY),
+        # The template of the server opened the thought; the draft in it is no answer.
+        f"Let me try: {asked(['A draft.'] * 5)} no, better:</think>\n{asked(STORY)}",
+        "{" * 900 + asked(STORY),
     ],
 )
 def test_the_answer_is_found_whatever_stands_round_it(answer):
     assert read_sentences(answer, 5, 5) == STORY
+
+
+def test_a_story_may_speak_of_thoughts():
+    told = ["She wrote <think> on the wall.", *STORY[1:]]
+    assert read_sentences(asked(told), 5, 5) == told
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,6 @@ def test_the_answer_is_found_whatever_stands_round_it(answer):
         (asked(STORY)[:-10], "no JSON object"),
         ("{" * 100_000, "no JSON object"),
         ('{"sentences": ' * 5_000, "no JSON object"),
-        ("<think>" * 1_000 + asked(STORY), "no JSON object"),
         ('{"twin": []}', "has 'twin', not sentences"),
         ('{"sentences": [], "notes": ""}', "has 'sentences', 'notes', not sentences"),
         ('{"sentences": "one text"}', "is one text"),
@@ -151,13 +162,35 @@ def test_answers_that_are_no_five_sentences(answer, problem):
 def test_sections():
     sections = [[one] for one in STORY]
     named = {f"section_{number}": section for number, section in enumerate(sections, start=1)}
-    assert read_sections(json.dumps(named), 5) == sections
+    assert read_sections(json.dumps(named), [1] * 5) == sections
     # Whatever their order.
-    assert read_sections(json.dumps(dict(reversed(named.items()))), 5) == sections
+    assert read_sections(json.dumps(dict(reversed(named.items()))), [1] * 5) == sections
     with pytest.raises(AnswerError, match="not section_1, section_2"):
-        read_sections(json.dumps({name: named[name] for name in list(named)[:4]}), 5)
+        read_sections(json.dumps({name: named[name] for name in list(named)[:4]}), [1] * 5)
     with pytest.raises(AnswerError, match="'section_3' is empty"):
-        read_sections(json.dumps(named | {"section_3": []}), 5)
+        read_sections(json.dumps(named | {"section_3": []}), [1] * 5)
+
+
+@given(st.integers(1, 30), st.integers(1, 80))
+def test_a_section_has_half_to_twice_as_many_sentences(size, found):
+    answer = json.dumps({"section_1": ["So it was."] * found})
+    assert passes(read_sections, answer, [size]) == (size / 2 <= found <= 2 * size)
+
+
+def test_sections_are_compared_as_a_whole_and_none_may_be_a_copy():
+    windows = [[one] for one in STORY]
+    others = [
+        ["Ada lost the ring again."],
+        ["She cried all day."],
+        ["A fox found her."],
+        ["All else."],
+        ["Ada laughed."],
+    ]
+    check_sections(windows, others, 0.5)
+    with pytest.raises(AnswerError, match="section 2 is a copy"):
+        check_sections(windows, [others[0], [STORY[1].upper()], *others[2:]], 0.5)
+    with pytest.raises(AnswerError, match="at least 0.9 is needed"):
+        check_sections(windows, others, 0.9)
 
 
 @pytest.mark.parametrize("chosen", [0, 6, -1, 2.0, "2", True, None, [1]])

@@ -27,6 +27,7 @@ from narrative_twins.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.making.answers import seed_of
 from narrative_twins.making.facts import facts_path
+from narrative_twins.making.recipes import COLUMNS
 
 KEY = "sk-very-secret-0123456789"
 
@@ -191,7 +192,9 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
         push_dataset(rows, "me/twins", facts=facts, token="secret")
         (card,) = [content for name, content in hub.files("datasets", "me/twins").items() if name == "README.md"]
     assert facts.source in card.decode()
-    assert "Of 6 stories 6 have a row and 0 were set aside. Written by the language model `tiny`" in facts.source
+    assert "Of 6 stories 6 have a row and 0 were set aside." in facts.what
+    assert "- language model: `tiny`\n- asked with: temperature 1.0, seed 0\n" in facts.source
+    assert (tmp_path / "twins.card.md").read_text().count(facts.source) == 1
     assert not (tmp_path / "twins.jsonl.rejects").exists()
     no_key_in(tmp_path)
 
@@ -230,7 +233,7 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
         assert reasons[2].startswith("the server answered 400: ")
         assert reasons[3:] == ["sentence 1 is copied from the story", "it has 5 sentence(s) and not 10 to 40"]
         assert "2 rows; 5 stories set aside" in capsys.readouterr().err
-        card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["source"]
+        card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["what"]
         assert "Of 7 stories 2 have a row and 5 were set aside (2 at " in card
         # Set aside for good: the same command asks only what the server did not answer; more attempts ask once more.
         for attempts, more in (("2", 1), ("3", 5)):
@@ -243,8 +246,8 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
         assert main(command(source, out, model, "--attempts", "4", "--distractor-overlap", "0")) == 0
         assert not (tmp_path / "twins.jsonl.rejects").exists()
         assert [row["story"] for row in read(out)] == told
-        again = {prompt[:60] for (prompt, seed), count in before.items() if count < model.asked[prompt, seed]}
-        assert again == set() or all("longer" in one or "short story" in one for one in again)
+        again = {prompt for (prompt, seed), count in before.items() if count < model.asked[prompt, seed]}
+        assert all("Hero3 " in prompt for prompt in again), "only what the server did not answer"
     no_key_in(tmp_path)
 
 
@@ -292,15 +295,15 @@ def test_any_story_is_data(tmp_path):
 
     seen: list = []
     with serving(Model(strange)) as model:
-        source = write(tmp_path / "s.jsonl", HOSTILE)
-        assert main(command(source, out, model, "--columns", "twin,negative", "--concurrency", "1")) == 0
+        source, more = write(tmp_path / "s.jsonl", HOSTILE), ("--concurrency", "1", "--max-tokens", "200000")
+        assert main(command(source, out, model, "--columns", "twin,negative", *more)) == 0
     assert seen == HOSTILE
     assert [row["story"] for row in read(out)] == HOSTILE
     assert len(load_story_twins(out, "train", cache_dir=str(tmp_path / "cache"))) == len(HOSTILE)
 
 
 def test_synopses_get_distractors_in_sections(tmp_path):
-    synopses = [[stories(1, 3)[0]] * 5, stories(1, 17)[0]]
+    synopses = [stories(5, 3), stories(1, 17)[0]]
     rows = [
         {
             "id": "A",
@@ -347,7 +350,8 @@ def test_synopses_that_do_not_fit_their_twins_are_not_paid_for(tmp_path, capsys)
             assert problem in printed
         out = tmp_path / "o.jsonl"
         assert main(command(write(tmp_path / "t.jsonl", [story]), out, model, "--recipe", "synopses")) == 0
-    assert "1 of the rows have no twin, which load_window_twins needs" in capsys.readouterr().err
+    assert "1 of the synopses come without a twin" in capsys.readouterr().err
+    assert (tmp_path / "o.facts.yaml").exists() and not (tmp_path / "o.card.md").exists()
 
 
 def test_a_long_story_is_not_paid_for(tmp_path):
@@ -357,6 +361,61 @@ def test_a_long_story_is_not_paid_for(tmp_path):
         assert not model.bodies
     (reject,) = read(tmp_path / "o.jsonl.rejects")
     assert reject["reason"] == "has 41 sentences; the recipe for short stories takes 40 at most"
+
+
+def test_what_can_not_be_answered_within_the_limit_is_not_paid_for(tmp_path, capsys):
+    """Ten thousand words, of which an expansion would be four times as long; where the limit allows it, it is made."""
+    wordy = [" ".join(["word"] * 2_000) + f" {number}." for number in range(5)]
+    source, out = write(tmp_path / "s.jsonl", [wordy, *stories(1)]), tmp_path / "o.jsonl"
+    with serving(Model()) as model:
+        assert main(command(source, out, model, "--dry-run")) == 0
+        assert "1 stories are set aside, as it is" in capsys.readouterr().out
+        assert main(command(source, out, model)) == 1
+        assert len(model.bodies) == 5 and not any("word word" in prompt_of(body) for body in model.bodies)
+        (reject,) = read(tmp_path / "o.jsonl.rejects")
+        assert (
+            reject["reason"].startswith("its answer would take some 50,0") and "4,000 are allowed" in reject["reason"]
+        )
+        assert main(command(source, out, model, "--max-tokens", "100000", "--twin-overlap", "1")) == 0
+    assert [len(row["twin"]) for row in read(out)] == [5, 5]
+
+
+def test_what_was_set_aside_can_be_asked_again_elsewhere(tmp_path):
+    told = stories(2)
+    with serving(Model(lambda body, before: completion("no"))) as small, serving(Model()) as large:
+        assert main(command(write(tmp_path / "s.jsonl", told), tmp_path / "o.jsonl", small)) == 1
+        assert main(command(str(tmp_path / "o.jsonl.rejects"), tmp_path / "more.jsonl", large)) == 0
+    made = read(tmp_path / "more.jsonl")
+    assert [row["story"] for row in made] == told and all(set(row) <= {"id", "story", *COLUMNS} for row in made)
+
+
+@pytest.mark.parametrize("recipe", ["stories", "synopses"])
+def test_the_card_says_what_was_asked_and_checked_and_nothing_else(recipe, tmp_path):
+    source = write(tmp_path / "s.jsonl", stories(1, 10))
+    fields = json.dumps({"temperature": 0.2, "seed": None, "top_p": 0.9})
+    more = ["--columns", "twin"] if recipe == "stories" else []
+    with serving(Model()) as model:
+        assert main(command(source, tmp_path / "o.jsonl", model, "--recipe", recipe, "--request", fields, *more)) == 0
+    said_so = yaml.safe_load((tmp_path / "o.facts.yaml").read_text())["source"]
+    assert "asked with: temperature 0.2, top_p 0.9\n" in said_so
+    assert ("a twin shares" in said_so) == (recipe == "stories")
+    assert ("a distractor shares" in said_so) == (recipe == "synopses")
+
+
+def test_what_a_person_put_into_the_facts_stays(tmp_path):
+    """And what the run knows is written anew."""
+    source, out = write(tmp_path / "s.jsonl", stories(1)), tmp_path / "o.jsonl"
+    with serving(Model()) as model:
+        assert main(command(source, out, model)) == 0
+        facts = yaml.safe_load((tmp_path / "o.facts.yaml").read_text())
+        (tmp_path / "o.facts.yaml").write_text(yaml.safe_dump({**facts, "license": "cc0-1.0", "what": "?"}))
+        assert main(command(source, out, model)) == 0
+        assert yaml.safe_load((tmp_path / "o.facts.yaml").read_text()) == {**facts, "license": "cc0-1.0"}
+        assert "license: cc0-1.0" in (tmp_path / "o.card.md").read_text()
+        (tmp_path / "o.facts.yaml").write_text("nonsense: 1")
+        before = len(model.bodies)
+        assert main(command(source, out, model, "--seed", "1")) == 1
+        assert len(model.bodies) == before, "said before anything is asked"
 
 
 def test_stories_that_are_none_are_reported(tmp_path, capsys):

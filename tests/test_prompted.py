@@ -11,6 +11,7 @@ from chat_server import Model, completion, prompt_of, said, serving
 from narrative_twins import StoryError
 from narrative_twins.evaluation import agreement_with_votes
 from narrative_twins.formats import FORMATS, pieces
+from narrative_twins.making.chat import ServerError
 from narrative_twins.making.server import Server
 from narrative_twins.metrics import spearman
 from narrative_twins.prompted import prompted_salience
@@ -108,3 +109,10 @@ def test_what_can_not_be_asked(options, problem, tmp_path):
         prompted_salience("One story.", Server("http://x/v1", "m"), tmp_path / "a")
     with pytest.raises(StoryError, match="story 1"):
         prompted_salience(["Fine.", ""], Server("http://x/v1", "m"), tmp_path / "a")
+
+
+def test_no_server_is_no_story_without_scores(tmp_path):
+    """Some samples got no answer before it was known that nobody answers: that is what is told."""
+    server = Server("http://127.0.0.1:9/v1", "tiny", retries=0)
+    with pytest.raises(ServerError, match="no connection"):
+        prompted_salience(STORIES[:1], server, tmp_path / "answers", on_error="skip")

@@ -29,6 +29,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from narrative_twins.cli import main
+from narrative_twins.making.answers import Answers
 from narrative_twins.making.server import Server
 from narrative_twins.prompted import SCORES, prompted_salience
 
@@ -106,3 +107,4 @@ def test_a_real_server_understands_what_is_sent(tmp_path, capsys):
         server = Server(url, str(folder), max_tokens=8)
         styles = list(SCORES)
         assert prompted_salience(["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip") == []
+        assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, and said nothing that holds"

@@ -71,27 +71,54 @@ def _add_server(add: Any) -> None:
         "--key-variable",
         metavar="NAME",
         help="the environment variable that holds the key of the server, to which it is "
-        f"sent (default: {KEY_VARIABLE}, if it is set)",
+        f"sent (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine)",
     )
-    add("--concurrency", type=count, default=8, metavar="N", help="requests at once (default: 8)")
-    add("--retries", type=whole, default=4, metavar="N", help="of a request that the server failed at (default: 4)")
-    add("--timeout", type=positive, default=300.0, metavar="SECONDS", help="for one request (default: 300)")
-    add("--temperature", type=amount, default=1.0, metavar="T", help="of sampling (default: 1.0)")
+    add(
+        "--concurrency",
+        type=count,
+        default=Server.concurrency,
+        metavar="N",
+        help="requests at once (default: %(default)s)",
+    )
+    add(
+        "--retries",
+        type=whole,
+        default=Server.retries,
+        metavar="N",
+        help="of a request that the server failed at (default: %(default)s)",
+    )
+    add(
+        "--timeout",
+        type=positive,
+        default=Server.timeout,
+        metavar="SECONDS",
+        help="for one request (default: %(default)s)",
+    )
+    add(
+        "--temperature", type=amount, default=Server.temperature, metavar="T", help="of sampling (default: %(default)s)"
+    )
     add(
         "--max-tokens",
         type=count,
-        default=4000,
+        default=Server.max_tokens,
         metavar="N",
-        help="of an answer; longer ones are cut off (default: 4000)",
+        help="of an answer; longer ones are cut off (default: %(default)s)",
     )
-    add("--seed", type=whole, default=0, metavar="N", help="another one gives other answers (default: 0)")
+    add(
+        "--seed",
+        type=whole,
+        default=Server.seed,
+        metavar="N",
+        help="another one gives other answers (default: %(default)s)",
+    )
     add("--no-schema", action="store_true", help="don't send the JSON schema of the answer, which some servers refuse")
     add(
         "--request",
         type=fields,
         default={},
         metavar="JSON",
-        help="fields of each request; null leaves one out, as in '{\"seed\": null}'",
+        help='fields of each request; null leaves one out, as in \'{"max_tokens": null, '
+        '"max_completion_tokens": 4000}\'',
     )
     add("--price-in", type=amount, default=0.0, metavar="X", help="of a million tokens that go in, to show the cost")
     add("--price-out", type=amount, default=0.0, metavar="X", help="of a million tokens that come out")
@@ -101,23 +128,23 @@ def _add_checks(add: Any) -> None:
     add(
         "--attempts",
         type=count,
-        default=3,
+        default=Recipe.attempts,
         metavar="N",
-        help="ask so often until an answer holds, then set the story aside (default: 3)",
+        help="ask so often until an answer holds, then set the story aside (default: %(default)s)",
     )
     add(
         "--twin-overlap",
         type=share,
-        default=0.7,
+        default=Recipe.twin_overlap,
         metavar="X",
-        help="a twin shares at most so much of its words with its story (default: 0.7)",
+        help="a twin shares at most so much of its words with its story (default: %(default)s)",
     )
     add(
         "--distractor-overlap",
         type=share,
-        default=0.5,
+        default=Recipe.distractor_overlap,
         metavar="X",
-        help="a distractor shares at least so much of its words with its story (default: 0.5)",
+        help="a distractor shares at least so much of its words with its story (default: %(default)s)",
     )
 
 
@@ -149,6 +176,10 @@ def run(options: argparse.Namespace) -> int:
     if not sources:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
         return 1
+    twinless = sum(source.twinless for source in sources)
+    if twinless:
+        told = f"{twinless:,} of the synopses come without a twin; rows without one are not loaded by load_window_twins"
+        print(f"narrative-twins: {told}, so give the synopses with their twins", file=sys.stderr)
     if options.dry_run:
         _show(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
         return 1 if problems else 0
@@ -193,13 +224,15 @@ def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[Source],
 
 def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
     """What would be asked."""
-    for one in questions_for(sources[0].windows, recipe):
+    questions = (questions_for(source.windows, recipe) for source in sources)
+    for one in next(filter(None, questions), []):
         note = " (of what is not there yet; the story stands for it)" if one.stand_in else ""
         print(f"--- {one.step}{note} ---\n{one.prompt}\n")
     found = estimate(sources, recipe, server, answers)
     print(
         f"{len(sources):,} stories, {len(answers):,} answers are there already; {found.questions:,} questions to ask "
         f"if none is asked twice, about {prices.told(found.prompt_tokens, found.completion_tokens)}"
+        + (f"; {found.aside:,} stories are set aside, as it is" if found.aside else "")
     )
 
 
@@ -208,9 +241,6 @@ def _report(out: str, made: Made, prices: Prices) -> None:
     aside = f"; {len(made.rejects):,} stories set aside in {out}.rejects" if made.rejects else ""
     paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
     print(f"{out}: {len(made.rows):,} rows{aside}; {made.run.asked:,} answers in this run, {paid}", file=sys.stderr)
-    if made.twinless:
-        told = f"{made.twinless:,} of the rows have no twin, which load_window_twins needs"
-        print(f"{told}; give the synopses with their twins", file=sys.stderr)
 
 
 def columns(text: str) -> list[str]:

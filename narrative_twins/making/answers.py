@@ -11,6 +11,8 @@ from typing import Any
 
 from narrative_twins.files import WholeFile, whole_lines
 
+_ENDS = ("stop", "eos", "eos_token", "end_turn", "stop_sequence")
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -42,6 +44,11 @@ class Answer:
     def cut(self) -> bool:
         """Whether it was cut off."""
         return self.finish_reason == "length"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ends where the model meant it to, as far as is known."""
+        return self.finish_reason in _ENDS
 
 
 class Answers:

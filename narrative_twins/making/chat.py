@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 
 from narrative_twins.making.answers import Answer, Answers
-from narrative_twins.making.server import Question, Secret, Server, tokens_of
+from narrative_twins.making.server import Question, Server, tokens_of
 
 MALFORMED_RETRIES = 2
 """How often a request is repeated whose answer is none, such as a page of HTML."""
 _FATAL = (401, 403, 404)
+_REFUSED = (400, 413, 422)
+"""The server does not take this request: the prompt is too long for it, or against its rules, or a field is unknown."""
 _SHOWN = 200
 """Characters of a server's error that are shown."""
 
@@ -58,8 +60,8 @@ class Chat:
         self.server, self.answers = server, answers
         self.asked = self.prompt_tokens = self.completion_tokens = 0
         self.stopping = False
-        self._openai, self._secret = openai, Secret(server.key_variable)
-        self._gate, self._failures = asyncio.Semaphore(server.concurrency), 0
+        self._openai, self._secret = openai, server.key
+        self._gate, self._failures, self._answers_some = asyncio.Semaphore(server.concurrency), 0, False
 
     async def __aenter__(self) -> Chat:
         self._client = self._openai.AsyncOpenAI(
@@ -73,6 +75,12 @@ class Chat:
     async def __aexit__(self, *problem: object) -> None:
         await self._client.close()
 
+    def known(self, question: Question) -> Answer | None:
+        """The answer that there is."""
+        answer = self.answers.get(self.server.key_of(question), self.server.limit)
+        self._answers_some |= answer is not None
+        return answer
+
     async def ask(self, question: Question) -> Answer:
         """The answer to a question: the one that there is, or else a new one, which is then kept.
 
@@ -81,10 +89,10 @@ class Chat:
             ServerError: no request gets one.
             Stopped: it was not sent, because of `stopping`.
         """
-        key = self.server.key_of(question)
-        known = self.answers.get(key, self.server.max_tokens)
+        known = self.known(question)
         if known is not None:
             return known
+        key = self.server.key_of(question)
         async with self._gate:
             if self.stopping:
                 raise Stopped
@@ -100,10 +108,15 @@ class Chat:
         try:
             answer = await self._repeated(question, key)
         except openai.APIStatusError as error:
-            problem = f"the server answered {error.status_code}: {self._said(error)}"
+            problem = f"the server answered {error.status_code}: {self._said(_message(error))}"
             if error.status_code in _FATAL:
                 where = f"{self.server.url}, model {self.server.model!r}"
                 raise ServerError(f"{problem}; check the address, the model and the key ({where})") from None
+            if error.status_code in _REFUSED:
+                if self._answers_some:
+                    # It is this prompt that it does not take.
+                    raise Unanswered(problem) from None
+                problem += "; if it does not take a field, leave that out by `fields`, or the schema by `structured`"
         except openai.APITimeoutError:
             problem = f"the server did not answer within {self.server.timeout:g} seconds"
         except openai.APIConnectionError as error:
@@ -111,7 +124,7 @@ class Chat:
         except _Malformed as error:
             problem = f"the server answered, but not with a chat completion: {self._said(error)}"
         else:
-            self._failures = 0
+            self._failures, self._answers_some = 0, True
             return answer
         self._failures += 1
         if self._failures >= max(3, self.server.concurrency):
@@ -129,7 +142,7 @@ class Chat:
                 )
                 return self._answer(completion, question, key)
             except (ValueError, self._openai.APIResponseValidationError) as error:
-                if repeat == MALFORMED_RETRIES:
+                if repeat == MALFORMED_RETRIES or self.stopping:
                     raise _Malformed(str(error)) from None
                 await asyncio.sleep(0.5 * 2**repeat)
         raise AssertionError("the last repeat returns or raises")
@@ -139,7 +152,8 @@ class Chat:
             raise _Malformed(completion)
         try:
             (choice, *_) = completion.choices
-            text, finish = choice.message.content or "", choice.finish_reason or "stop"
+            text = choice.message.content or getattr(choice.message, "refusal", None) or ""
+            finish = choice.finish_reason or "stop"
             if not isinstance(text, str):
                 raise TypeError
         except (AttributeError, TypeError, ValueError):
@@ -158,7 +172,7 @@ class Chat:
             self._clean(str(completion.model or self.server.model)),
             self._clean(text),
             self._clean(str(finish)),
-            self.server.max_tokens,
+            self.server.limit,
             *paid,
         )
 
@@ -170,3 +184,8 @@ class Chat:
         """An error in one short line."""
         line = " ".join(self._clean(str(error)).split())
         return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} ..."
+
+
+def _message(error: Any) -> object:
+    """What a server says of an error, where it says it as the protocol has it."""
+    return (error.body.get("message") if isinstance(error.body, dict) else None) or error

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError, check_sentences
@@ -16,9 +17,8 @@ Schema: TypeAlias = dict[str, Any]
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 """Letters in a row; a sign of Chinese or Japanese is a word of its own."""
-_THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.S)
-_STARTS = 50
-"""Places where JSON may begin that are tried."""
+_STARTS = 1_000
+"""Places where JSON may begin and does not that are tried."""
 
 
 class AnswerError(ValueError):
@@ -43,24 +43,35 @@ def list_schema(item: str, count: int | None = None) -> Schema:
 
 
 def read_object(text: str, properties: Sequence[str]) -> list[Any]:
-    """The properties of the JSON object in an answer, whatever stands round it.
+    """The properties of the JSON object in an answer, whatever stands round it: of the last one that has them, since
+    models that think aloud have drafts before it.
 
     Raises:
         AnswerError: there is no object with just these properties.
     """
-    text = _THOUGHT.sub("", text)
-    decoder, problem = json.JSONDecoder(), "there is no JSON object in it"
-    for number, start in enumerate(found.start() for found in re.finditer(r"\{", text)):
-        if number == _STARTS:
-            break
-        try:
-            value, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
+    found, problem = None, "there is no JSON object in it"
+    for value in _objects(text):
         if set(value) == set(properties):
-            return [value[name] for name in properties]
-        problem = f"its JSON object has {', '.join(map(repr, value)) or 'nothing'}, not {', '.join(properties)}"
-    raise AnswerError(problem)
+            found = [value[name] for name in properties]
+        else:
+            problem = f"its JSON object has {', '.join(map(repr, value)) or 'nothing'}, not {', '.join(properties)}"
+    if found is None:
+        raise AnswerError(problem)
+    return found
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text that are not within each other."""
+    decoder, start = json.JSONDecoder(), text.find("{")
+    failed = 0
+    while start >= 0 and failed < _STARTS:
+        stop = start + 1
+        try:
+            value, stop = decoder.raw_decode(text, start)
+            yield value
+        except (ValueError, RecursionError):
+            failed += 1
+        start = text.find("{", stop)
 
 
 def read_sentences(text: str, least: int, most: int) -> list[str]:
@@ -77,14 +88,18 @@ def read_sentences(text: str, least: int, most: int) -> list[str]:
     return sentences
 
 
-def read_sections(text: str, count: int) -> list[list[str]]:
-    """The sections of an answer, each a list of sentences.
+def read_sections(text: str, sizes: Sequence[int]) -> list[list[str]]:
+    """The sections of an answer, each a list of about so many sentences: half to twice as many.
 
     Raises:
-        AnswerError: it has none, others, or an empty one.
+        AnswerError: it has none, others, or one that is much shorter or longer.
     """
-    names = section_names(count)
-    return [_sentences(content, name) for name, content in zip(names, read_object(text, names), strict=True)]
+    names = section_names(len(sizes))
+    sections = [_sentences(content, name) for name, content in zip(names, read_object(text, names), strict=True)]
+    for name, section, size in zip(names, sections, sizes, strict=True):
+        if not size <= 2 * len(section) <= 4 * size:
+            raise AnswerError(f"{name} has {len(section)} sentence(s) and not about {size}")
+    return sections
 
 
 def section_names(count: int) -> list[str]:
@@ -155,6 +170,18 @@ def check_distractor(story: Sequence[str], distractor: Sequence[str], least: flo
     if set(map(_plain, distractor)) <= set(map(_plain, story)):
         raise AnswerError("it is a copy: every sentence of it stands in the story")
     _compare(story, distractor, "it does not look like the story", lambda share: share >= least, f"at least {least}")
+
+
+def check_sections(windows: Sequence[Sequence[str]], sections: Sequence[Sequence[str]], least: float) -> None:
+    """Refuse a distractor in sections one of which is that of the story, or which does not look like the story.
+
+    Raises:
+        AnswerError: every sentence of a section stands in that of the story, or the overlap of all is below `least`.
+    """
+    for number, (window, section) in enumerate(zip(windows, sections, strict=True), start=1):
+        if set(map(_plain, section)) <= set(map(_plain, window)):
+            raise AnswerError(f"section {number} is a copy: every sentence of it stands in the story")
+    check_distractor(list(chain(*windows)), list(chain(*sections)), least)
 
 
 def _compare(

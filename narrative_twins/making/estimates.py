@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from narrative_twins.making.answers import Answer, Answers, digest
 from narrative_twins.making.recipes import (
@@ -28,45 +27,47 @@ class Asked(NamedTuple):
     Attributes:
         step: what for.
         prompt: in what words.
-        answer: a text as long as the answer is likely to be.
+        answer_tokens: roughly how many would come out.
         stand_in: whether it is of an answer that is not there yet, such as an expansion, for which the story stands.
     """
 
     step: str
     prompt: str
-    answer: str
+    answer_tokens: int
     stand_in: bool = False
 
     @property
     def tokens(self) -> tuple[int, int]:
         """Roughly how many would go in and come out."""
-        return tokens_of(self.prompt), tokens_of(self.answer)
+        return tokens_of(self.prompt), self.answer_tokens
 
 
 class Estimate(NamedTuple):
-    """How many questions a run would ask, if none had to be asked twice, and roughly how many tokens."""
+    """How many questions a run would ask, if none had to be asked twice, and roughly how many tokens; and how many
+    stories would be set aside without another question."""
 
     questions: int
     prompt_tokens: int
     completion_tokens: int
+    aside: int
 
 
 def questions_for(windows: Sequence[Sequence[str]], recipe: Recipe) -> list[Asked]:
     """The questions for a story, in order."""
     story = [sentence for window in windows for sentence in window]
     if recipe.name == "synopses":
-        return [_asked("negative", distracting_sections(windows), story, recipe)]
+        return [_asked("negative", distracting_sections(windows), recipe)]
     if len(story) > LONGEST:
         return []
     longer = story * EXPANSION
     asked = []
     for column in recipe.columns:
         if column == "negative":
-            asked.append(_asked(column, distracting(story), story, recipe))
+            asked.append(_asked(column, distracting(story), recipe))
         else:
-            expanded = _asked(f"{column}, expanded", expanding(story), longer, recipe)
+            expanded = _asked(f"{column}, expanded", expanding(story), recipe)
             asked.append(expanded._replace(stand_in=column != "twin"))
-            retold = _asked(f"{column}, retold", retelling(longer, len(story)), story, recipe)
+            retold = _asked(f"{column}, retold", retelling(longer, len(story)), recipe)
             asked.append(retold._replace(stand_in=True))
     return asked
 
@@ -82,13 +83,19 @@ def estimate(sources: Iterable[Source], recipe: Recipe, server: Server, answers:
     """
     different = {digest(source.windows): source for source in sources}
     known = _Known(server, answers)
-    tokens = []
+    tokens, aside = [], 0
     for source in different.values():
-        missing = _missing(source.made(known, recipe))
-        if missing is not None:
+        try:
+            # Nothing is waited for, so it needs no loop.
+            source.made(known, recipe).send(None)
+        except _Missing as missing:
             asked = questions_for(source.windows, recipe)
-            tokens += [one.tokens for one in asked[[one.step for one in asked].index(missing) :]]
-    return Estimate(len(tokens), sum(tokens_in for tokens_in, _ in tokens), sum(out for _, out in tokens))
+            tokens += [one.tokens for one in asked[[one.step for one in asked].index(str(missing)) :]]
+        except Rejected:
+            aside += 1
+        except StopIteration:
+            pass
+    return Estimate(len(tokens), sum(tokens_in for tokens_in, _ in tokens), sum(out for _, out in tokens), aside)
 
 
 class _Missing(Exception):
@@ -101,30 +108,21 @@ class _Known:
     def __init__(self, server: Server, answers: Answers) -> None:
         self.server, self.answers = server, answers
 
+    def known(self, question: Question) -> Answer | None:
+        """The answer that there is."""
+        return self.answers.get(self.server.key_of(question), self.server.limit)
+
     async def ask(self, question: Question) -> Answer:
         """The answer, if it is there.
 
         Raises:
             _Missing: it is not.
         """
-        answer = self.answers.get(self.server.key_of(question), self.server.max_tokens)
+        answer = self.known(question)
         if answer is None:
             raise _Missing(question.step)
         return answer
 
 
-def _missing(work: Coroutine[Any, Any, Any]) -> str | None:
-    """The first step of a story that has no answer yet; None where it has a row, or is set aside."""
-    try:
-        # Nothing is waited for, so it needs no loop.
-        work.send(None)
-    except _Missing as missing:
-        return str(missing)
-    except (StopIteration, Rejected):
-        return None
-    raise AssertionError("it waits for something")
-
-
-def _asked(name: str, step: Step, answer: Sequence[str], recipe: Recipe) -> Asked:
-    prompt = recipe.templates[step.template].fill(step.values)
-    return Asked(name, prompt, json.dumps(answer, ensure_ascii=False))
+def _asked(name: str, step: Step, recipe: Recipe) -> Asked:
+    return Asked(name, recipe.templates[step.template].fill(step.values), step.answer_tokens)

@@ -9,15 +9,15 @@ distractor of a synopsis has other turning points, section by section.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from narrative_twins.making.answers import digest
 from narrative_twins.making.checks import (
-    AnswerError,
     Schema,
     check_distractor,
+    check_sections,
     check_twin,
     list_schema,
     read_sections,
@@ -26,7 +26,10 @@ from narrative_twins.making.checks import (
     section_names,
 )
 from narrative_twins.making.running import Asks, Rejected, settled
+from narrative_twins.making.server import tokens_of
 from narrative_twins.making.templates import Template, read_templates
+
+Result = TypeVar("Result")
 
 COLUMNS = ("twin", "negative", "negative_twin")
 """What is made of a short story."""
@@ -55,7 +58,7 @@ class Recipe:
         prompts: a folder of templates that replace those of the package.
 
     Raises:
-        OSError, ValueError: there is no such recipe, column or folder; or a prompt is no template.
+        OSError, ValueError: there is no such recipe, column or folder; a prompt is no template; or a number is none.
     """
 
     name: str = "stories"
@@ -76,15 +79,28 @@ class Recipe:
             raise ValueError("rows without a twin are not loaded as narrative twins; ask for the twin, too")
         if "negative_twin" in self.columns and "negative" not in self.columns:
             raise ValueError("a negative_twin is made of a negative; ask for both")
+        if self.attempts < 1:
+            raise ValueError(f"attempts={self.attempts}: a question is asked once at least")
+        for name in ("twin_overlap", "distractor_overlap"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)}: a share of the words is from 0 to 1")
         object.__setattr__(self, "templates", read_templates(_NAMES[self.name], self.prompts))
 
 
 class Step(NamedTuple):
-    """A question of a recipe: the name of its template, what is filled in, and the JSON schema of the answer."""
+    """A question of a recipe.
+
+    Attributes:
+        template: the name of its prompt.
+        values: what is filled in.
+        schema: the JSON schema of the answer.
+        answer_tokens: how many tokens the answer is likely to take.
+    """
 
     template: str
     values: dict[str, object]
     schema: Schema
+    answer_tokens: int
 
 
 def expanding(sentences: Sequence[str]) -> Step:
@@ -107,12 +123,15 @@ def distracting_sections(windows: Sequence[Sequence[str]]) -> Step:
     names = section_names(len(windows))
     story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
     schema = schema_of({name: list_schema("string") for name in names})
-    return Step("distract_sections", {"story": story, "count": sum(map(len, windows))}, schema)
+    return Step("distract_sections", {"story": story, "count": sum(map(len, windows))}, schema, tokens_of(story))
 
 
 def _step(template: str, sentences: Sequence[str], count: int, exactly: int | None) -> Step:
-    values = {"story": json.dumps(list(sentences), ensure_ascii=False, indent=1), "count": count}
-    return Step(template, values, schema_of({"sentences": list_schema("string", exactly)}))
+    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
+    tokens = tokens_of(story) * count // len(sentences)
+    return Step(
+        template, {"story": story, "count": count}, schema_of({"sentences": list_schema("string", exactly)}), tokens
+    )
 
 
 async def made_of_story(chat: Asks, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
@@ -140,17 +159,11 @@ async def made_of_synopsis(chat: Asks, windows: Sequence[Sequence[str]], recipe:
     """
 
     def read(text: str) -> list[list[str]]:
-        sections = read_sections(text, len(windows))
-        for number, (window, section) in enumerate(zip(windows, sections, strict=True), start=1):
-            try:
-                check_distractor(window, section, recipe.distractor_overlap)
-            except AnswerError as error:
-                raise AnswerError(f"section {number}: {error}") from None
+        sections = read_sections(text, [len(window) for window in windows])
+        check_sections(windows, sections, recipe.distractor_overlap)
         return sections
 
-    step = distracting_sections(windows)
-    prompt = recipe.templates[step.template].fill(step.values)
-    sections = await settled(chat, digest(windows), "negative", prompt, step.schema, read, recipe.attempts)
+    sections = await _settled(chat, digest(windows), "negative", distracting_sections(windows), read, recipe)
     return {"negative": sections}
 
 
@@ -163,13 +176,8 @@ async def _twin(chat: Asks, story: str, column: str, sentences: Sequence[str], r
         check_twin(sentences, found, recipe.twin_overlap)
         return found
 
-    first = expanding(sentences)
-    prompt = recipe.templates[first.template].fill(first.values)
-    longer = await settled(chat, story, f"{column}, expanded", prompt, first.schema, expansion, recipe.attempts)
-    second = retelling(longer, len(sentences))
-    prompt = recipe.templates[second.template].fill(second.values)
-    shorter = await settled(chat, story, f"{column}, retold", prompt, second.schema, twin, recipe.attempts)
-    return shorter
+    longer = await _settled(chat, story, f"{column}, expanded", expanding(sentences), expansion, recipe)
+    return await _settled(chat, story, f"{column}, retold", retelling(longer, len(sentences)), twin, recipe)
 
 
 async def _distractor(chat: Asks, story: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
@@ -178,7 +186,22 @@ async def _distractor(chat: Asks, story: str, sentences: Sequence[str], recipe: 
         check_distractor(sentences, found, recipe.distractor_overlap)
         return found
 
-    step = distracting(sentences)
+    return await _settled(chat, story, "negative", distracting(sentences), distractor, recipe)
+
+
+async def _settled(
+    chat: Asks, story: str, name: str, step: Step, read: Callable[[str], Result], recipe: Recipe
+) -> Result:
+    """The answer to a step.
+
+    Raises:
+        Rejected: as `settled`; or the answer would be longer than answers may be, which is not tried and paid for.
+    """
+    if step.answer_tokens > chat.server.limit:
+        raise Rejected(
+            name,
+            f"its answer would take some {step.answer_tokens:,} tokens, and {chat.server.limit:,} are allowed; allow "
+            "more, by max_tokens",
+        )
     prompt = recipe.templates[step.template].fill(step.values)
-    found = await settled(chat, story, "negative", prompt, step.schema, distractor, recipe.attempts)
-    return found
+    return await settled(chat, story, name, prompt, step.schema, read, recipe.attempts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -18,6 +19,8 @@ from narrative_twins.making.answers import Answer, Answers, seed_of
 from narrative_twins.making.chat import Chat, Stopped, Unanswered
 from narrative_twins.making.checks import AnswerError, Schema
 from narrative_twins.making.server import Question, Server
+
+logger = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -79,6 +82,9 @@ class Asks(Protocol):
 
     server: Server
 
+    def known(self, question: Question) -> Answer | None:
+        """The answer that there is."""
+
     async def ask(self, question: Question) -> Answer:
         """The answer to a question."""
 
@@ -86,7 +92,7 @@ class Asks(Protocol):
 async def settled(
     chat: Asks, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
 ) -> Result:
-    """The first answer that holds, out of so many, as it is read.
+    """The first answer that holds, out of so many, as it is read. What there is goes before what would be asked for.
 
     Args:
         chat: to ask.
@@ -99,20 +105,38 @@ async def settled(
     Raises:
         Rejected: none of them held, or there was none.
     """
+    questions = [
+        Question(story, step, attempt, prompt, schema, seed_of(chat.server.seed, story, step, attempt))
+        for attempt in range(attempts)
+    ]
+    for known in filter(None, map(chat.known, questions)):
+        with suppress(AnswerError):
+            return _read(known, read)
     problem, answer = "", None
-    for attempt in range(attempts):
-        seed = seed_of(chat.server.seed, story, step, attempt)
+    for question in questions:
         try:
-            answer = await chat.ask(Question(story, step, attempt, prompt, schema, seed))
-            if answer.cut:
-                problem = f"cut off after {answer.completion_tokens} tokens; allow more, by max_tokens"
-                continue
-            return read(answer.text)
+            answer = await chat.ask(question)
+            return _read(answer, read)
         except AnswerError as error:
             problem = str(error)
         except Unanswered as error:
-            raise Rejected(step, str(error), None, attempt + 1) from None
+            raise Rejected(step, str(error), None, question.attempt + 1) from None
     raise Rejected(step, problem, None if answer is None else answer.text, attempts)
+
+
+def _read(answer: Answer, read: Callable[[str], Result]) -> Result:
+    """What an answer says.
+
+    Raises:
+        AnswerError: it does not hold, or is not whole.
+    """
+    if answer.cut:
+        raise AnswerError(f"cut off after {answer.completion_tokens} tokens; allow more, by max_tokens")
+    try:
+        return read(answer.text)
+    except AnswerError as error:
+        ending = "" if answer.ended else f" (the model ended by {answer.finish_reason!r:.40})"
+        raise AnswerError(f"{error}{ending}") from None
 
 
 def run_jobs(
@@ -148,9 +172,14 @@ def run_jobs(
                 bar.update(count)
                 bar.set_postfix_str((prices or Prices()).told(chat.prompt_tokens, chat.completion_tokens))
 
-            results = _finished(_all(chat, jobs, work, done), chat)
-        if chat.stopping:
-            raise KeyboardInterrupt
+            try:
+                results = _finished(_all(chat, jobs, work, done), chat)
+                if chat.stopping:
+                    raise KeyboardInterrupt
+            except BaseException:
+                paid = (prices or Prices()).told(chat.prompt_tokens, chat.completion_tokens)
+                logger.warning("the run ended before its time, with %d answers, %s", chat.asked, paid)
+                raise
     return Run(results, chat.asked, chat.prompt_tokens, chat.completion_tokens)
 
 
@@ -178,6 +207,11 @@ async def _all(
             except asyncio.CancelledError:
                 if not chat.stopping:
                     raise
+            except Exception:
+                # What is under way is paid for.
+                chat.stopping = True
+                await asyncio.wait(workers, timeout=chat.server.timeout)
+                raise
             finally:
                 for task in workers:
                     task.cancel()

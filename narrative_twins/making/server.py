@@ -17,6 +17,12 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 _SHORTEST = 8
 """Characters of a key, at least."""
 _LIMITS = ("max_tokens", "max_completion_tokens")
+_ENDLESS = 2**31 - 1
+"""The limit of answers where the server is told none."""
+_OURS = ("model", "messages", "n", "stream")
+"""Fields of a request that are for the package to set."""
+_OPENAI = "openai.com"
+_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -27,24 +33,27 @@ class Server:
         url: the address of the server, such as `"http://localhost:8000/v1"`.
         model: the name of the model there.
         key_variable: the environment variable that holds the key, which is sent to the server and goes nowhere else;
-            None for `OPENAI_API_KEY`, or no key where that is not set.
+            None for `OPENAI_API_KEY` where the server is OpenAI's or on this machine, and else for no key.
         concurrency: requests under way at once.
         retries: how often a request is repeated that the server was too busy for, failed at, or did not answer in time;
-            waits longer each time, or as long as the server says.
+            waits longer each time, up to 8 seconds, or as long as the server says, up to two minutes.
         timeout: seconds for one request.
         temperature: of sampling.
-        max_tokens: of an answer, which is cut off there.
+        max_tokens: of an answer, which is cut off there, unless `fields` say otherwise; see `limit`.
         structured: send the JSON schema of the answer, for servers that can hold the model to it.
         seed: of the whole run; each request has one of its own that depends on it.
         fields: of the request, as JSON: further ones, or others; None leaves one out, such as a `seed` that the server
             does not take.
+
+    Raises:
+        ValueError: a setting is none; names it.
     """
 
     url: str
     model: str
     key_variable: str | None = None
     concurrency: int = 8
-    retries: int = 4
+    retries: int = 8
     timeout: float = 300.0
     temperature: float = 1.0
     max_tokens: int = 4000
@@ -60,6 +69,32 @@ class Server:
             raise ValueError(
                 f"the address of the server is to hold no password or query; a key goes into {KEY_VARIABLE}"
             )
+        for name, least in {"concurrency": 1, "retries": 0, "max_tokens": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}: {least} or more is needed")
+        if not (self.timeout > 0 and self.temperature >= 0):
+            raise ValueError(f"timeout={self.timeout}, temperature={self.temperature}: above 0, and 0 or more")
+        ours = [name for name in self.fields if name in _OURS]
+        if ours:
+            raise ValueError(f"the field {ours[0]!r} of a request is set by the package; leave it out")
+
+    @property
+    def limit(self) -> int:
+        """After how many tokens an answer is cut off; a number beyond all answers where the server is told none."""
+        told = {"max_tokens": self.max_tokens, **self.fields}
+        return min((told[name] for name in _LIMITS if isinstance(told.get(name), int)), default=_ENDLESS)
+
+    @property
+    def key(self) -> Secret:
+        """The key that is sent to it.
+
+        Raises:
+            ValueError: there is none where a variable is named, or what that holds can be no key.
+        """
+        host = urlsplit(self.url).hostname or ""
+        trusted = host in _HERE or f".{host}".endswith(f".{_OPENAI}")
+        variable = self.key_variable or (KEY_VARIABLE if trusted else None)
+        return Secret(variable, needed=self.key_variable is not None)
 
     def body(self, question: Question) -> dict[str, Any]:
         """The request for an answer."""
@@ -104,21 +139,21 @@ class Secret:
     """The key of a server. It is shown to nobody: `str` and `repr` do not tell it.
 
     Args:
-        variable: the environment variable that holds it; None as in `Server`.
+        variable: the environment variable that holds it; None for no key.
+        needed: whether there has to be one.
 
     Raises:
-        ValueError: the variable is not set, or what it holds can be no key.
+        ValueError: the variable is needed and not set, or what it holds can be no key.
     """
 
-    def __init__(self, variable: str | None = None) -> None:
-        self._value = os.environ.get(variable or KEY_VARIABLE, "").strip()
-        if variable is not None and not self._value:
+    def __init__(self, variable: str | None, needed: bool = True) -> None:
+        self._value = os.environ.get(variable, "").strip() if variable is not None else ""
+        if needed and not self._value:
             raise ValueError(f"the environment variable {variable} is not set; put the key into it")
         # What can't stand in a header would be quoted in the error of whoever tries.
         if not all("!" <= char <= "~" for char in self._value):
             raise ValueError(
-                f"the environment variable {variable or KEY_VARIABLE} holds no key: there are spaces or signs in it "
-                "that no key has"
+                f"the environment variable {variable} holds no key: there are spaces or signs in it that no key has"
             )
 
     def __repr__(self) -> str:

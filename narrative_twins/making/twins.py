@@ -11,19 +11,28 @@ from typing import Any
 
 from narrative_twins.cards import DatasetFacts
 from narrative_twins.data.loading import load_story_twins, load_window_twins
-from narrative_twins.data.rows import RowError, find
+from narrative_twins.data.rows import STORY_NAMES, RowError, find
 from narrative_twins.data.shapes import window_twins
 from narrative_twins.files import WholeFile
 from narrative_twins.making.answers import digest
-from narrative_twins.making.facts import card_path, facts_beside, facts_path, remove_card, write_beside, write_facts
+from narrative_twins.making.facts import (
+    card_path,
+    facts_beside,
+    facts_path,
+    in_list,
+    remove_card,
+    write_beside,
+    write_facts,
+)
 from narrative_twins.making.recipes import SECTIONS, Recipe, made_of_story, made_of_synopsis
 from narrative_twins.making.running import Asks, Prices, Rejected, Run, run_jobs
 from narrative_twins.making.server import Server
 from narrative_twins.story import Story, StoryError
 
-_STORY = ("story", "english_narrative")
 _TWIN = ("twin", "translated_narrative_twin")
 _NEGATIVE = ("negative", "negative_narrative")
+_REJECT = ("step", "reason", "attempts", "answer")
+"""What stands beside a story that was set aside."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Source:
             StoryError: it is none, or the twin that it comes with does not fit it.
         """
         row = dict(content) if isinstance(content, Mapping) else {}
-        given = find(row, *_STORY)
+        given = find(row, *STORY_NAMES)
         if given is not None:
             content = {"sentences": given, "id": row.get("id")}
         story = Story.parse(content, windows=SECTIONS if recipe.name == "synopses" else 1)
@@ -56,7 +65,11 @@ class Source:
         if len(story.windows) != SECTIONS:
             raise StoryError(f"it is in {len(story.windows)} windows; a synopsis has {SECTIONS}, or comes uncut")
         windows = [list(story.sentences[lo:hi]) for lo, hi in story.windows]
-        kept = {name: value for name, value in row.items() if name not in (*_STORY, *_NEGATIVE, "text", "sentences")}
+        kept = {
+            name: value
+            for name, value in row.items()
+            if name not in (*STORY_NAMES, *_NEGATIVE, *_REJECT, "text", "sentences")
+        }
         if given is None:
             kept = {name: kept[name] for name in ("id", "title") if name in kept}
         row = {**kept, "story": windows}
@@ -66,6 +79,11 @@ class Source:
             except RowError as error:
                 raise StoryError(error.problem) from None
         return cls(row, windows)
+
+    @property
+    def twinless(self) -> bool:
+        """Whether its row will have no twin, since it came without and none is made."""
+        return len(self.windows) > 1 and find(self.row, *_TWIN) is None
 
     async def made(self, chat: Asks, recipe: Recipe) -> dict[str, Any]:
         """The columns that a recipe makes of it.
@@ -93,11 +111,6 @@ class Made:
     rejects: list[dict[str, Any]]
     run: Run
     facts: DatasetFacts
-
-    @property
-    def twinless(self) -> int:
-        """How many rows have no twin: of synopses that came without."""
-        return sum(find(row, *_TWIN) is None for row in self.rows)
 
 
 def make_twins(
@@ -153,7 +166,7 @@ def make_twins(
     if not rejects and os.path.isfile(rejects_file.path):
         # What an earlier run set aside has a row now.
         os.unlink(rejects_file.path)
-    if made.twinless:
+    if any(source.twinless for source in sources):
         write_facts(out, made.facts)
         remove_card(out)
     elif rows:
@@ -164,8 +177,8 @@ def make_twins(
 def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
     """Put a story with the rows, or with those that are set aside."""
     if isinstance(made, Rejected):
-        why = {"step": made.step, "reason": made.reason, "attempts": made.attempts, "answer": made.answer}
-        rejects.append({**source.row, **why})
+        why = made.step, made.reason, made.attempts, made.answer
+        rejects.append({**source.row, **dict(zip(_REJECT, why, strict=True))})
     else:
         rows.append({**source.row, **made})
 
@@ -189,22 +202,13 @@ def _facts(
     made = "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
     aside = Counter(str(reject["step"]) for reject in rejects)
     reasons = "; ".join(f"{count} at {step}" for step, count in aside.most_common())
-    # The name of a file that replaces a prompt may tell where on a machine it is.
-    prompts = ", ".join(
-        f"`{name}` ({digest(template.text)[:12]}{', of our own' if template.name != name else ''})"
-        for name, template in recipe.templates.items()
-    )
     return DatasetFacts(
         name="Narrative twins",
-        what=f"Stories with what a language model made of each: {made}.",
-        source=(
-            f"Of {stories:,} stories {len(rows):,} have a row and {len(rejects):,} were set aside"
-            f"{f' ({reasons})' if reasons else ''}. Written by the language model `{server.model}` at temperature "
-            f"{server.temperature:g}, seed {server.seed}, after the recipe for {recipe.name} of the package "
-            f"narrative_twins; prompts: {prompts}. A row holds where every answer was whole and of the form asked for, "
-            f"a twin shares at most {recipe.twin_overlap:g} and a distractor at least {recipe.distractor_overlap:g} of "
-            f"its words with its story, and neither is a copy; a question was asked up to {recipe.attempts} times."
+        what=(
+            f"Stories with what a language model made of each: {made}. Of {stories:,} stories {len(rows):,} have a row "
+            f"and {len(rejects):,} were set aside{f' ({reasons})' if reasons else ''}."
         ),
+        source=in_list("`narrative-twins make twins`", _settings(server, recipe)),
         limits=(
             "Nobody has read the rows: that a twin tells the same plot, and a distractor another, is what the model "
             "was asked for and not what was checked. The licence of the stories holds for what was made of them, and "
@@ -213,3 +217,26 @@ def _facts(
         language=language,
         tags=["narrative-twins", "synthetic"],
     )
+
+
+def _settings(server: Server, recipe: Recipe) -> dict[str, object]:
+    """What the rows depend on."""
+    # The name of a file that replaces a prompt may tell where on a machine it is.
+    prompts = ", ".join(
+        f"{name} ({digest(template.text)[:12]}{', of our own' if template.name != name else ''})"
+        for name, template in recipe.templates.items()
+    )
+    asked = {"temperature": server.temperature, "seed": server.seed, **server.fields}
+    told = {name: value for name, value in asked.items() if value is not None}
+    holds = {"a question is asked": f"up to {recipe.attempts} times"}
+    if recipe.name == "stories":
+        holds["words that a twin shares with what it is the twin of"] = f"at most {recipe.twin_overlap:g}, no sentence"
+    if recipe.name == "synopses" or "negative" in recipe.columns:
+        holds["words that a distractor shares with its story"] = f"at least {recipe.distractor_overlap:g}"
+    return {
+        "recipe": recipe.name,
+        "language model": f"`{server.model}`",
+        "asked with": ", ".join(f"{name} {json.dumps(value)}" for name, value in told.items()),
+        "prompts": prompts,
+        **holds,
+    }
