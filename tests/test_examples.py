@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from chat_server import Model, prompt_of, said, serving
+from scipy.stats import spearmanr
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -32,6 +35,32 @@ def test_score_rocstories(tmp_path, bert_folder):
     rows = re.findall(r"^(\w+) +(-?\d\.\d{3}) \((\d) of 3\) +(\d\.\d{3}) \((\d) of 3\)$", out, re.M)
     assert [row[0] for row in rows] == ["deletion", "shifting", "disruption", "summarization"]
     assert {(row[2], row[4]) for row in rows} == {("2", "2")}, "a story whose labels are all alike has no agreement"
+
+
+def test_score_rocstories_beside_a_language_model(tmp_path, bert_folder):
+    """The agreement of what the model said, recounted here."""
+    file = tmp_path / "roc.json"
+    stories = [["Nadia ran.", "It rained.", "The mill burned."], ["Ada sang.", "Nobody came.", "She laughed."]]
+    choices = [[3, 3, 1], [2, 2, 2]]
+    told = zip(stories, choices, strict=True)
+    file.write_text(json.dumps({str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(told)}))
+    with serving(Model()) as model:
+        more = ("--server", model.address, "--language-model", "tiny", "--answers", tmp_path / "answers")
+        out = run("score_rocstories.py", file, "--model", bert_folder, *more)
+        assert len(model.bodies) == 22
+        assert run("score_rocstories.py", file, "--model", bert_folder, *more) == out and len(model.bodies) == 22
+        rated = {
+            prompt_of(body): json.loads(said(prompt_of(body), body["seed"]))["scores"]
+            for body in model.bodies
+            if '{"scores"' in prompt_of(body)
+        }
+    expected = []
+    for story, votes in zip(stories, choices, strict=True):
+        (scores,) = [scores for prompt, scores in rated.items() if story[0] in prompt]
+        expected.append(spearmanr(scores, [votes.count(place) for place in (1, 2, 3)])[0])
+    (row,) = re.findall(r"^prompted_rating +(-?\d\.\d{3}) \(2 of 2\)", out, re.M)
+    assert abs(float(row) - sum(expected) / 2) < 0.001
+    assert "prompted_choice" in out and "2 stories, tiny" in out
 
 
 def test_score_tripod(tmp_path, bert_folder):
