@@ -78,6 +78,7 @@ def folder_of(model: str) -> str:
             num_attention_heads=heads,
             intermediate_size=inner,
             max_position_embeddings=512,
+            pad_token_id=tokenizer.pad_token_id,
         )
     )
     folder = TemporaryDirectory(prefix=model)
