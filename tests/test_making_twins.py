@@ -191,7 +191,8 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
         push_dataset(rows, "me/twins", facts=facts, token="secret")
         (card,) = [content for name, content in hub.files("datasets", "me/twins").items() if name == "README.md"]
     assert facts.source in card.decode()
-    assert "Of 6 stories 6 have a row and 0 were set aside. Written by the language model `tiny`" in facts.source
+    assert "Of 6 stories 6 have a row and 0 were set aside." in facts.what and facts.what in card.decode()
+    assert facts.source.startswith("Written by the language model `tiny`")
     assert not (tmp_path / "twins.jsonl.rejects").exists()
     no_key_in(tmp_path)
 
@@ -230,7 +231,7 @@ def test_what_does_not_hold_is_set_aside_with_the_reason(tmp_path, capsys):
         assert reasons[2].startswith("the server answered 400: ")
         assert reasons[3:] == ["sentence 1 is copied from the story", "it has 5 sentence(s) and not 10 to 40"]
         assert "2 rows; 5 stories set aside" in capsys.readouterr().err
-        card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["source"]
+        card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["what"]
         assert "Of 7 stories 2 have a row and 5 were set aside (2 at " in card
         # Set aside for good: the same command asks only what the server did not answer; more attempts ask once more.
         for attempts, more in (("2", 1), ("3", 5)):
@@ -485,3 +486,18 @@ def test_prompts_of_ones_own_are_asked(tmp_path):
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
     assert ", of our own)" in (tmp_path / "o.facts.yaml").read_text()
     assert str(tmp_path) not in (tmp_path / "o.facts.yaml").read_text()
+
+
+def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp_path, capsys):
+    """However many rows there are by now; and goes with no others."""
+    out, path, old = tmp_path / "o.jsonl", tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
+    with serving(Model()) as model:
+        assert main(command(write(tmp_path / "s.jsonl", stories(1)), out, model)) == 0
+        path.write_text(path.read_text().replace("license: null", "license: cc0-1.0"))
+        source = write(tmp_path / "s.jsonl", stories(3))
+        assert main(command(source, out, model)) == 0
+        facts = read_facts(DatasetFacts, path)
+        assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.what and not old.exists()
+        assert main(command(source, out, model, "--seed", "1")) == 0
+    assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
+    assert f"{old}; copy from it what is still true" in capsys.readouterr().err

@@ -196,10 +196,12 @@ def _facts(
     )
     return DatasetFacts(
         name="Narrative twins",
-        what=f"Stories with what a language model made of each: {made}.",
+        what=(
+            f"Stories with what a language model made of each: {made}. Of {stories:,} stories {len(rows):,} have a row "
+            f"and {len(rejects):,} were set aside{f' ({reasons})' if reasons else ''}."
+        ),
         source=(
-            f"Of {stories:,} stories {len(rows):,} have a row and {len(rejects):,} were set aside"
-            f"{f' ({reasons})' if reasons else ''}. Written by the language model `{server.model}` at temperature "
+            f"Written by the language model `{server.model}` at temperature "
             f"{server.temperature:g}, seed {server.seed}, after the recipe for {recipe.name} of the package "
             f"narrative_twins; prompts: {prompts}. A row holds where every answer was whole and of the form asked for, "
             f"a twin shares at most {recipe.twin_overlap:g} and a distractor at least {recipe.distractor_overlap:g} of "
