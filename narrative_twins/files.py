@@ -46,7 +46,7 @@ def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[S
         name = "standard input" if path == STDIN else os.fsencode(path).decode("utf-8", "replace")
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from _read(file, name, form, named=len(paths) > 1)
+                yield from stories_in(file, name, form, named=len(paths) > 1)
         except OSError as error:
             yield Source(name, None, f"can't be read ({error.strerror}); check the name")
 
@@ -56,7 +56,7 @@ def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
     count = 0
     for path in paths:
         kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if form == "auto" else form
-        if path == STDIN or kind == "json" or not os.path.isfile(path):
+        if path == STDIN or kind == "json" or path.lower().endswith(".zip") or not os.path.isfile(path):
             return 0
         if kind == "jsonl":
             with open(path, "rb") as file:
@@ -66,7 +66,15 @@ def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
     return count
 
 
-def _read(file: BinaryIO, name: str, form: InputFormat, named: bool) -> Iterator[Source]:
+def stories_in(file: BinaryIO, name: str, form: InputFormat = "auto", named: bool = False) -> Iterator[Source]:
+    """What stands in an open file, as `read_stories` has it.
+
+    Args:
+        file: read to its end.
+        name: of it; tells its form by its suffix.
+        form: as in `read_stories`.
+        named: a text has this name as its id.
+    """
     lines = iter(file)
     if form == "auto":
         form = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
@@ -75,11 +83,11 @@ def _read(file: BinaryIO, name: str, form: InputFormat, named: bool) -> Iterator
     if form == "jsonl":
         for number, line in enumerate(lines, start=1):
             if line.strip(_BLANK):
-                yield parsed(f"{name}, line {number}", line)
+                yield _parsed(f"{name}, line {number}", line)
         return
     whole = b"".join(lines)
     if form == "json":
-        source = parsed(name, whole)
+        source = _parsed(name, whole)
         items = source.content if isinstance(source.content, list) else None
         yield from [source] if items is None else (Source(f"{name}, item {i}", item) for i, item in enumerate(items))
         return
@@ -97,7 +105,7 @@ def _guess(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
         if line.strip(_BLANK):
             break
     first = seen[-1].strip(_BLANK) if seen else b""
-    listed = first.startswith(b"[") and parsed("", first).problem is None
+    listed = first.startswith(b"[") and _parsed("", first).problem is None
     return "jsonl" if first.startswith(b"{") or listed else "text", chain(seen, lines)
 
 
@@ -110,7 +118,7 @@ def _decoded(name: str, data: bytes) -> Source:
         return Source(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
 
 
-def parsed(name: str, data: bytes) -> Source:
+def _parsed(name: str, data: bytes) -> Source:
     """A JSON document, or what is wrong with it."""
     source = _decoded(name, data)
     if source.problem is not None:
@@ -118,7 +126,7 @@ def parsed(name: str, data: bytes) -> Source:
     try:
         return Source(name, json.loads(source.content))
     except (ValueError, RecursionError) as error:
-        cure = "JSON Lines hold one whole value a line; a single document is read with --input-format json"
+        cure = "JSON Lines hold one whole value a line; a single document is read from a file that ends in .json"
         return Source(name, None, f"is not valid JSON ({error}); {cure}")
 
 
@@ -143,7 +151,7 @@ class WholeFile:
     def __init__(self, path: str, keep: bool = False, resume: bool = False, durable: bool = False) -> None:
         self.keep, self.resume, self.durable = keep, resume, durable
         self.path = path if path == STDIN else os.path.realpath(path)
-        self.part = f"{self.path}.part"
+        self.part = part_of(self.path)
         self.plain = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
         if os.path.isdir(self.path):
             raise IsADirectoryError(f"{path} is a folder; name a file in it")
@@ -214,9 +222,14 @@ class WholeFile:
             os.unlink(self.part)
 
 
+def part_of(path: str) -> str:
+    """Where a `WholeFile` is as long as it is not whole."""
+    return f"{os.path.realpath(path)}.part"
+
+
 def whole_lines(path: str) -> list[str]:
     """The whole lines of a JSON Lines file, finished or not."""
-    part = f"{os.path.realpath(path)}.part"
+    part = part_of(path)
     found = part if os.path.exists(part) else path
     if not os.path.exists(found):
         return []

@@ -178,14 +178,14 @@ def _content(source: Mapping[str, Any]) -> Any:
 
 def _name(name: Any) -> str | int | None:
     if isinstance(name, str):
-        _check_unicode(name, "the id")
+        check_unicode(name, "the id")
     elif name is not None and _whole(name) is None:
         raise StoryError(f"the id is {type(name).__name__}; an id is a text or a whole number")
     return name if name is None or isinstance(name, str) else _whole(name)
 
 
 def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:
-    _check_unicode(text, "the text")
+    check_unicode(text, "the text")
     # What is made of white space and control characters alone is no sentence; it falls between two spans.
     sentences = [trimmed for piece in splitter(text) if not _blank(trimmed := str(piece).strip())]
     if not sentences:
@@ -219,7 +219,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
             raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {sentence!r:.60}")
         if _blank(sentence):
             raise StoryError(f"sentence {i} is empty or white space; leave it out")
-        _check_unicode(sentence, f"sentence {i}")
+        check_unicode(sentence, f"sentence {i}")
     return sentences, sizes
 
 
@@ -288,7 +288,8 @@ def _blank(text: str) -> bool:
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
-def _check_unicode(text: str, where: str) -> None:
+def check_unicode(text: str, where: str) -> None:
+    """Raise a `StoryError`, with the cure, for text that can't be written in UTF-8; `where` says what it is."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

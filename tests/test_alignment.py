@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import dtw
@@ -122,3 +123,28 @@ def test_similarities_are_cosines():
     expected = cosine(story[:, None], twin[None])
     assert similarity_matrix(story, twin) == pytest.approx(expected, abs=1e-12)
     assert not similarity_matrix(story, twin)[2].any()
+
+
+def test_no_step_of_python_a_cell():
+    """Of twice as many sentences, twice as many lines are run: cells are computed by numpy, a whole anti-diagonal at
+    once."""
+
+    def lines(n):
+        similarities = np.random.default_rng(n).uniform(-1, 1, (n, n))
+        ran = 0
+
+        def count(frame, event, argument):
+            nonlocal ran
+            ran += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            best_path(similarities)
+        finally:
+            sys.settrace(before)
+        return ran
+
+    few, many = lines(60), lines(120)
+    assert 60 < few < 60 * 60 and many < 2.2 * few

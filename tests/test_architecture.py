@@ -19,7 +19,8 @@ FLOORS = [
     | {"making.embedding", "making.entities", "making.filters", "making.server", "making.tell_me_again"},
     {"encoder", "making.chat", "making.facts", "making.long_twins"},
     {"salience", "hub", "data.builders", "making.running"},
-    {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"},
+    {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"}
+    | {"commands.numbers"},
     {"formats", "index", "shaded", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"}
     | {"commands.outputs", "making.twins"},
     {"mlm", "page", "report", "commands.push", "commands.score", "making.estimates"},

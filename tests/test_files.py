@@ -57,6 +57,11 @@ def test_json(tmp_path):
     assert count_stories([str(file)]) == 0
 
 
+def test_an_archive_is_not_counted(tmp_path):
+    (tmp_path / "all.ZIP").write_bytes(b"PK")
+    assert count_stories([str(tmp_path / "all.ZIP")]) == 0
+
+
 def test_what_cannot_be_read_is_told_and_passed_over(tmp_path):
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
     good.write_text("A b.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -65,6 +66,8 @@ def test_a_row():
         (Candidate(telling(range(20), "again"), "pt", 0.61), "similar"),
         (Candidate(telling(range(20), "again"), None, 0.61), "similar"),
         (Candidate(telling(range(20), "again")), None),
+        (Candidate(telling(range(20))), "similar"),
+        (Candidate([" ".join(telling(range(20))).upper().replace(" ", " \n")]), "length"),
         # All of it is of the beginning, so the end has one sentence.
         (Candidate(telling([*range(4)] * 4 + [39])), "windows"),
     ],
@@ -76,6 +79,14 @@ def test_filters(candidate, reason):
     for name in ("length", "similar", "windows"):
         assert getattr(made.counts, name) == (name == reason), name
     assert made.counts.no_twin == (row is None)
+
+
+def test_a_copy_is_no_twin():
+    """However it is cut, spaced or capitalized."""
+    story = telling(range(20))
+    for copy in (story, [" ".join(story)], [one.upper().replace(" ", "  ") for one in story]):
+        assert Filters().too_similar(story, Candidate(copy))
+    assert not Filters().too_similar(story, Candidate([*story[1:], story[0]]))
 
 
 @pytest.mark.parametrize(("longer", "kept"), [(13, True), (14, False), (-13, True), (-14, False)])
@@ -130,7 +141,7 @@ def test_everything_is_counted_and_order_does_not_matter(found, seed, shuffler):
     assert other.counts == counts
     for each in found:
         if each.id in rows:
-            assert again.recall(each, rows[each.id]["twin"]) is None
+            assert again.recall(each, [["Another."], rows[each.id]["twin"]]) == 1
         else:
             again.row(each)
     assert again.counts == counts, "what is known from an earlier run is counted the same"
@@ -156,8 +167,18 @@ def test_the_draw_is_even_and_by_seed_and_id():
 
 
 def test_a_twin_that_is_not_there_any_more():
-    with pytest.raises(ValueError, match="'w' is not among the tellings"):
-        MAKE().recall(work("w", range(20), EVEN), ["Another."])
+    made = MAKE()
+    assert made.recall(work("w", range(20), EVEN), [["Another."]]) is None
+    assert made.recall(work("w", range(20), EVEN), []) is None
+    assert made.recall(work("w", range(9), EVEN), [EVEN.sentences]) is None, "the story is too short now"
+    assert not any(asdict(made.counts).values()), "nothing is counted"
+
+
+def test_a_work_that_can_not_be_aligned_is_named_and_not_counted():
+    made = LongTwins(lambda sentences: np.full((len(sentences), 2), np.nan), windows=3, filters=FILTERS)
+    with pytest.raises(RowError, match="work 'w': can't be aligned"):
+        made.row(work("w", range(20), EVEN))
+    assert not any(asdict(made.counts).values())
 
 
 @pytest.mark.parametrize(
@@ -205,6 +226,12 @@ def test_rows_in_every_form():
     assert read({"story": ["Nadia ran."], "twins": []}).id != named
 
 
+@pytest.mark.parametrize(("measured", "taken"), [(1.0000001, 1), (-1.0005, -1), (1, 1), (float("nan"), None)])
+def test_similarities_that_are_rounded(measured, taken):
+    found = read({"story": ["A."], "twins": [{"text": "B.", "similarity": measured}]})
+    assert found.candidates[0].similarity == taken
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -217,6 +244,10 @@ def test_rows_in_every_form():
         ({"story": ["A."], "twins": [{"text": " "}]}, r"'twins\[0\]': the story is empty"),
         ({"story": ["A."], "twins": [{"text": "A.", "similarity": 68.1}]}, r"'twins\[0\].similarity' is 68.1"),
         ({"story": ["A."], "twins": [{"text": "A.", "language": 3}]}, r"'twins\[0\].language' is int"),
+        ({"story": ["A."], "twins": [{"text": "A.", "similarity": 1.01}]}, r"'twins\[0\].similarity' is 1.01"),
+        ({"story": ["A."], "twins": [{"text": "A.", "language": "\ud800"}]}, r"'twins\[0\].language' has a lone"),
+        ({"story": ["A."], "twins": [], "id": "a\ud800"}, "'id' has a lone surrogate"),
+        ({"story": ["A."], "twins": [], "title": "a\ud800"}, "'title' has a lone surrogate"),
         ({"story": ["A."], "twins": [], "id": []}, "the id is list"),
         ({"story": ["A."], "twins": [], "title": []}, "'title' is list"),
     ],
@@ -224,6 +255,11 @@ def test_rows_in_every_form():
 def test_rows_that_are_none(content, problem):
     with pytest.raises(RowError, match=f"here.json: .*{problem}"):
         read(content)
+
+
+def name(content, where):
+    ((_, found),) = read_works([Source(where, content)])
+    return found.id
 
 
 def summaries(**keys):
@@ -265,6 +301,11 @@ def test_tell_me_again():
 def test_tell_me_again_with_keys_missing(gap):
     assert read(summaries(wikidata_id=gap)).id == "Qhere"
     assert read(summaries(title=gap)).title is None
+    names = [
+        name(summaries(wikidata_id=gap), "all.jsonl, line 1"),
+        name(summaries(wikidata_id=gap), "all.json, item 1"),
+    ]
+    assert names[0] == names[1] != name(summaries(wikidata_id=gap, summaries={"en": "He fell."}), "all.jsonl, line 2")
     assert read(summaries(title={"language": "de", "value": "Die Mühle"})).title == "Die Mühle"
     assert read(summaries(summaries=gap)).story == []
     assert read(summaries(summaries={"de": "Omar lief."})).story == []
@@ -284,6 +325,13 @@ def test_tell_me_again_with_keys_missing(gap):
     [
         ({"wikidata_id": 12}, "'wikidata_id' is int"),
         ({"title": 3}, "'title' is int"),
+        ({"wikidata_id": "Q\ud800"}, "'wikidata_id' has a lone surrogate"),
+        ({"title": "\ud800"}, "'title' has a lone surrogate"),
+        (
+            {"en_translated_summaries": {"\ud800": {"text": "He ran."}}},
+            "'en_translated_summaries' has a lone surrogate",
+        ),
+        ({"similarity": {"indexes": [{}], "similarities": [[0]]}}, "'similarity.indexes' is dict; a text"),
         ({"summaries": ["Omar ran."]}, "'summaries' is list; an object"),
         ({"summaries": {"en": ["Omar ran."]}}, "'summaries.en' is list; a text"),
         ({"en_translated_summaries": {"de": "Omar"}}, "'en_translated_summaries.de' is str; an object"),
@@ -331,8 +379,74 @@ def test_other_folders_and_files(tmp_path):
     assert [one.id for _, one in read_works(sources([str(tmp_path)]))] == ["a", "b", "c", "d"]
     (tmp_path / "no.zip").write_bytes(b"PK")
     missing = str(tmp_path / "missing.jsonl")
-    problems = [str(one) for _, one in read_works(sources([str(tmp_path / "no.zip"), missing]))]
-    assert "not a zip file" in problems[0] and "missing.jsonl: can't be read" in problems[1]
+    assert "not a zip file" in problems(tmp_path / "no.zip")[0]
+    assert "missing.jsonl: can't be read" in problems(missing)[0]
+    assert "missing: can't be read" in problems(tmp_path / "missing")[0]
+
+
+def problems(path):
+    return [str(one) for _, one in read_works(sources([str(path)])) if isinstance(one, RowError)]
+
+
+ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
+
+
+@pytest.mark.parametrize("name", ["works.txt", "works.jsonl.gz", "works.parquet", "works"])
+def test_files_of_other_kinds_are_refused_by_name(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(json.dumps(ROW).encode()))
+    (problem,) = problems(tmp_path / name)
+    assert problem.startswith(f"{tmp_path / name}: is none of what is read, .json, .jsonl, .ndjson, .zip and folders")
+
+
+def test_a_folder_or_archive_without_works(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("Omar ran.")
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.writestr("a.txt", "Omar ran.")
+    for name in ("notes", "notes.zip"):
+        assert "has no file that ends in one of .json, .jsonl, .ndjson" in problems(tmp_path / name)[0]
+
+
+def test_an_archive_is_read_as_a_folder_of_its_files(tmp_path):
+    rows = [ROW | {"id": str(n)} for n in range(5)]
+    files = {
+        "a.json": json.dumps(rows[:2]),
+        "b.ndjson": json.dumps(rows[2]) + "\n\n",
+        "c.JSONL": "\ufeff" + json.dumps(rows[3]) + "\n{\n",
+        "d.json": json.dumps(rows[4]),
+    }
+    (tmp_path / "all").mkdir()
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name, content in files.items():
+            (tmp_path / "all" / name).write_text(content)
+            archive.writestr(name, content)
+    folder, packed = (list(read_works(sources([str(tmp_path / name)]))) for name in ("all", "all.zip"))
+    assert [getattr(one, "id", None) for _, one in folder] == ["0", "1", "2", "3", None, "4"]
+    places = [name.removeprefix(f"{tmp_path / 'all'}/") for name, _ in folder]
+    assert [name.removeprefix(f"{tmp_path / 'all.zip'}, ") for name, _ in packed] == places
+    assert [one for _, one in packed][:4] == [one for _, one in folder][:4]
+    assert "c.JSONL, line 2: is not valid JSON" in str(packed[4][1]) and "--" not in str(packed[4][1])
+
+
+def test_archives_that_are_damaged_or_locked(tmp_path):
+    """Each file in them that can't be read is told of, and the others are read."""
+    path = tmp_path / "works.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in "abcd":
+            archive.writestr(f"{name}.json", json.dumps(ROW | {"id": name, "title": "Rain " * 50}))
+        starts = {name: archive.getinfo(f"{name}.json").header_offset for name in "abcd"}
+    data = bytearray(path.read_bytes())
+    # The compressed bytes of one, the password flag of another, the method of a third; the last two twice, since they
+    # also stand in the list of files.
+    data[starts["a"] + 40 : starts["a"] + 60] = b"\xff" * 20
+    for name, offset, value in (("b", 6, 1), ("c", 8, 99)):
+        data[starts[name] + offset] = value
+        data[data.rindex(f"{name}.json".encode()) - 46 + offset + 2] = value
+    path.write_bytes(data)
+    found = list(read_works(sources([str(path)])))
+    assert [isinstance(one, RowError) for _, one in found] == [True, True, True, False]
+    for (name, one), member in zip(found[:3], "abc", strict=True):
+        assert name.endswith(f"works.zip, {member}.json") and "can't be read (" in str(one)
 
 
 def test_shuffled_sources_are_read_in_order(tmp_path):

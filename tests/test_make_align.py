@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import small
 from datasets import disable_progress_bars
@@ -14,10 +18,12 @@ from hub import Hub, running
 from models import SENTENCES
 
 from narrative_twins import TwinsCollator, push_dataset
-from narrative_twins.cards import DatasetFacts, read_facts, with_id
+from narrative_twins.cards import DatasetFacts, facts_text, read_facts, with_id
 from narrative_twins.cli import main
+from narrative_twins.commands.make_align import similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.files import WholeFile
+from narrative_twins.making.embedding import SentenceEmbedder
+from narrative_twins.making.filters import MAX_SIMILARITY, OTHERS
 from narrative_twins.making.long_twins import LongTwins
 from narrative_twins.trainable import checked_rows
 
@@ -33,7 +39,7 @@ WORKS = [
     ),
     {"id": "short", "story": STORY[:19], "twins": TWINS},
     {"id": "lone", "story": STORY, "twins": []},
-    {"id": "translated", "story": STORY, "twins": [{"sentences": STORY, "language": "fr", "similarity": 0.99}]},
+    {"id": "translated", "story": STORY, "twins": [{"sentences": TWINS[0], "language": "fr", "similarity": 0.99}]},
 ]
 
 
@@ -99,7 +105,13 @@ def test_the_card_is_the_one_that_is_pushed(run, tmp_path, monkeypatch):
     run()
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")
     card = (tmp_path / "twins.card.md").read_text()
-    for words in ("| train | 5 |", "- works read: 8", "  - kept, with a twin each: 5", "seed 0", "Of works.jsonl:"):
+    for words in (
+        "| train | 5 |",
+        "- works read: 8",
+        "  - kept, with a twin each: 5",
+        "seed 0",
+        "- works of: works.jsonl",
+    ):
         assert words in card
     assert str(tmp_path) not in card and "Omar" not in card
     import huggingface_hub.constants
@@ -115,7 +127,7 @@ def test_the_card_is_the_one_that_is_pushed(run, tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
-    """The same file and the same report, and nothing is aligned twice."""
+    """The same file and the same report, and what has a row is not aligned again."""
     _, report, _ = run(out="whole.jsonl")
     row, aligned = LongTwins.row, []
 
@@ -129,6 +141,7 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     assert code == 130 and "twins.jsonl.part, go on with --resume" in err
     assert not (tmp_path / "twins.jsonl").exists() and not (tmp_path / "twins.card.md").exists()
     assert [one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")] == ["w0", "w1", "w2"]
+    assert not (tmp_path / "twins.facts.yaml").exists() and (tmp_path / "twins.jsonl.part.facts.yaml").exists()
 
     def recorded(self, work):
         aligned.append(work.id)
@@ -139,20 +152,130 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     assert code == 0 and aligned == ["w3", "w4", "short", "lone", "translated"]
     assert (tmp_path / "twins.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert (tmp_path / "twins.card.md").read_bytes() == (tmp_path / "whole.card.md").read_bytes()
+    assert (tmp_path / "twins.facts.yaml").read_bytes() == (tmp_path / "whole.facts.yaml").read_bytes()
     assert resumed == report.replace("whole.", "twins.")
+    assert sorted(one.name for one in tmp_path.glob("twins.*")) == ["twins.card.md", "twins.facts.yaml", "twins.jsonl"]
 
 
-def test_each_row_is_on_the_disk_before_the_next(run, monkeypatch):
-    asked = {}
-    start = WholeFile.__init__
+def test_each_row_is_on_the_disk_before_the_next(run, tmp_path, monkeypatch):
+    row, there, synced = LongTwins.row, [], []
 
-    def recorded(self, path, *arguments, **options):
-        asked[Path(path).name] = options.get("durable", False)
-        start(self, path, *arguments, **options)
+    def recorded(self, work):
+        there.append([one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")])
+        return row(self, work)
 
-    monkeypatch.setattr(WholeFile, "__init__", recorded)
+    monkeypatch.setattr(LongTwins, "row", recorded)
+    monkeypatch.setattr(os, "fsync", synced.append)
     run()
-    assert asked["twins.jsonl"]
+    ids = [f"w{n}" for n in range(5)]
+    assert there == [ids[:n] for n in range(5)] + [ids] * 3
+    assert len(synced) == 5
+
+
+def test_going_on_where_works_have_the_same_id_and_story(run, works, tmp_path):
+    """Each of them finds its own row again, wherever in between the run stopped."""
+    pairs = [WORKS[0] | {"twins": [twin]} for twin in (STORY[:2], *TWINS, TWINS[0])]
+    works.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    _, report, _ = run()
+    out = tmp_path / "twins.jsonl"
+    lines = out.read_bytes().splitlines(keepends=True)
+    assert [row["twin"] for row in rows_of(out)] == [*TWINS, TWINS[0]]
+    for done in range(5):
+        out.write_bytes(b"".join(lines[:done]))
+        assert run("--resume") == (0, report, "")
+        assert out.read_bytes() == b"".join(lines)
+
+
+@pytest.fixture
+def interrupted(run, monkeypatch):
+    """Run the command, with Ctrl-C at a work."""
+
+    def call(at, *arguments):
+        row = LongTwins.row
+
+        def stopping(self, work):
+            if work.id == at:
+                raise KeyboardInterrupt
+            return row(self, work)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(LongTwins, "row", stopping)
+            assert run(*arguments)[0] == 130
+
+    return call
+
+
+def test_an_interrupted_run_leaves_the_finished_one_as_it_is(run, interrupted, tmp_path):
+    run()
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("twins.*")}
+    interrupted("w2", "--windows", 4)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    code, _, err = run("--resume")
+    assert code == 1 and "begun with other options (- windows: 4, even" in err
+    # Without what was interrupted, the finished rows are gone on with, and only as they were made.
+    (tmp_path / "twins.jsonl.part").unlink()
+    code, _, err = run("--resume", "--windows", 4)
+    assert code == 1 and "begun with other options (- windows: 5, even" in err
+    assert run("--resume")[0] == 0
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_going_on_needs_to_know_the_recipe(run, interrupted, tmp_path):
+    interrupted("w2")
+    interrupted("w3", "--windows", 4)
+    # Of what was put aside, too.
+    (tmp_path / "twins.jsonl.part.old").replace(tmp_path / "twins.jsonl.part")
+    (tmp_path / "twins.jsonl.part.facts.yaml.old").replace(tmp_path / "twins.jsonl.part.facts.yaml")
+    assert run("--resume")[0] == 0 and len(rows_of(tmp_path / "twins.jsonl")) == 5
+    (tmp_path / "twins.jsonl").replace(tmp_path / "twins.jsonl.part")
+    code, _, err = run("--resume")
+    assert code == 1 and "twins.jsonl.part.facts.yaml is not there" in err
+
+
+def edited(path, **facts):
+    """Facts with what a person puts into them."""
+    path.write_text(facts_text(replace(read_facts(DatasetFacts, path), **facts)))
+
+
+def test_what_a_person_put_into_the_facts(run, works, tmp_path):
+    """Stays with these rows, and goes with no others."""
+    run("--language", "de")
+    path, old = tmp_path / "twins.facts.yaml", tmp_path / "twins.facts.yaml.old"
+    assert read_facts(DatasetFacts, path).language == "de"
+    edited(path, license="cc-by-4.0", name="Mills")
+    for again in ((), ("--resume",)):
+        code, _, err = run(*again)
+        facts = read_facts(DatasetFacts, path)
+        assert (code, err, facts.license, facts.name, facts.language) == (0, "", "cc-by-4.0", "Mills", "en")
+        assert "license: cc-by-4.0" in (tmp_path / "twins.card.md").read_text()
+    works.rename(tmp_path / "other.jsonl")
+    works.symlink_to(tmp_path / "other.jsonl")
+    code, _, err = run()
+    assert code == 0 and "twins.facts.yaml.old; copy from it what is still true" in err
+    facts = read_facts(DatasetFacts, path)
+    assert (facts.license, facts.name) == (None, "Long narrative twins")
+    assert "cc-by" not in (tmp_path / "twins.card.md").read_text()
+    assert read_facts(DatasetFacts, old).license == "cc-by-4.0"
+    # Of a file that nobody touched nothing is lost.
+    old.unlink()
+    assert run("--seed", 1)[2] == "" and not old.exists()
+
+
+def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
+    """Are told from each other by what is in them, and their places are nobody's business."""
+    folders = [tmp_path / name / "final" for name in "ab"]
+    for folder in folders:
+        shutil.copytree(bert_folder, folder)
+    (weights,) = folders[1].glob("*.safetensors")
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert run("--encoder", folders[0])[0] == 0
+    code, _, err = run("--resume", "--encoder", folders[1])
+    assert code == 1 and "- sentence encoder: final (digest " in err
+    folders[0].parent.rename(tmp_path / "moved")
+    assert run("--resume", "--encoder", tmp_path / "moved" / "final")[0] == 0
+    assert str(tmp_path) not in (tmp_path / "twins.facts.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -187,11 +310,45 @@ def test_works_that_were_changed_or_went_away(run, works, tmp_path):
     run()
     changed = [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]]
     works.write_text("".join(json.dumps(work) + "\n" for work in changed))
-    code, _, err = run("--resume")
-    assert code == 1 and "the twin of 'w0' is not among the tellings" in err
+    code, out, err = run("--resume")
+    assert code == 0 and "1 rows of the earlier run are of works or twins that are not read now" in err
+    assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")].count("w0") == 2
     works.write_text("".join(json.dumps(work) + "\n" for work in WORKS[1:]))
     code, out, err = run("--resume")
-    assert code == 0 and "of works that are not read now" in err and "7  works read" in out
+    assert code == 0 and "2 rows of the earlier run are of works or twins that are not read now" in err
+    assert "7  works read" in out and "2  rows of an earlier run" in out
+    card = (tmp_path / "twins.card.md").read_text()
+    for words in ("| train | 6 |", "  - kept, with a twin each: 4", "- rows of an earlier run, of works or twins"):
+        assert words in card
+
+
+def test_only_rows_of_works_that_went_away(run, works, tmp_path):
+    run()
+    works.write_text(json.dumps(WORKS[-1]) + "\n")
+    code, out, err = run("--resume")
+    assert code == 0 and "no work is left" not in err and (tmp_path / "twins.card.md").exists()
+
+
+def test_a_bad_work_does_not_stop_the_others(run, works, tmp_path, monkeypatch):
+    """What can't be written, and what the encoder has no numbers for."""
+    bad = [{"id": "w\ud800"}, {"title": "T\ud800"}, {"twins": [{"sentences": TWINS[0], "language": "\ud800"}]}]
+    works.write_text("".join(json.dumps(work) + "\n" for work in (*(WORKS[0] | one for one in bad), *WORKS)))
+    embed = SentenceEmbedder.__call__
+
+    def some(self, sentences):
+        return embed(self, sentences) * (np.nan if sentences[0].startswith("3.") else 1)
+
+    monkeypatch.setattr(SentenceEmbedder, "__call__", some)
+    code, out, err = run()
+    assert code == 1 and "4  - could not be read or aligned" in out and "11  works read" in out
+    for words in (
+        "line 1: 'id' has a lone surrogate",
+        "line 2: 'title' has a",
+        "line 3: 'twins[0].language' has a",
+        "line 7: work 'w3': can't be aligned",
+    ):
+        assert f"works.jsonl, {words}" in err
+    assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")] == ["w0", "w1", "w2", "w4"]
 
 
 def test_what_cannot_be_read_is_told_and_passed_over(run, works, tmp_path):
@@ -215,7 +372,12 @@ def test_no_work_is_left(run, tmp_path):
         (("works.jsonl", "--out", "twins.parquet"), "ends in .jsonl"),
         (("works.jsonl", "--out", "works.jsonl"), "also read"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"), "no list of similarities"),
+        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "fr=0.7,fr=0.6"), "two numbers for fr"),
+        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "0.7,0.6"), "two numbers for other"),
         (("works.jsonl", "--out", "a.jsonl", "--windows", "0"), "no count of 1 or more"),
+        (("works.jsonl", "--out", "a.jsonl", "--max-difference", "-1"), "no number of 0 or more"),
+        ((".", "--out", "a.jsonl"), "is in ., which is read"),
+        (("works.jsonl", ".", "--out", "inner/../inner/a.jsonl"), "is in ., which is read"),
     ],
 )
 def test_wrong_calls(works, tmp_path, monkeypatch, capsys, arguments, problem):
@@ -228,6 +390,24 @@ def test_wrong_calls(works, tmp_path, monkeypatch, capsys, arguments, problem):
 def test_more_windows_than_sentences(run):
     code, _, err = run("--windows", 6, "--min-sentences", 5)
     assert code == 1 and "6 windows for stories of 5 sentences" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fr=0.7", {**MAX_SIMILARITY, "fr": 0.7}),
+        ("fr=0.7,pt=0.5", {**MAX_SIMILARITY, "fr": 0.7, "pt": 0.5}),
+        ("0.5", {OTHERS: 0.5}),
+        ("0.5, fr=0.7", {OTHERS: 0.5, "fr": 0.7}),
+    ],
+)
+def test_what_a_list_of_similarities_means(text, expected):
+    assert similarities(text) == expected
+
+
+def test_one_language_leaves_the_others_as_they_are(run, tmp_path):
+    assert run("--max-similarity", "de=0.7", "--max-difference", 0)[0] == 0
+    assert "translated" not in [row["id"] for row in rows_of(tmp_path / "twins.jsonl")]
 
 
 def test_similarities_by_language(run, tmp_path):

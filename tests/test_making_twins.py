@@ -192,7 +192,7 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
         push_dataset(rows, "me/twins", facts=facts, token="secret")
         (card,) = [content for name, content in hub.files("datasets", "me/twins").items() if name == "README.md"]
     assert facts.source in card.decode()
-    assert "Of 6 stories 6 have a row and 0 were set aside." in facts.what
+    assert "Of 6 stories 6 have a row and 0 were set aside." in facts.what and facts.what in card.decode()
     assert "- language model: `tiny`\n- asked with: temperature 1.0, seed 0\n" in facts.source
     assert (tmp_path / "twins.card.md").read_text().count(facts.source) == 1
     assert not (tmp_path / "twins.jsonl.rejects").exists()
@@ -544,3 +544,18 @@ def test_prompts_of_ones_own_are_asked(tmp_path):
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
     assert ", of our own)" in (tmp_path / "o.facts.yaml").read_text()
     assert str(tmp_path) not in (tmp_path / "o.facts.yaml").read_text()
+
+
+def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp_path, capsys):
+    """However many rows there are by now; and goes with no others."""
+    out, path, old = tmp_path / "o.jsonl", tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
+    with serving(Model()) as model:
+        assert main(command(write(tmp_path / "s.jsonl", stories(1)), out, model)) == 0
+        path.write_text(path.read_text().replace("license: null", "license: cc0-1.0"))
+        source = write(tmp_path / "s.jsonl", stories(3))
+        assert main(command(source, out, model)) == 0
+        facts = read_facts(DatasetFacts, path)
+        assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.what and not old.exists()
+        assert main(command(source, out, model, "--seed", "1")) == 0
+    assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
+    assert f"{old}; copy from it what is still true" in capsys.readouterr().err

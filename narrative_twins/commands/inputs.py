@@ -15,6 +15,7 @@ from typing import Any
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
+from narrative_twins.commands.numbers import count
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.files import STDIN, StoryKey, count_stories, read_stories, story_key
 from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
@@ -215,10 +216,3 @@ def windows(text: str) -> Windows:
             f"{text!r} is neither auto, a count such as 5, nor sizes such as 7,7,6"
         ) from None
     return sizes[0] if len(sizes) == 1 else sizes
-
-
-def count(text: str) -> int:
-    """A number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count of 1 or more")
-    return int(text)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from typing import Any
 
-from narrative_twins.commands.inputs import count
+from narrative_twins.commands.numbers import amount, count, positive, share, whole
 from narrative_twins.commands.outputs import check_rows_file
 from narrative_twins.files import STDIN, read_stories
 from narrative_twins.making.answers import Answers
@@ -260,38 +259,4 @@ def fields(text: str) -> dict[str, Any]:
         raise argparse.ArgumentTypeError(f"{text!r} is not valid JSON ({error})") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text!r} is no JSON object")
-    return value
-
-
-def whole(text: str) -> int:
-    """A number of 0 or more."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
-    return int(text)
-
-
-def amount(text: str) -> float:
-    """A number of 0 or more, perhaps with a fraction."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 0 or more")
-    return value
-
-
-def positive(text: str) -> float:
-    """A number above 0."""
-    value = amount(text)
-    if not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
-    return value
-
-
-def share(text: str) -> float:
-    """A number from 0 to 1."""
-    value = amount(text)
-    if value > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not from 0 to 1")
     return value

@@ -12,9 +12,16 @@ _ROWS = (".jsonl", ".ndjson")
 
 
 def refuse_input(parser: argparse.ArgumentParser, files: Sequence[str], out: str) -> None:
-    """Refuse to write a file that is also read."""
-    if out != STDIN and any(os.path.realpath(file) == os.path.realpath(out) for file in files):
-        parser.error(f"--out {out} is also read; write to another file")
+    """Refuse to write a file that is also read, or that would be the next time, as all of a folder is."""
+    if out == STDIN:
+        return
+    path = os.path.realpath(out)
+    for file in files:
+        read = os.path.realpath(file)
+        if path == read:
+            parser.error(f"--out {out} is also read; write to another file")
+        if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
+            parser.error(f"--out {out} is in {file}, which is read; write to another folder")
 
 
 def check_rows_file(parser: argparse.ArgumentParser, files: Sequence[str], out: str) -> None:

@@ -11,12 +11,12 @@ from narrative_twins.commands.inputs import (
     Stories,
     add_options,
     check_options,
-    count,
     encoder_of,
     exit_code,
     results_of,
     settings_of,
 )
+from narrative_twins.commands.numbers import count
 from narrative_twins.files import STDIN
 from narrative_twins.report import INDEX, Report
 

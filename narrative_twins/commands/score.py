@@ -15,12 +15,12 @@ from narrative_twins.commands.inputs import (
     Stories,
     add_options,
     check_options,
-    count,
     encoder_of,
     exit_code,
     results_of,
     settings_of,
 )
+from narrative_twins.commands.numbers import count
 from narrative_twins.commands.outputs import kept_part, refuse_input
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines

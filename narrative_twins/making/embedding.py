@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,18 @@ from narrative_twins.checkpoint import default_encoder
 
 _SPECIAL = 4
 """Special tokens of a sentence, at most."""
+_OF_MODELS = (".json", ".safetensors", ".bin", ".txt", ".model")
+"""Files that change what an encoder says: settings, weights, vocabularies."""
+
+
+def digest_of(folder: str | Path) -> str:
+    """A short digest of an encoder in a folder, which tells it from others in folders of the same name."""
+    whole = hashlib.sha256()
+    for path in sorted(one for one in Path(folder).rglob("*") if one.suffix in _OF_MODELS and one.is_file()):
+        whole.update(path.relative_to(folder).as_posix().encode("utf-8", "replace"))
+        with open(path, "rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()[:12]
 
 
 class SentenceEmbedder:

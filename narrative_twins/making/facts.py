@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 import datasets
 
 from narrative_twins.cards import DatasetFacts, facts_text, read_facts
-from narrative_twins.files import WholeFile
+from narrative_twins.files import WholeFile, part_of
 from narrative_twins.row_cards import card_of_rows
 
 _OF_THE_RUN = ("what", "source", "language")
@@ -33,7 +34,9 @@ def card_path(data: str) -> Path:
 def write_facts(data: str, facts: DatasetFacts) -> DatasetFacts:
     """Write facts beside a data file, as `read_facts` reads them; `push_dataset` takes these.
 
-    What a person put into the file after an earlier run stays: all but what the rows are, their source and language.
+    What a person put into the file after an earlier run of the same recipe (the `source`) stays: all but what the rows
+    are, their source and language. After another recipe it would be said of other rows: then a file that a person put
+    something into is put aside as `NAME.facts.yaml.old`, and standard error says so.
 
     Returns:
         The facts as they are written.
@@ -41,12 +44,32 @@ def write_facts(data: str, facts: DatasetFacts) -> DatasetFacts:
     Raises:
         ValueError: the file that is there can't be read.
     """
-    earlier = facts_beside(data)
+    path, earlier = facts_path(data), facts_beside(data)
     if earlier is not None:
-        facts = replace(earlier, **{name: getattr(facts, name) for name in _OF_THE_RUN})
-    with WholeFile(str(facts_path(data))) as file:
-        file.write(facts_text(facts))
+        edited = replace(earlier, **{name: getattr(facts, name) for name in _OF_THE_RUN})
+        if earlier.source == facts.source:
+            facts = edited
+        elif edited != facts:
+            os.replace(path, f"{path}.old")
+            told = f"{path} was of rows of another recipe and is now {path}.old; copy from it what is still true"
+            print(f"narrative-twins: {told}", file=sys.stderr)
+    _write(path, facts)
+    _begun_path(data).unlink(missing_ok=True)
     return facts
+
+
+def begin_facts(data: str, facts: DatasetFacts) -> None:
+    """Write the facts of rows that are being made, beside the part file of the data file: whoever goes on with it has
+    to know the recipe. They go away when `write_facts` writes those of the data file.
+
+    Raises:
+        ValueError: the file that is there can't be read.
+    """
+    path = _begun_path(data)
+    if path.exists() and read_facts(DatasetFacts, path).source != facts.source:
+        # Its rows are aside as well.
+        os.replace(path, f"{path}.old")
+    _write(path, facts)
 
 
 def write_beside(data: str, facts: DatasetFacts, load: Callable[..., Any]) -> None:
@@ -95,23 +118,30 @@ def name_of(source: str) -> str:
 
 
 def check_recipe(data: str, recipe: str) -> None:
-    """Refuse to go on with a data file that was begun by another recipe.
+    """Refuse to go on with a data file, or with the part file of one, that was begun by another recipe.
 
     Raises:
         ValueError: names the first setting that differs, or says that there are no facts to know the recipe by.
     """
-    earlier = facts_beside(data)
-    if earlier is None:
-        raise ValueError(
-            f"can't resume {data}: {facts_path(data)} is not there, which says how it was begun; start anew"
-        )
-    begun, asked = earlier.source.splitlines(), recipe.splitlines()
+    path = _begun_path(data) if os.path.exists(part_of(data)) else facts_path(data)
+    if not path.exists():
+        raise ValueError(f"can't resume {data}: {path} is not there, which says how it was begun; start anew")
+    begun, asked = read_facts(DatasetFacts, path).source.splitlines(), recipe.splitlines()
     if begun != asked:
         lines = (line for line in begun if line not in asked)
         raise ValueError(
             f"can't resume {data}: it was begun with other options ({next(lines, 'fewer of them')}); go on with the "
             "same options, or write to another file"
         )
+
+
+def _begun_path(data: str) -> Path:
+    return Path(f"{part_of(data)}.facts.yaml")
+
+
+def _write(path: Path, facts: DatasetFacts) -> None:
+    with WholeFile(str(path)) as file:
+        file.write(facts_text(facts))
 
 
 @contextmanager

@@ -23,7 +23,8 @@ class Filters:
         max_difference: how many sentences longer or shorter the twin may be. The standard deviation of the stories'
             lengths is what the paper on narrative twins takes, 13.7 in its data.
         min_window: sentences of the twin in each window.
-        max_similarity: by language, see `MAX_SIMILARITY`. A telling without a similarity passes.
+        max_similarity: by language, see `MAX_SIMILARITY`. A telling without a similarity passes, unless it is the story
+            itself; so does one in a language that has no number, where there is none for all others.
 
     Raises:
         ValueError: a filter would let everything or nothing pass.
@@ -47,8 +48,10 @@ class Filters:
         """Whether the lengths are."""
         return abs(len(story) - len(candidate.sentences)) > self.max_difference
 
-    def too_similar(self, candidate: Candidate) -> bool:
-        """Whether a telling is a translation of the story rather than a telling of its own."""
+    def too_similar(self, story: Sequence[str], candidate: Candidate) -> bool:
+        """Whether a telling is the story itself or a translation of it, rather than a telling of its own."""
+        if _folded(story) == _folded(candidate.sentences):
+            return True
         highest = self.max_similarity.get(candidate.language or OTHERS, self.max_similarity.get(OTHERS, 1.0))
         return candidate.similarity is not None and candidate.similarity > highest
 
@@ -66,10 +69,15 @@ class Filters:
         similarities = ", ".join(f"{language} {value:g}" for language, value in self.max_similarity.items())
         return {
             "story": f"{self.min_sentences} sentences or more",
-            "twin": f"longer or shorter by {self.max_difference:g} sentences at most",
+            "twin": f"no copy, longer or shorter by {self.max_difference:g} sentences at most",
             "window of the twin": f"{self.min_window} sentences or more",
             "similarity that was measured": f"at most {similarities}",
         }
+
+
+def _folded(sentences: Sequence[str]) -> str:
+    """A text of which case, white space and where it is cut do not matter."""
+    return " ".join(" ".join(sentences).split()).casefold()
 
 
 @dataclass
@@ -77,7 +85,7 @@ class Counts:
     """How many works there were, how many of them were dropped and why; the same of the tellings of long stories.
 
     `works` is the sum of `unreadable`, `no_story`, `short`, `no_twin` and `kept`; `tellings` of `length`, `similar`,
-    `windows`, `not_drawn` and `kept`.
+    `windows`, `not_drawn` and `kept`. Rows that an earlier run made of what is not read now are `left`.
     """
 
     works: int = 0
@@ -91,18 +99,26 @@ class Counts:
     similar: int = 0
     windows: int = 0
     not_drawn: int = 0
+    left: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.kept + self.left
 
     def in_words(self, filters: Filters) -> Iterator[tuple[str, int]]:
         """What was counted, and how many."""
         yield "works read", self.works
-        yield "- could not be read", self.unreadable
+        yield "- could not be read or aligned", self.unreadable
         yield "- without a story in English", self.no_story
         yield f"- story of fewer than {filters.min_sentences} sentences", self.short
         yield "- no telling left to be a twin", self.no_twin
         yield "- kept, with a twin each", self.kept
         yield "other tellings of long stories", self.tellings
         yield f"- longer or shorter by more than {filters.max_difference:g} sentences", self.length
-        yield "- too similar, so perhaps a translation", self.similar
+        yield "- too similar, so perhaps a copy or a translation", self.similar
         yield f"- fewer than {filters.min_window} sentences in a window", self.windows
         yield "- not drawn, another one was", self.not_drawn
         yield "- kept, as a twin", self.kept
+        if self.left:
+            yield "rows of an earlier run, of works or twins that are not read now", self.left

@@ -52,69 +52,93 @@ class LongTwins:
         self.counts = Counts()
 
     def row(self, work: Work) -> Row | None:
-        """The row of a work, or None if it is dropped."""
-        candidates = self._candidates(work)
-        if candidates is None:
-            return None
-        story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), self.windows)]
-        vectors = self.embed(work.story) if candidates else None
-        for place, candidate in enumerate(candidates):
-            assert vectors is not None
-            path = best_path(similarity_matrix(vectors, self.embed(candidate.sentences)))
-            homes = twin_windows(path, story, len(candidate.sentences))
-            if self.filters.fills(homes, self.windows):
-                self._count(place, len(candidates))
-                return {
-                    "id": work.id,
-                    "title": work.title,
-                    "story": story,
-                    "twin": candidate.sentences,
-                    "twin_windows": homes,
-                    "alignment": path,
-                    "language": candidate.language,
-                    "similarity": candidate.similarity,
-                }
-        self.counts.windows += len(candidates)
-        self.counts.no_twin += 1
-        return None
-
-    def recall(self, work: Work, twin: Sequence[str]) -> None:
-        """Count a work whose twin is known from an earlier run as `row` would, which spares embedding it.
+        """The row of a work, or None if it is dropped.
 
         Raises:
-            ValueError: the twin can't be one.
+            RowError: it can't be aligned; names the work, which is not counted.
         """
-        tellings = [candidate.sentences for candidate in self._candidates(work) or ()]
-        if list(twin) not in tellings:
-            raise ValueError(f"the twin of {work.id!r} is not among the tellings that pass; was the input changed?")
-        self._count(tellings.index(list(twin)), len(tellings))
+        drawn = self._drawn(work)
+        vectors = self.embed(work.story) if drawn else None
+        for place, candidate in enumerate(drawn):
+            assert vectors is not None
+            row = self._aligned(work, vectors, candidate)
+            if row is not None:
+                self._count(work, place, len(drawn))
+                return row
+        self._count(work, None, len(drawn))
+        return None
 
-    def _candidates(self, work: Work) -> list[Candidate] | None:
-        """The tellings that may pass, in the order in which they are tried: the first that passes is the twin. None
-        where the story is no long one."""
-        self.counts.works += 1
-        if not work.story:
-            self.counts.no_story += 1
-            return None
+    def recall(self, work: Work, twins: Sequence[Sequence[str]]) -> int | None:
+        """Count a work of which an earlier run made a row as `row` would, which spares embedding it.
+
+        Args:
+            work: the work.
+            twins: those of the earlier rows that may be of this work.
+
+        Returns:
+            The place of its twin among them: the first that may pass; None, with nothing counted, if none may.
+        """
+        tellings = [candidate.sentences for candidate in self._drawn(work)]
+        found = next((place for place, twin in enumerate(twins) if list(twin) in tellings), None)
+        if found is not None:
+            self._count(work, tellings.index(list(twins[found])), len(tellings))
+        return found
+
+    def _drawn(self, work: Work) -> list[Candidate]:
+        """The tellings that may pass, in the order in which they are tried: the first that passes is the twin."""
         if len(work.story) < self.filters.min_sentences:
-            self.counts.short += 1
-            return None
-        self.counts.tellings += len(work.candidates)
-        left = []
-        for candidate in work.candidates:
-            if self.filters.too_different(work.story, candidate):
-                self.counts.length += 1
-            elif self.filters.too_similar(candidate):
-                self.counts.similar += 1
-            else:
-                left.append(candidate)
-        return sorted(left, key=lambda one: Random(f"{self.seed} {work.id} {one.sentences}").random())
+            return []
+        passing = [one for one in work.candidates if self._refused(work, one) is None]
+        return sorted(passing, key=lambda one: Random(f"{self.seed} {work.id} {one.sentences}").random())
 
-    def _count(self, place: int, tried: int) -> None:
-        """A work is kept, with the candidate at a place; those before it did not pass."""
-        self.counts.kept += 1
-        self.counts.windows += place
-        self.counts.not_drawn += tried - place - 1
+    def _refused(self, work: Work, candidate: Candidate) -> str | None:
+        """Why a telling can't be the twin, whatever it is aligned to, as `Counts` has it."""
+        if self.filters.too_different(work.story, candidate):
+            return "length"
+        return "similar" if self.filters.too_similar(work.story, candidate) else None
+
+    def _aligned(self, work: Work, vectors: NDArray[np.floating[Any]], candidate: Candidate) -> Row | None:
+        """The row of a work with this twin, or None if a window would lack sentences."""
+        similarities = similarity_matrix(vectors, self.embed(candidate.sentences))
+        try:
+            path = best_path(similarities)
+        except ValueError as error:
+            problem = f"can't be aligned ({error}); see what the encoder makes of it, or leave it out"
+            raise RowError(f"work {work.id!r}", problem) from None
+        story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), self.windows)]
+        homes = twin_windows(path, story, len(candidate.sentences))
+        if not self.filters.fills(homes, self.windows):
+            return None
+        return {
+            "id": work.id,
+            "title": work.title,
+            "story": story,
+            "twin": candidate.sentences,
+            "twin_windows": homes,
+            "alignment": path,
+            "language": candidate.language,
+            "similarity": candidate.similarity,
+        }
+
+    def _count(self, work: Work, place: int | None, drawn: int) -> None:
+        """A work is kept with the twin at a place of those drawn, of which those before it did not pass; or dropped."""
+        counts = self.counts
+        counts.works += 1
+        if len(work.story) < self.filters.min_sentences:
+            counts.no_story += not work.story
+            counts.short += bool(work.story)
+            return
+        reasons = [self._refused(work, one) for one in work.candidates]
+        counts.tellings += len(reasons)
+        counts.length += reasons.count("length")
+        counts.similar += reasons.count("similar")
+        if place is None:
+            counts.no_twin += 1
+            counts.windows += drawn
+        else:
+            counts.kept += 1
+            counts.windows += place
+            counts.not_drawn += drawn - place - 1
 
 
 def read_works(found: Iterable[Source], anonymized: bool = False) -> Iterator[tuple[str, Work | RowError]]:

@@ -30,7 +30,15 @@ from pathlib import PurePath
 from typing import Any
 
 from narrative_twins.data.rows import RowError, check_list
-from narrative_twins.making.works import Candidate, Work, optional_share, optional_text, sentences_of
+from narrative_twins.making.works import (
+    Candidate,
+    Work,
+    checked_text,
+    id_of,
+    optional_share,
+    optional_text,
+    sentences_of,
+)
 
 ENGLISH = "en"
 
@@ -47,7 +55,8 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
 
     Args:
         content: the document.
-        where: the file, for errors and, where there is no `wikidata_id`, for the id.
+        where: what it stands in, for errors. Where there is no `wikidata_id` the id is the name of the document's own
+            `.json` file, else the story's digest.
         anonymized: take the texts with names replaced, for the story and its candidates.
 
     Raises:
@@ -73,12 +82,18 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
     tellings = {language: _sentences(text, column, where) for column, (language, text) in texts.items()}
     story = tellings.pop(ENGLISH, [])
     candidates = [
-        Candidate(sentences, language, similarities.get(language))
+        Candidate(sentences, checked_text(language, "en_translated_summaries", where), similarities.get(language))
         for language, sentences in tellings.items()
         if sentences
     ]
-    name = optional_text(content.get("wikidata_id"), "wikidata_id", where) or f"Q{PurePath(where).stem}"
-    return Work(name, _title(content.get("title"), where), story, candidates)
+    name = optional_text(content.get("wikidata_id"), "wikidata_id", where)
+    return Work(name or _name_of(where, story), _title(content.get("title"), where), story, candidates)
+
+
+def _name_of(where: str, story: list[str]) -> str:
+    """What a work is called that does not say it; of several documents in one file each is called something else."""
+    file = PurePath(where)
+    return f"Q{file.stem}" if file.suffix.lower() == ".json" else id_of(story)
 
 
 def _sentences(text: Any, column: str, where: str) -> list[str]:
@@ -91,7 +106,8 @@ def _sentences(text: Any, column: str, where: str) -> list[str]:
 def _similarities(block: Any, where: str) -> dict[str, float | None]:
     """The similarity of each translation with the English summary."""
     block = _object(block, "similarity", where)
-    labels = check_list(block.get("indexes") or [], "similarity.indexes", where, "languages")
+    listed = check_list(block.get("indexes") or [], "similarity.indexes", where, "languages")
+    labels = [optional_text(label, "similarity.indexes", where) or "" for label in listed]
     rows = check_list(block.get("similarities") or [], "similarity.similarities", where, "rows")
     sizes = {len(check_list(row, "similarity.similarities", where, "numbers")) for row in rows}
     if len(rows) != len(labels) or (rows and sizes != {len(labels)}):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import lzma
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from narrative_twins.data.rows import RowError, check_list, find, require
-from narrative_twins.files import STDIN, Source, parsed, read_stories
-from narrative_twins.story import Story, StoryError
+from narrative_twins.files import STDIN, Source, read_stories, stories_in
+from narrative_twins.story import Story, StoryError, check_unicode
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_ROUNDED = 0.001
+"""By so much a cosine in half precision may be above 1."""
+_BROKEN = (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+"""What an archive raises that is damaged, locked by a password, or packed in a way that is not known."""
 
 
 class Candidate(NamedTuple):
@@ -38,19 +47,26 @@ class Work(NamedTuple):
 
 
 def sources(paths: Iterable[str]) -> Iterator[Source]:
-    """What stands in some files: each row of JSON Lines, each document or item of JSON.
+    """What stands in some files: each row of JSON Lines (`.jsonl`, `.ndjson`), each document or item of JSON.
 
-    A folder or `.zip` is read through, its `.json` and `.jsonl` files in the order of their names; where some of them
-    are in a folder `summaries`, as in `Tell me again!`, these alone. `-` is standard input, in JSON Lines.
+    A folder or `.zip` is read through, its files of these kinds in the order of their names; where some of them are in
+    a folder `summaries`, as in `Tell me again!`, these alone. `-` is standard input, in JSON Lines. What is none of
+    these, or can't be read, keeps its place with what is wrong.
     """
     for path in paths:
-        if os.path.isdir(path):
-            names = _summaries(found.relative_to(path).as_posix() for found in Path(path).rglob("*"))
-            yield from read_stories([str(Path(path) / name) for name in names])
-        elif path.lower().endswith(".zip") and os.path.isfile(path):
+        if path == STDIN:
+            yield from read_stories([path], "jsonl")
+        elif os.path.isdir(path):
+            found = (one.relative_to(path).as_posix() for one in Path(path).rglob("*") if not one.is_dir())
+            names = _summaries(found)
+            yield from read_stories([str(Path(path) / name) for name in names]) if names else [_nothing(path)]
+        elif not os.path.exists(path) or path.lower().endswith(_SUFFIXES):
+            yield from read_stories([path])
+        elif path.lower().endswith(".zip"):
             yield from _zipped(path)
         else:
-            yield from read_stories([path], "jsonl" if path == STDIN else "auto")
+            kinds = f"{', '.join(_SUFFIXES)}, .zip and folders of these"
+            yield Source(path, None, f"is none of what is read, {kinds}; unpack or convert it")
 
 
 def plain_work(row: Mapping[str, Any], where: str) -> Work:
@@ -79,7 +95,12 @@ def plain_work(row: Mapping[str, Any], where: str) -> Work:
             )
         )
     title = optional_text(find(row, "title"), "title", where)
-    return Work(_digest(story) if name is None else str(name), title, story, candidates)
+    return Work(
+        id_of(story) if name is None else checked_text(str(name), "id", where),
+        title,
+        story,
+        candidates,
+    )
 
 
 def sentences_of(content: Any, column: str, where: str) -> list[str]:
@@ -98,15 +119,30 @@ def optional_text(value: Any, column: str, where: str) -> str | None:
     """A text or None.
 
     Raises:
-        RowError: it is something else.
+        RowError: it is something else, or no text that can be written.
     """
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return None
+    if not isinstance(value, str):
         raise RowError(where, f"'{column}' is {type(value).__name__}; a text is needed, or leave it out")
-    return value
+    return checked_text(value, column, where)
+
+
+def checked_text(text: str, column: str, where: str) -> str:
+    """A text that can be written.
+
+    Raises:
+        RowError: it can't.
+    """
+    try:
+        check_unicode(text, f"'{column}'")
+    except StoryError as error:
+        raise RowError(where, error.problem) from None
+    return text
 
 
 def optional_share(value: Any, column: str, where: str) -> float | None:
-    """A number up to 1, or None, which not-a-number is taken for.
+    """A number from -1 to 1, or None, which not-a-number is taken for. What is outside by rounding is taken inside.
 
     Raises:
         RowError: it is something else.
@@ -114,28 +150,43 @@ def optional_share(value: Any, column: str, where: str) -> float | None:
     if value is None or value != value:
         return None
     # A percentage would pass for very similar.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1 + _ROUNDED:
         raise RowError(where, f"'{column}' is {value!r}; a similarity of at most 1 is needed, or leave it out")
-    return float(value)
+    return max(-1.0, min(1.0, float(value)))
 
 
-def _digest(story: list[str]) -> str:
+def id_of(story: list[str]) -> str:
+    """What a story is called that has no id: its digest."""
     return hashlib.sha256("\n".join(story).encode()).hexdigest()[:12]
 
 
 def _summaries(names: Iterable[str]) -> list[str]:
     """The names of files that may hold works, in order."""
-    found = sorted(name for name in names if name.lower().endswith((".json", ".jsonl")))
+    found = sorted(name for name in names if name.lower().endswith(_SUFFIXES))
     return [name for name in found if "summaries" in PurePosixPath(name).parts[:-1]] or found
+
+
+def _nothing(path: str) -> Source:
+    return Source(path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check what is in it")
 
 
 def _zipped(path: str) -> Iterator[Source]:
     try:
         with zipfile.ZipFile(path) as archive:
-            for name in _summaries(archive.namelist()):
-                lines = archive.read(name).splitlines() if name.lower().endswith("l") else [archive.read(name)]
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield parsed(f"{path}, {name}" + (f", line {number}" if len(lines) > 1 else ""), line)
-    except (OSError, zipfile.BadZipFile) as error:
+            names = _summaries(archive.namelist())
+            for name in names:
+                yield from _member(archive, name, f"{path}, {name}")
+            if not names:
+                yield _nothing(path)
+    except _BROKEN as error:
         yield Source(path, None, f"can't be read ({error}); check that the file is whole")
+
+
+def _member(archive: zipfile.ZipFile, name: str, where: str) -> Iterator[Source]:
+    """What stands in a file of an archive."""
+    try:
+        data = archive.read(name)
+    except _BROKEN as error:
+        yield Source(where, None, f"can't be read ({error}); check that the archive is whole and has no password")
+    else:
+        yield from stories_in(io.BytesIO(data), where)
