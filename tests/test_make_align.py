@@ -237,7 +237,7 @@ def edited(path, **facts):
     path.write_text(facts_text(replace(read_facts(DatasetFacts, path), **facts)))
 
 
-def test_what_a_person_put_into_the_facts(run, works, tmp_path):
+def test_what_a_person_put_into_the_facts(run, works, tmp_path, caplog):
     """Stays with these rows, and goes with no others."""
     run("--language", "de")
     path, old = tmp_path / "twins.facts.yaml", tmp_path / "twins.facts.yaml.old"
@@ -250,8 +250,7 @@ def test_what_a_person_put_into_the_facts(run, works, tmp_path):
         assert "license: cc-by-4.0" in (tmp_path / "twins.card.md").read_text()
     works.rename(tmp_path / "other.jsonl")
     works.symlink_to(tmp_path / "other.jsonl")
-    code, _, err = run()
-    assert code == 0 and "twins.facts.yaml.old; copy from it what is still true" in err
+    assert run()[0] == 0 and "twins.facts.yaml.old; copy from it what is still true" in caplog.text
     facts = read_facts(DatasetFacts, path)
     assert (facts.license, facts.name) == (None, "Long narrative twins")
     assert "cc-by" not in (tmp_path / "twins.card.md").read_text()

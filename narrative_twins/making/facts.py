@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +16,8 @@ import datasets
 from narrative_twins.cards import DatasetFacts, facts_text, read_facts
 from narrative_twins.files import WholeFile, part_of
 from narrative_twins.row_cards import card_of_rows
+
+logger = logging.getLogger(__name__)
 
 _OF_THE_RUN = ("what", "source", "language")
 """Facts that a run knows better than whoever edited them after an earlier one."""
@@ -36,7 +38,7 @@ def write_facts(data: str, facts: DatasetFacts) -> DatasetFacts:
 
     What a person put into the file after an earlier run of the same recipe (the `source`) stays: all but what the rows
     are, their source and language. After another recipe it would be said of other rows: then a file that a person put
-    something into is put aside as `NAME.facts.yaml.old`, and standard error says so.
+    something into is put aside as `NAME.facts.yaml.old`, with a warning.
 
     Returns:
         The facts as they are written.
@@ -51,8 +53,9 @@ def write_facts(data: str, facts: DatasetFacts) -> DatasetFacts:
             facts = edited
         elif edited != facts:
             os.replace(path, f"{path}.old")
-            told = f"{path} was of rows of another recipe and is now {path}.old; copy from it what is still true"
-            print(f"narrative-twins: {told}", file=sys.stderr)
+            logger.warning(
+                "%s was of rows of another recipe and is now %s.old; copy from it what is still true", path, path
+            )
     _write(path, facts)
     _begun_path(data).unlink(missing_ok=True)
     return facts
