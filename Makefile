@@ -14,10 +14,10 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-app lint encoder parity figures splitters speed ranks picture screenshots lowest clean
+.PHONY: help demo app test test-app lint encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 $(VENV)/torch:
 	$(PYTHON) -m venv $(VENV)
@@ -79,6 +79,20 @@ splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
 speed: $(VENV)/package  ## how fast stories are scored, beside other ways; ten minutes on two cores
 	$(BIN)/pip install --quiet --disable-pip-version-check "sumy>=0.13"
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
+
+LARGE := --work stories --ways "naive loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
+	"floor, auto" "one pass, auto"
+
+speed-large: $(VENV)/package  ## the same for large encoders and for a whole book scored exactly; half an hour
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model bert-large --stories 4 --rounds 3 $(LARGE) \
+	--out benchmarks/results/speed-bert-large-cpu.json
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model modernbert-1b --stories 2 --rounds 2 $(LARGE) \
+	--out benchmarks/results/speed-modernbert-1b-cpu.json
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --work book-exact --rounds 1 \
+	--out benchmarks/results/speed-book-cpu.json
+
+speed-training: $(VENV)/package  ## how long a step of training takes; two minutes on two cores
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -32,6 +33,19 @@ def speed(report: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Seconds, and times the naive loop, on stories, by encoder."""
+    found = {name: report["stories"] for name, report in reports.items()}
+    yield (
+        "| | " + " | ".join(f"{name}, {work['stories']} stories | times as fast" for name, work in found.items()) + " |"
+    )
+    yield "|---" * (1 + 2 * len(found)) + "|"
+    rows = {name: {row["way"]: row for row in work["rows"]} for name, work in found.items()}
+    for way in next(iter(rows.values())):
+        cells = (f"{one[way]['seconds']:.3g} s | {one[way]['times as fast']:,.1f}" for one in rows.values())
+        yield f"| {way} | " + " | ".join(cells) + " |"
+
+
 def ranks(report: dict[str, Any]) -> Iterator[str]:
     """Correlation with exact scores, and agreement with people."""
     columns = "with exact | with people | exact |"
@@ -52,5 +66,11 @@ def ranks(report: dict[str, Any]) -> Iterator[str]:
                 yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
 
 
+def all_tables() -> list[Iterator[str]]:
+    """The tables of the README, in order."""
+    large = {name: read(f"speed-{file}-cpu.json") for name, file in LARGE.items()}
+    return [speed(read("speed-minilm-cpu.json")), sizes(large), ranks(read("ranks.json"))]
+
+
 if __name__ == "__main__":
-    print("\n".join([*speed(read("speed-minilm-cpu.json")), "", *ranks(read("ranks.json"))]))
+    print("\n\n".join("\n".join(table) for table in all_tables()))

@@ -118,6 +118,13 @@ def attending(model: Any, attention: str | None) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
+def training_attention(model: Any) -> str | None:
+    """The attention that a model trains fastest with, where that is not its own: plain products and a softmax in
+    bfloat16 on a CPU, where torch's attention with dropout is slow (`benchmarks/training.py`)."""
+    slow = model.device.type == "cpu" and model.dtype == torch.bfloat16
+    return "eager" if slow and model.config._attn_implementation == "sdpa" else None
+
+
 def packed_states(model: Any, rows: Sequence[Ids], first_position: int) -> torch.Tensor:
     """Token states of some texts from one row of tokens; fastest where texts of equal length are neighbours.
 

@@ -21,6 +21,7 @@ from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder import StoryEncoder
 from narrative_twins.losses import NarrativeTwinsLoss
 from narrative_twins.optimizer import optimizer_for
+from narrative_twins.packed import attending, training_attention
 from narrative_twins.precision import MatrixProducts
 from narrative_twins.sharing import SharesEncoder
 from narrative_twins.trainable import checked_rows, last_whole_checkpoint, require_dropout
@@ -116,7 +117,8 @@ class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
         """As ever; `resume_from_checkpoint=True` passes over a checkpoint that a killed run did not finish."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_whole_checkpoint(Path(self.args.output_dir)) or True
-        with MatrixProducts():
+        transformer = self.model[0].auto_model
+        with MatrixProducts(), attending(transformer, training_attention(transformer)):
             return super().train(resume_from_checkpoint, *args, **options)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:

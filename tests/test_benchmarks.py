@@ -100,6 +100,13 @@ def test_ranks_are_measured(bert_folder, tmp_path):
     assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
 
 
+def test_training_is_measured(bert_folder):
+    lines = run("training.py", "--model", bert_folder, "--rounds", "1").splitlines()
+    ways = ["plain, float32", "float32", "plain, bfloat16", "bfloat16, torch's attention", "bfloat16"]
+    assert [line.split("   ")[1].strip() for line in lines] == ways * 2
+    assert all(float(line.split(" s   ")[0].split()[-1]) > 0 for line in lines)
+
+
 def test_alignment_is_measured():
     lines = run("alignment.py").splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]

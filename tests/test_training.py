@@ -19,7 +19,7 @@ from datasets import Dataset
 from models import encoder_of, modules, trainable
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
@@ -344,6 +344,23 @@ def test_weights_of_low_precision_are_trained_with_float32_copies(tmp_path):
     for dtype, kind in (("float32", torch.optim.AdamW), ("bfloat16", MasterWeightsAdamW)):
         trainer = NarrativeTwinsTrainer(trainable(dtype=dtype), arguments(tmp_path), Dataset.from_list(STORIES))
         assert type(trainer.create_optimizer()) is kind
+
+
+@pytest.mark.parametrize(("dtype", "attention"), [("float32", "sdpa"), ("bfloat16", "eager")])
+def test_low_precision_is_trained_with_plain_attention(dtype, attention, tmp_path):
+    """On a CPU; what is saved, and the model afterwards, know nothing of it."""
+    seen = []
+
+    class Attention(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            seen.append(model[0].auto_model.config._attn_implementation)
+
+    args = arguments(tmp_path, max_steps=2, save_strategy="steps", save_steps=1)
+    model = trainable(dtype=dtype)
+    NarrativeTwinsTrainer(model, args, Dataset.from_list(STORIES), callbacks=[Attention()]).train()
+    assert seen == [attention] * 2 and model[0].auto_model.config._attn_implementation == "sdpa"
+    saved = list(tmp_path.rglob("config.json"))
+    assert saved and not any("eager" in path.read_text() for path in saved)
 
 
 def test_columns_may_be_none_in_any_row(tmp_path):

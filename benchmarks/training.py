@@ -1,0 +1,89 @@
+"""How long a step of training takes, forward and backward, on this machine:
+
+    python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3]
+
+"Plain" is torch and sentence-transformers as they come: all texts of a batch padded to the longest. The others are what
+`NarrativeTwinsTrainer` does, in float32 and with weights in bfloat16 (the optimizer's float32 copies take no part).
+Each round runs all ways one after the other; times are medians over rounds, ratios medians of those of a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+from tqdm.auto import tqdm
+
+from narrative_twins import StoryEncoder, TwinsCollator, losses, trainable_encoder
+from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.losses import NarrativeTwinsLoss
+from narrative_twins.packed import attending, training_attention
+from narrative_twins.precision import MatrixProducts
+
+WORK = {"32 stories": (load_story_twins, 32), "8 synopses": (load_window_twins, 8)}
+WAYS = {
+    "plain, float32": ("float32", False, False),
+    "float32": ("float32", True, True),
+    "plain, bfloat16": ("bfloat16", False, False),
+    "bfloat16, torch's attention": ("bfloat16", True, False),
+    "bfloat16": ("bfloat16", True, True),
+}
+"""By name: the precision, whether texts are cut into batches by length and the fastest library computes products, and
+whether attention is chosen."""
+
+
+def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Callable[[], None], int]:
+    """A step of training, and how many tokens it reads."""
+    dtype, fast, attention = way
+    encoder = trainable_encoder(model, dtype=dtype)
+    encoder.train()
+    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(encoder).tokens)(rows)
+    texts = {name.removeprefix("texts_"): values for name, values in batch.items()}
+    loss = NarrativeTwinsLoss(encoder)
+    transformer = encoder[0].auto_model
+
+    def run() -> None:
+        with ExitStack() as stack:
+            if fast:
+                stack.enter_context(MatrixProducts())
+            else:
+                stack.enter_context(patch.dict(losses.BATCH_TOKENS, {True: 10**9}))
+            if attention:
+                stack.enter_context(attending(transformer, training_attention(transformer)))
+            loss([texts]).backward()
+        encoder.zero_grad()
+
+    return run, int(texts["attention_mask"].sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    for work, (load, count) in WORK.items():
+        rows = list(load(split=f"train[:{count}]"))
+        steps = {name: step(arguments.model, rows, way) for name, way in WAYS.items()}
+        seconds: dict[str, list[float]] = {name: [] for name in steps}
+        for number in tqdm(range(arguments.rounds + 1), desc=work):
+            for name, (run, _) in steps.items():
+                start = time.perf_counter()
+                run()
+                # The first round is for warming up.
+                if number:
+                    seconds[name].append(time.perf_counter() - start)
+        first = seconds["plain, float32"]
+        for name, times in seconds.items():
+            ratio = median(a / b for a, b in zip(first, times, strict=True))
+            tokens = steps[name][1] / median(times)
+            speed = f"{tokens:>7,.0f} tokens a second   {ratio:.2f} times as fast"
+            print(f"{work}   {name:<28}{median(times):>7.2f} s   {speed}")
+
+
+if __name__ == "__main__":
+    main()
