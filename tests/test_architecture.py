@@ -12,13 +12,12 @@ import narrative_twins
 FLOORS = [
     {"story", "operations", "metrics", "optimizer", "configs", "precision", "files", "printable"}
     | {"making.__init__", "making.alignment", "making.names", "making.templates"},
-    {"pictures", "pooling", "tokens", "data.rows", "data.tripod", "making.mentions"},
+    {"pictures", "pooling", "tokens", "data.rows", "data.tripod", "making.titles"},
     {"cards", "checkpoint", "collator", "curves", "packed", "plans", "plots", "data.records", "data.shapes"}
-    | {"making.answers", "making.checks", "making.identities", "making.works"},
+    | {"making.answers", "making.checks", "making.mentions", "making.works"},
     {"passes", "losses", "result", "row_cards", "self_contained", "trainable", "data.sources"}
-    | {"making.embedding", "making.entities", "making.filters", "making.server", "making.tell_me_again"},
-    {"encoder", "making.chat", "making.facts", "making.long_twins"},
-    {"salience", "hub", "data.builders", "making.running"},
+    {"encoder", "making.chat", "making.facts", "making.long_twins", "making.missed"},
+    {"salience", "hub", "data.builders", "making.entities", "making.running"},
     {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"}
     | {"commands.numbers"},
     {"formats", "index", "shaded", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"}

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, product
+from itertools import count, islice, product
 from random import Random
 from string import ascii_uppercase
 from typing import Any, Protocol
 
 from narrative_twins.data.rows import RowError, check_texts
-from narrative_twins.making.identities import Entity, entities_of
-from narrative_twins.making.mentions import Kind, RecognizedText, join, occurrences, read, words_of
-from narrative_twins.making.names import Gender, GivenNames, read_names
+from narrative_twins.making.identities import Entity, entities_of, gender_of
+from narrative_twins.making.mentions import Kind, Reading, RecognizedText, join, occurrences, read, words_of
+from narrative_twins.making.missed import find_missed
+from narrative_twins.making.names import GivenNames, read_names
 
 LABELS: dict[Kind, str] = {"place": "Location", "organization": "Organization"}
 """What is called by a word and a letter."""
+
+BATCH = 32
+"""So many rows are read together."""
 
 
 class Recognizer(Protocol):
@@ -42,7 +46,8 @@ class EntitySubstitution:
 
     A person gets a given name, whether called by first name, surname or both; places become `Location A`, `Location B`
     and so on, organizations `Organization A`, in the order they appear. Pronouns are kept, and so is every other
-    character. A name that the pipeline missed in one place and found in another is replaced in both.
+    character. A name that the pipeline missed in one place and found in another is replaced in both, unless it may be
+    some other word there (see `find_missed`).
 
     Args:
         pipeline: a spaCy pipeline that recognizes entities, and perhaps fills `doc.spans["coref_clusters_*"]`.
@@ -66,17 +71,51 @@ class EntitySubstitution:
             RowError: a text is no list of sentences or windows, the pipeline can't read it, or the list of names has
                 none left.
         """
-        columns = check_texts(row, where)
-        texts = [list(_sentences(row[column])) for column in columns]
-        try:
-            documents = self.pipeline.pipe([join(sentences) for sentences in texts])
-            readings = [read(document, t, texts[t]) for t, document in enumerate(documents)]
-            entities = entities_of(readings, texts)
-            names = self._names(entities, texts, id)
-        except ValueError as error:
-            raise RowError(where, str(error)) from None
-        _replace(texts, entities, names)
-        changed = {column: _like(row[column], iter(texts[t])) for t, column in enumerate(columns)}
+        (substituted,) = self.pipe([(row, id, where)])
+        return substituted
+
+    def pipe(self, rows: Iterable[tuple[Mapping[str, Any], str, str]], batch: int = BATCH) -> Iterator[Substituted]:
+        """Rows under other names, in order, lazily. The same as one by one, and quicker where the pipeline is.
+
+        Args:
+            rows: each with its id and what to call it in an error.
+            batch: rows whose texts the pipeline is given together.
+
+        Raises:
+            RowError: see `__call__`.
+        """
+        waiting = iter(rows)
+        while some := list(islice(waiting, batch)):
+            texts = [_texts(row, where) for row, _, where in some]
+            try:
+                readings = list(self._read(texts))
+            except ValueError:
+                # One of them can't be read: by itself it tells which.
+                readings = []
+            for number, (row, id, where) in enumerate(some):
+                try:
+                    (reading,) = readings[number : number + 1] or self._read(texts[number : number + 1])
+                    substituted = self._substituted(row, id, texts[number], reading)
+                except ValueError as error:
+                    raise RowError(where, str(error)) from None
+                yield substituted
+
+    def _read(self, rows: Sequence[Mapping[str, list[str]]]) -> Iterator[list[Reading]]:
+        """What is recognized in the texts of rows."""
+        documents = iter(self.pipeline.pipe(join(sentences) for texts in rows for sentences in texts.values()))
+        for texts in rows:
+            yield [read(next(documents), t, sentences) for t, sentences in enumerate(texts.values())]
+
+    def _substituted(
+        self, row: Mapping[str, Any], id: str, columns: Mapping[str, list[str]], readings: Sequence[Reading]
+    ) -> Substituted:
+        """A row under other names, from what is recognized in the sentences of its columns."""
+        texts = list(columns.values())
+        entities = entities_of(readings, texts, self.names)
+        find_missed(entities, readings, texts, self.names)
+        entities.sort(key=lambda entity: min(entity.places))
+        _replace(texts, entities, self._names(entities, texts, id))
+        changed = {column: _like(row[column], iter(sentences)) for column, sentences in columns.items()}
         return Substituted({**row, **changed}, Counter(entity.kind for entity in entities))
 
     def _names(self, entities: Sequence[Entity], texts: Sequence[Sequence[str]], id: str) -> list[str]:
@@ -93,16 +132,6 @@ class EntitySubstitution:
             else:
                 names.append(next(labels[entity.kind]))
         return names
-
-
-def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
-    """The gender of a person: by the pronouns of its clusters and by titles such as `Mrs.`, else by its names, else
-    None."""
-    told = entity.genders
-    if told["f"] != told["m"]:
-        return "f" if told["f"] > told["m"] else "m"
-    known = (names.gender_of(word) for name in entity.names for word in name.split())
-    return next((gender for gender in known if gender is not None), None)
 
 
 def load_pipeline(name: str) -> Recognizer:
@@ -137,10 +166,19 @@ def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
 
 def _replace(texts: Sequence[list[str]], entities: Sequence[Entity], names: Sequence[str]) -> None:
     """Put the names where the entities stand."""
-    places = [(place, name) for entity, name in zip(entities, names, strict=True) for place in entity.places]
+    places = [
+        (place, name.upper() if place in entity.loud else name)
+        for entity, name in zip(entities, names, strict=True)
+        for place in entity.places
+    ]
     # From the end, so that places before keep their characters.
     for (t, s, start, end), name in sorted(places, reverse=True):
         texts[t][s] = texts[t][s][:start] + name + texts[t][s][end:]
+
+
+def _texts(row: Mapping[str, Any], where: str) -> dict[str, list[str]]:
+    """The sentences of each column that holds texts of twins."""
+    return {column: list(_sentences(row[column])) for column in check_texts(row, where)}
 
 
 def _sentences(content: Any) -> Iterator[str]:

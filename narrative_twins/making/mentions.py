@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from narrative_twins.making.names import Gender
+from narrative_twins.making.titles import after_titles, is_pronoun, is_title, pronoun_gender, title_gender
 
 Kind: TypeAlias = Literal["person", "place", "organization"]
 Cluster: TypeAlias = tuple[int, str]
@@ -30,23 +31,14 @@ KINDS: dict[str, Kind] = {
 CLUSTERS = "coref_clusters_"
 """How the keys of `doc.spans` begin that hold clusters of coreference."""
 
-_PRONOUNS: dict[str, Gender | None] = {
-    **dict.fromkeys(("she", "her", "hers", "herself"), "f"),
-    **dict.fromkeys(("he", "him", "his", "himself"), "m"),
-    **dict.fromkeys("i me my mine myself you your yours yourself we us our ours it its itself".split()),
-    **dict.fromkeys("they them their theirs themselves who whom whose that this one".split()),
-}
-_TITLES: dict[str, Gender | None] = {
-    **dict.fromkeys("mrs ms miss mistress madam madame lady dame queen princess aunt auntie sister".split(), "f"),
-    **dict.fromkeys("mr mister sir lord king prince uncle brother father".split(), "m"),
-    **dict.fromkeys("dr doctor prof professor captain officer detective judge president".split()),
-}
-_TITLE = re.compile(r"(\w+)\.?\s+")
-_TITLE_BEFORE = re.compile(r"(?<!\w)(\w+)\.?\s+$")
-_ARTICLE = re.compile(r"the\s", re.IGNORECASE)
+# A pronoun is kept as articles are, also where a pipeline takes it for a part of a name, as in `His Majesty`.
+_ARTICLE = re.compile(r"(?:the|my|your|his|her|its|our|their)\s+", re.IGNORECASE)
+_THE = re.compile(r"(?<!\w)the\s+$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’ʼ][sS]$")
 _EDGES = "\"'`´‘’‚“”„«»‹›()[]{}<>,;:!?…-–—*_"
 _JOINERS = "_\u200c\u200d"
+_BEGINNING = re.compile(r"(?:^|[.!?…:\"'“„‘«‹(\[*_])[\W_]*$")
+_SHORTENED = re.compile(r"(?<![\w'’])(\w+)\.\s+$")
 
 
 class RecognizedSpan(Protocol):
@@ -92,7 +84,7 @@ class Mention:
     @property
     def form(self) -> str:
         """The name as it is compared with others."""
-        return " ".join(self.name.casefold().split())
+        return " ".join(self.name.casefold().replace("’", "'").split())
 
 
 @dataclass(frozen=True)
@@ -140,26 +132,41 @@ def read(document: RecognizedText, text: int, sentences: Sequence[str]) -> Readi
             bare = places.without_title(place) if kind == "person" else place
             name = places.text_of(bare)
             if words_of(name) and not _is_pronoun(name):
-                title = places.title_before(bare) if kind == "person" else None
+                title = title_gender(sentences[bare.sentence], bare.start) if kind == "person" else None
                 cluster = clusters.get(bare, clusters.get(place))
                 reading.mentions.append(Mention(bare, name, kind, cluster, title))
     return reading
 
 
-def is_title(word: str) -> bool:
-    """Whether a word stands before names, as `Dr.` does."""
-    return word.rstrip(".").lower() in _TITLES
-
-
 def occurrences(sentence: str, names: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Where one of some names stands in a sentence as whole words, half-open; of several the first listed."""
-    at = 0
+    # Nearly all of them are in no sentence but a few.
+    names = [name for name in names if name in sentence]
+    at = 0 if names else len(sentence)
     while at < len(sentence):
         ends = (at + len(name) for name in names if sentence.startswith(name, at))
         end = None if _joined(sentence, at) else next((end for end in ends if not _joined(sentence, end)), None)
         if end is not None:
             yield at, end
         at = end or at + 1
+
+
+def begins_sentence(sentence: str, at: int) -> bool:
+    """Whether a place is where a sentence may begin, and so any word has a capital letter: at the very first, after the
+    end of another, in quotes."""
+    shortened = _SHORTENED.search(sentence[:at])
+    if shortened is not None and (is_title(shortened[1]) or _is_initial(shortened[1])):
+        return False
+    return _BEGINNING.search(sentence[:at]) is not None
+
+
+def _is_initial(word: str) -> bool:
+    return len(word) == 1 and word.isupper() and not is_pronoun(word)
+
+
+def stands_after_the(sentence: str, at: int) -> bool:
+    """Whether the word before a place is `the`."""
+    return _THE.search(sentence[:at]) is not None
 
 
 def _joined(sentence: str, at: int) -> bool:
@@ -201,15 +208,7 @@ class _Places:
 
     def without_title(self, place: Place) -> Place:
         """The name of a person without the titles before it."""
-        title = _TITLE.match(self.sentences[place.sentence], place.start, place.end)
-        if title is None or title.end() >= place.end or not is_title(title[1]):
-            return place
-        return self.without_title(place._replace(start=title.end()))
-
-    def title_before(self, place: Place) -> Gender | None:
-        """The gender that a title before a name tells."""
-        title = _TITLE_BEFORE.search(self.sentences[place.sentence][: place.start])
-        return _TITLES.get(title[1].lower()) if title else None
+        return place._replace(start=after_titles(self.sentences[place.sentence], place.start, place.end))
 
 
 def _clusters(document: RecognizedText, places: _Places) -> tuple[dict[Place, Cluster], dict[Cluster, Counter[Gender]]]:
@@ -222,7 +221,7 @@ def _clusters(document: RecognizedText, places: _Places) -> tuple[dict[Place, Cl
             for form in (place, places.without_title(place)):
                 clusters.setdefault(form, cluster)
             word = places.text_of(place)
-            gender = _PRONOUNS.get(word.lower()) if _is_pronoun(word) else None
+            gender = pronoun_gender(word) if _is_pronoun(word) else None
             if gender is not None:
                 genders.setdefault(cluster, Counter())[gender] += 1
     return clusters, genders
@@ -239,11 +238,12 @@ def _trimmed(sentence: str, start: int, end: int) -> tuple[int, int]:
             end -= 1
         if _POSSESSIVE.search(sentence[start:end]):
             end -= 2
-    if _ARTICLE.match(sentence[start:end]):
-        return _trimmed(sentence, start + 4, end)
+    article = _ARTICLE.match(sentence, start, end)
+    if article is not None:
+        return _trimmed(sentence, article.end(), end)
     return start, end
 
 
 def _is_pronoun(word: str) -> bool:
     """Whether a word is one that stands for a name. `US` and `IT` are not."""
-    return word.lower() in _PRONOUNS and (len(word) == 1 or not word.isupper())
+    return is_pronoun(word) and (len(word) == 1 or not word.isupper())

@@ -47,6 +47,10 @@ class GivenNames:
             return None
         return "f" if told["f"] > told["m"] else "m"
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the list has a name, drawn or not."""
+        return name.casefold() in self._told
+
     def draw(self, random: Random, gender: Gender | None, taken: Iterable[str] = ()) -> str:
         """A name, drawn by the counts.
 
