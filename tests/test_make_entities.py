@@ -6,15 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
-from recognizers import save_pipeline
+from recognizers import recognizer, save_pipeline
 
 from narrative_twins.cli import main
 from narrative_twins.data import load_story_twins
 from narrative_twins.making.entities import EntitySubstitution
 
+spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "make", "entities"]
 ROWS = [
     {"id": "a", "story": ["Anna Karenina ran.", "She hid in Moscow."], "twin": ["Karenina fled to Moscow."]},
@@ -141,27 +143,121 @@ def test_what_can_not_be_resumed(make, twins, tmp_path):
         assert out.read_bytes() == other
 
 
-def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch):
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Have runs stop after so many rows."""
+
+    def after(count: int) -> None:
+        def some(self, rows, *arguments):
+            yield from islice(real(self, rows, *arguments), count)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(EntitySubstitution, "pipe", some)
+
+    real = EntitySubstitution.pipe
+    after.never = lambda: monkeypatch.setattr(EntitySubstitution, "pipe", real)
+    return after
+
+
+def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch, interrupted):
     make()
     whole = (tmp_path / "out.jsonl").read_bytes()
     (tmp_path / "out.jsonl").unlink()
-    real, rows = EntitySubstitution.__call__, []
-
-    def interrupted(self, row, *arguments):
-        rows.append(row)
-        if len(rows) == 2:
-            raise KeyboardInterrupt
-        return real(self, row, *arguments)
-
-    monkeypatch.setattr(EntitySubstitution, "__call__", interrupted)
+    interrupted(1)
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
     code, errors = make()
     part = (tmp_path / "out.jsonl.part").read_bytes()
     assert code == 130 and "go on with --resume" in errors
     assert synced == [len(part)] and whole.startswith(part)
+    interrupted.never()
     assert make("--resume")[0] == 0
     assert (tmp_path / "out.jsonl").read_bytes() == whole
+    assert not list(tmp_path.glob("out.jsonl?*")), "nothing of the run is left"
+
+
+def test_facts_of_a_finished_run_stay_until_the_next_is_finished(make, tmp_path, interrupted):
+    make()
+    facts, card = ((tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md"))
+    interrupted(1)
+    assert make("--seed", 7)[0] == 130
+    assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [facts, card]
+    interrupted.never()
+    # What is begun was begun with 7, whatever the finished file beside it was made with.
+    code, errors = make("--resume")
+    assert code == 1 and "was begun with other options (- seed: 7)" in errors
+    assert make("--seed", 7, "--resume")[0] == 0
+    assert "- seed: 7" in (tmp_path / "out.card.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def other_pipeline(tmp_path_factory) -> Path:
+    return save_pipeline(tmp_path_factory.mktemp("spacy") / "other")
+
+
+def test_other_options_are_noticed_whatever_the_rows_hold(make, twins, tmp_path, interrupted, other_pipeline):
+    # Other names change nothing in the row that is done.
+    twins.write_text("".join(json.dumps(row) + "\n" for row in ({"story": ["In Moscow."]}, *ROWS)))
+    interrupted(1)
+    assert make()[0] == 130
+    interrupted.never()
+    begun = (tmp_path / "out.jsonl.part").read_text()
+    (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
+    for other in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
+        code, errors = make("--resume", *other)
+        assert code == 1 and "was begun with other options" in errors
+    code, errors = make("--resume", pipeline=str(other_pipeline))
+    assert code == 1 and "was begun with other options (- names recognized by: pipeline" in errors
+    assert (tmp_path / "out.jsonl.part").read_text() == begun
+    assert make("--resume")[0] == 0
+
+
+def test_the_card_counts(make, tmp_path, interrupted):
+    make()
+    card = (tmp_path / "out.card.md").read_text()
+    all_of_them = "2 people, 1 place and 1 organization, counted anew in each row."
+    assert f"other names in 2 of 3 rows: {all_of_them}" in card
+    # A finished run has nothing to add.
+    assert make("--resume")[0] == 0
+    assert (tmp_path / "out.card.md").read_text() == card
+    interrupted(1)
+    make()
+    interrupted.never()
+    make("--resume")
+    rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted anew in each row."
+    assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
+    (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
+    for kind in ("facts.yaml", "card.md"):
+        (tmp_path / f"out.{kind}").rename(tmp_path / f"out.jsonl.{kind}")
+    make("--resume")
+    assert "other names in 2 of 3 rows.\n" in (tmp_path / "out.card.md").read_text()
+
+
+def test_many_rows_are_read_together(make, twins, tmp_path, monkeypatch):
+    twins.write_text("".join(json.dumps({"id": number, "story": ["Anna ran."]}) + "\n" for number in range(70)))
+    sizes, real = [], spacy.language.Language.pipe
+
+    def pipe(self, texts, *arguments, **options):
+        texts = list(texts)
+        sizes.append(len(texts))
+        yield from real(self, texts, *arguments, **options)
+
+    monkeypatch.setattr(spacy.language.Language, "pipe", pipe)
+    assert make()[0] == 0
+    # Loading reads patterns of its own.
+    assert sizes[-3:] == [32, 32, 6]
+    together = rows_of(tmp_path / "out.jsonl")
+    assert [row["id"] for row in together] == list(range(70))
+    alone = EntitySubstitution(recognizer())
+    assert together == [alone({"id": number, "story": ["Anna ran."]}, str(number)).row for number in range(70)]
+
+
+def test_a_row_that_can_not_be_read_costs_none_before_it(make, twins, tmp_path):
+    with open(twins, "a") as file:
+        file.write(json.dumps({"id": "long", "story": ["Anna " * 240_000]}) + "\n")
+    code, errors = make()
+    assert code == 1 and "row 3 (line 4), id 'long': " in errors and "exceeds maximum" in errors
+    assert len((tmp_path / "out.jsonl.part").read_text().splitlines()) == 3
 
 
 def test_a_wrong_row_is_told_before_anything_is_done(make, twins, tmp_path):
@@ -183,6 +279,9 @@ def test_wrong_options(make, twins, tmp_path, monkeypatch):
         (dict(pipeline="none_such"), "'none_such' is no spaCy pipeline that can be had"),
         (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
         (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
+        (dict(rows=tmp_path / "twins.txt"), "twins.txt: is in no known format; .jsonl, .ndjson, .json, .parquet, .csv"),
+        (dict(rows=tmp_path), "is in no known format"),
+        (dict(rows="-"), "-: is in no known format"),
     ):
         code, errors = make(**wrong)
         assert code == 1 and problem in errors

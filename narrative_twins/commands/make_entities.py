@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,15 @@ from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.files import STDIN, WholeFile, whole_lines
 from narrative_twins.making.entities import EntitySubstitution, load_pipeline
-from narrative_twins.making.facts import facts_beside, in_list, name_of, write_beside
+from narrative_twins.making.facts import (
+    check_recipe,
+    facts_beside,
+    facts_path,
+    in_list,
+    name_of,
+    write_beside,
+    write_facts,
+)
 from narrative_twins.making.names import read_names
 
 LIMITS = "Names are replaced where a pipeline recognized them: it misses some, and takes other words for names."
@@ -71,34 +79,41 @@ def run(options: argparse.Namespace) -> int:
     """Read, replace, write; say how much was replaced."""
     out = WholeFile(options.out, keep=True, resume=options.resume, durable=True)
     names = read_names(options.names)
-    if options.out != STDIN:
-        facts_beside(options.out)
     # A row that is wrong is to be known before hours of work, and so are facts.
+    if out.plain:
+        facts_beside(options.out)
     rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
     substitution = EntitySubstitution(load_pipeline(options.pipeline), names, options.seed)
-    done, changed = _done(options, substitution) if options.resume else (0, 0)
-    replaced: Counter[str] = Counter()
-    untouched = 0
+    facts = _facts(options, substitution.pipeline)
+    done, changed = _done(options, substitution, out.part, facts.source) if options.resume else (0, 0)
+    begun, replaced, untouched = facts_path(out.part).exists(), Counter[str](), 0
     with out:
-        records = islice(read_records(options.rows), done, None)
+        if out.plain:
+            write_facts(out.part, facts)
         shown = sys.stderr.isatty() and not options.quiet
-        for record in tqdm(records, total=rows - done, unit="row", disable=not shown):
-            substituted = substitution(_named(record), record.id, record.where)
-            out.write(_line(substituted.row, record.where))
-            replaced.update(substituted.counts)
-            untouched += not substituted.counts
+        records, named = tee(islice(read_records(options.rows), done, None))
+        substituted = substitution.pipe((_named(record), record.id, record.where) for record in named)
+        found = zip(records, substituted, strict=True)
+        for record, one in tqdm(found, total=rows - done, unit="row", disable=not shown):
+            out.write(_line(one.row, record.where))
+            replaced.update(one.counts)
+            untouched += not one.counts
     print(_report(replaced, rows - done, untouched, done), file=sys.stderr)
-    if options.out != STDIN:
-        facts = _facts(options, substitution.pipeline, rows, changed + rows - done - untouched)
+    if not out.plain:
+        return 0
+    if begun or not options.resume or done < rows:
+        told = _what(replaced, rows, changed + rows - done - untouched, done)
+        facts = replace(facts, what=f"{facts.what}\n\n{told}")
         try:
             write_beside(options.out, facts, _load)
         except RowError as error:
             print(f"narrative-twins: there is no card, since these are no rows to train on: {error}", file=sys.stderr)
+    facts_path(out.part).unlink(missing_ok=True)
     return 0
 
 
-def _facts(options: argparse.Namespace, pipeline: Any, rows: int, changed: int) -> DatasetFacts:
-    """What is known of the rows that were read, with what was done to them."""
+def _facts(options: argparse.Namespace, pipeline: Any) -> DatasetFacts:
+    """What is known of the rows that are read, with what is done to them."""
     known = facts_beside(options.rows) or DatasetFacts("Narrative twins", "Stories with narrative twins.", "", "")
     version = importlib.metadata.version("narrative_twins")
     meta = getattr(pipeline, "meta", {})
@@ -112,10 +127,19 @@ def _facts(options: argparse.Namespace, pipeline: Any, rows: int, changed: int) 
     return replace(
         known,
         name=f"{known.name} under other names",
-        what=f"{known.what}\n\nPeople, places and organizations have other names in {changed:,} of {rows:,} rows.",
         source=f"{known.source}\n\n{recipe}".strip(),
         limits=f"{known.limits} {LIMITS}".strip(),
     )
+
+
+def _what(replaced: Counter[str], rows: int, changed: int, done: int) -> str:
+    """What was done, for the card."""
+    text = f"People, places and organizations have other names in {changed:,} of {_count(rows, 'row', 'rows')}"
+    if done == rows:
+        return f"{text}."
+    # An earlier run counted its own.
+    where = f"in the last {rows - done:,} of them " if done else ""
+    return f"{text}: {where}{_all_counts(replaced)}, counted anew in each row."
 
 
 def _load(source: Any, cache_dir: str) -> Any:
@@ -142,7 +166,7 @@ def _line(row: Mapping[str, Any], where: str) -> str:
     return f"{line}\n"
 
 
-def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> tuple[int, int]:
+def _done(options: argparse.Namespace, substitution: EntitySubstitution, part: str, recipe: str) -> tuple[int, int]:
     """How many rows an interrupted run has done, and how many of these have other names. The last of the latter is made
     anew, to see whether it is the same.
 
@@ -150,6 +174,8 @@ def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> tupl
         ValueError: the file is not of such a run, or of one with other options.
     """
     lines = whole_lines(options.out)
+    if lines:
+        check_recipe(part if facts_path(part).exists() else options.out, recipe)
     last: tuple[Record, str] | None = None
     changed = 0
     records = iter(read_records(options.rows))
@@ -178,16 +204,17 @@ def _done(options: argparse.Namespace, substitution: EntitySubstitution) -> tupl
 
 def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:
     """What was done, in words."""
-    people, places = _count(replaced["person"], "person", "people"), _count(replaced["place"], "place", "places")
-    organizations = _count(replaced["organization"], "organization", "organizations")
-    text = (
-        f"{people}, {places} and {organizations} replaced in {_count(rows, 'row', 'rows')}, {untouched:,} without any"
-    )
+    text = f"{_all_counts(replaced)} replaced in {_count(rows, 'row', 'rows')}, {untouched:,} without any"
     if done:
         text += f"; {_count(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"
     if rows and untouched == rows:
         text += "; does the pipeline recognize entities?"
     return text
+
+
+def _all_counts(replaced: Counter[str]) -> str:
+    people, places = _count(replaced["person"], "person", "people"), _count(replaced["place"], "place", "places")
+    return f"{people}, {places} and {_count(replaced['organization'], 'organization', 'organizations')}"
 
 
 def _count(number: int, one: str, many: str) -> str:

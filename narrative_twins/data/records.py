@@ -35,8 +35,10 @@ def read_records(path: str) -> Iterator[Record]:
     The id of a row is its `"id"`, or the key it has in a JSON object of rows, or else the file's name and its number.
 
     Raises:
-        RowError: the file can't be read, or a row is no object of columns.
+        RowError: the file is in no known format or can't be read, or a row is no object of columns.
     """
+    if not is_data_file(path):
+        raise RowError(path, f"is in no known format; {', '.join(_READERS)} are read, each gzipped too")
     try:
         for number, (place, key, row) in enumerate(_READERS[_suffix(path)](path)):
             where = f"{path}, {place}"
