@@ -107,15 +107,15 @@ def _called(entities: Sequence[Entity], words: set[str]) -> dict[str, list[_Name
             if is_last:
                 _add(called, plural_of(word), _Name(entity, word, plural=True))
     usual = {name: ones for name, ones in called.items() if name == name.lower() or name.lower() not in words}
-    loud: dict[str, list[_Name]] = {}
+    wanted: dict[str, list[_Name]] = {}
     for name, ones in usual.items():
         if len(name) >= _SHORTEST_LOUD and name != name.upper():
             for one in ones:
-                _add(loud, name.upper(), replace(one, loud=True))
+                _add(wanted, name.upper(), replace(one, loud=True))
     for name, ones in usual.items():
         for one in ones:
-            _add(loud, name, one)
-    return loud
+            _add(wanted, name, one)
+    return wanted
 
 
 def _add(called: dict[str, list[_Name]], written: str, name: _Name) -> None:
