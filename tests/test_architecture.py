@@ -16,6 +16,7 @@ FLOORS = [
     {"cards", "checkpoint", "collator", "curves", "packed", "plans", "plots", "data.records", "data.shapes"}
     | {"making.answers", "making.checks", "making.mentions", "making.works"},
     {"passes", "losses", "result", "row_cards", "self_contained", "trainable", "data.sources"}
+    | {"making.embedding", "making.filters", "making.identities", "making.server", "making.tell_me_again"},
     {"encoder", "making.chat", "making.facts", "making.long_twins", "making.missed"},
     {"salience", "hub", "data.builders", "making.entities", "making.running"},
     {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"}

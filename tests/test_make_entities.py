@@ -119,8 +119,9 @@ def test_resume(make, tmp_path):
         ),
         (whole, "0 people, 0 places and 0 organizations replaced in 0 rows, 0 without any; 3 rows were done"),
     ):
-        out.unlink()
+        out.rename(part)
         part.write_bytes(kept)
+        (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
         code, errors = make("--resume")
         assert (code, out.read_bytes(), part.exists()) == (0, whole, False)
         assert errors.startswith(message)
@@ -227,8 +228,7 @@ def test_the_card_counts(make, tmp_path, interrupted):
     rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted anew in each row."
     assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
     (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
-    for kind in ("facts.yaml", "card.md"):
-        (tmp_path / f"out.{kind}").rename(tmp_path / f"out.jsonl.{kind}")
+    (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
     make("--resume")
     assert "other names in 2 of 3 rows.\n" in (tmp_path / "out.card.md").read_text()
 
@@ -275,12 +275,13 @@ def test_what_can_not_be_written(make, twins):
 
 
 def test_wrong_options(make, twins, tmp_path, monkeypatch):
+    (folder := tmp_path / "folder").mkdir()
     for wrong, problem in (
         (dict(pipeline="none_such"), "'none_such' is no spaCy pipeline that can be had"),
         (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
         (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
         (dict(rows=tmp_path / "twins.txt"), "twins.txt: is in no known format; .jsonl, .ndjson, .json, .parquet, .csv"),
-        (dict(rows=tmp_path), "is in no known format"),
+        (dict(rows=folder), "folder: is in no known format"),
         (dict(rows="-"), "-: is in no known format"),
     ):
         code, errors = make(**wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -22,15 +23,7 @@ from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.files import STDIN, WholeFile, whole_lines
 from narrative_twins.making.entities import EntitySubstitution, load_pipeline
-from narrative_twins.making.facts import (
-    check_recipe,
-    facts_beside,
-    facts_path,
-    in_list,
-    name_of,
-    write_beside,
-    write_facts,
-)
+from narrative_twins.making.facts import begin_facts, check_recipe, facts_beside, in_list, name_of, write_beside
 from narrative_twins.making.names import read_names
 
 LIMITS = "Names are replaced where a pipeline recognized them: it misses some, and takes other words for names."
@@ -85,11 +78,14 @@ def run(options: argparse.Namespace) -> int:
     rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
     substitution = EntitySubstitution(load_pipeline(options.pipeline), names, options.seed)
     facts = _facts(options, substitution.pipeline)
-    done, changed = _done(options, substitution, out.part, facts.source) if options.resume else (0, 0)
-    begun, replaced, untouched = facts_path(out.part).exists(), Counter[str](), 0
+    done, changed = _done(options, substitution, facts.source) if options.resume else (0, 0)
+    replaced, untouched = Counter[str](), 0
+    if options.resume and done == rows and os.path.exists(out.path) and not os.path.exists(out.part):
+        print(_report(replaced, 0, untouched, done), file=sys.stderr)
+        return 0
     with out:
         if out.plain:
-            write_facts(out.part, facts)
+            begin_facts(options.out, facts)
         shown = sys.stderr.isatty() and not options.quiet
         records, named = tee(islice(read_records(options.rows), done, None))
         substituted = substitution.pipe((_named(record), record.id, record.where) for record in named)
@@ -99,16 +95,12 @@ def run(options: argparse.Namespace) -> int:
             replaced.update(one.counts)
             untouched += not one.counts
     print(_report(replaced, rows - done, untouched, done), file=sys.stderr)
-    if not out.plain:
-        return 0
-    if begun or not options.resume or done < rows:
+    if out.plain:
         told = _what(replaced, rows, changed + rows - done - untouched, done)
-        facts = replace(facts, what=f"{facts.what}\n\n{told}")
         try:
-            write_beside(options.out, facts, _load)
+            write_beside(options.out, replace(facts, what=f"{facts.what}\n\n{told}"), _load)
         except RowError as error:
             print(f"narrative-twins: there is no card, since these are no rows to train on: {error}", file=sys.stderr)
-    facts_path(out.part).unlink(missing_ok=True)
     return 0
 
 
@@ -166,7 +158,7 @@ def _line(row: Mapping[str, Any], where: str) -> str:
     return f"{line}\n"
 
 
-def _done(options: argparse.Namespace, substitution: EntitySubstitution, part: str, recipe: str) -> tuple[int, int]:
+def _done(options: argparse.Namespace, substitution: EntitySubstitution, recipe: str) -> tuple[int, int]:
     """How many rows an interrupted run has done, and how many of these have other names. The last of the latter is made
     anew, to see whether it is the same.
 
@@ -175,7 +167,7 @@ def _done(options: argparse.Namespace, substitution: EntitySubstitution, part: s
     """
     lines = whole_lines(options.out)
     if lines:
-        check_recipe(part if facts_path(part).exists() else options.out, recipe)
+        check_recipe(options.out, recipe)
     last: tuple[Record, str] | None = None
     changed = 0
     records = iter(read_records(options.rows))
