@@ -546,7 +546,7 @@ def test_prompts_of_ones_own_are_asked(tmp_path):
     assert str(tmp_path) not in (tmp_path / "o.facts.yaml").read_text()
 
 
-def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp_path, capsys):
+def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp_path, caplog):
     """However many rows there are by now; and goes with no others."""
     out, path, old = tmp_path / "o.jsonl", tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
     with serving(Model()) as model:
@@ -558,4 +558,4 @@ def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp
         assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.what and not old.exists()
         assert main(command(source, out, model, "--seed", "1")) == 0
     assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
-    assert f"{old}; copy from it what is still true" in capsys.readouterr().err
+    assert f"{old}; copy from it what is still true" in caplog.text

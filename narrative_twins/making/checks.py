@@ -35,11 +35,9 @@ def schema_of(properties: Mapping[str, Any]) -> Schema:
     }
 
 
-def list_schema(item: str, count: int | None = None) -> Schema:
-    """The JSON schema of a list of a type, so many if that is known."""
-    return {"type": "array", "items": {"type": item}} | (
-        {} if count is None else {"minItems": count, "maxItems": count}
-    )
+def list_schema(item: str, least: int, most: int | None = None) -> Schema:
+    """The JSON schema of a list of a type, of so many or of `least` to `most`."""
+    return {"type": "array", "items": {"type": item}, "minItems": least, "maxItems": least if most is None else most}
 
 
 def read_object(text: str, properties: Sequence[str]) -> list[Any]:
@@ -88,8 +86,13 @@ def read_sentences(text: str, least: int, most: int) -> list[str]:
     return sentences
 
 
+def about(count: int) -> tuple[int, int]:
+    """How many sentences are about so many: half to twice as many."""
+    return (count + 1) // 2, 2 * count
+
+
 def read_sections(text: str, sizes: Sequence[int]) -> list[list[str]]:
-    """The sections of an answer, each a list of about so many sentences: half to twice as many.
+    """The sections of an answer, each a list of `about` so many sentences.
 
     Raises:
         AnswerError: it has none, others, or one that is much shorter or longer.
@@ -97,7 +100,8 @@ def read_sections(text: str, sizes: Sequence[int]) -> list[list[str]]:
     names = section_names(len(sizes))
     sections = [_sentences(content, name) for name, content in zip(names, read_object(text, names), strict=True)]
     for name, section, size in zip(names, sections, sizes, strict=True):
-        if not size <= 2 * len(section) <= 4 * size:
+        least, most = about(size)
+        if not least <= len(section) <= most:
             raise AnswerError(f"{name} has {len(section)} sentence(s) and not about {size}")
     return sections
 

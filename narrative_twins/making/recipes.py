@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from narrative_twins.making.answers import digest
 from narrative_twins.making.checks import (
     Schema,
+    about,
     check_distractor,
     check_sections,
     check_twin,
@@ -105,33 +106,35 @@ class Step(NamedTuple):
 
 def expanding(sentences: Sequence[str]) -> Step:
     """The question for an expansion."""
-    return _step("expand", sentences, EXPANSION * len(sentences), None)
+    count = EXPANSION * len(sentences)
+    return _step("expand", sentences, count, *about(count))
 
 
 def retelling(sentences: Sequence[str], count: int) -> Step:
     """The question for a retelling in so many sentences."""
-    return _step("retell", sentences, count, count)
+    return _step("retell", sentences, count, count, count)
 
 
 def distracting(sentences: Sequence[str]) -> Step:
     """The question for a distractor."""
-    return _step("distract", sentences, len(sentences), len(sentences))
+    count = len(sentences)
+    return _step("distract", sentences, count, count, count)
 
 
 def distracting_sections(windows: Sequence[Sequence[str]]) -> Step:
     """The question for a distractor in sections."""
     names = section_names(len(windows))
     story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
-    schema = schema_of({name: list_schema("string") for name in names})
-    return Step("distract_sections", {"story": story, "count": sum(map(len, windows))}, schema, tokens_of(story))
-
-
-def _step(template: str, sentences: Sequence[str], count: int, exactly: int | None) -> Step:
-    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
-    tokens = tokens_of(story) * count // len(sentences)
+    sections = {name: list_schema("string", *about(len(window))) for name, window in zip(names, windows, strict=True)}
     return Step(
-        template, {"story": story, "count": count}, schema_of({"sentences": list_schema("string", exactly)}), tokens
+        "distract_sections", {"story": story, "count": sum(map(len, windows))}, schema_of(sections), tokens_of(story)
     )
+
+
+def _step(template: str, sentences: Sequence[str], count: int, least: int, most: int) -> Step:
+    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
+    schema = schema_of({"sentences": list_schema("string", least, most)})
+    return Step(template, {"story": story, "count": count}, schema, tokens_of(story) * count // len(sentences))
 
 
 async def made_of_story(chat: Asks, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
@@ -169,7 +172,7 @@ async def made_of_synopsis(chat: Asks, windows: Sequence[Sequence[str]], recipe:
 
 async def _twin(chat: Asks, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
     def expansion(text: str) -> list[str]:
-        return read_sentences(text, EXPANSION * len(sentences) // 2, EXPANSION * len(sentences) * 2)
+        return read_sentences(text, *about(EXPANSION * len(sentences)))
 
     def twin(text: str) -> list[str]:
         found = read_sentences(text, len(sentences), len(sentences))

@@ -20,6 +20,7 @@ from narrative_twins.making.facts import (
     facts_beside,
     facts_path,
     in_list,
+    name_of,
     remove_card,
     write_beside,
     write_facts,
@@ -235,7 +236,7 @@ def _settings(server: Server, recipe: Recipe) -> dict[str, object]:
         holds["words that a distractor shares with its story"] = f"at least {recipe.distractor_overlap:g}"
     return {
         "recipe": recipe.name,
-        "language model": f"`{server.model}`",
+        "language model": f"`{name_of(server.model)}`",
         "asked with": ", ".join(f"{name} {json.dumps(value)}" for name, value in told.items()),
         "prompts": prompts,
         **holds,
