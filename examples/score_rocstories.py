@@ -43,11 +43,12 @@ def main() -> None:
     print(f"{len(rows)} stories, {encoder.model.name_or_path}")
     if arguments.server is not None:
         server = Server(arguments.server, arguments.language_model, key_variable=arguments.key_variable)
-        asked = prompted_salience(
-            stories, server, arguments.answers, styles=arguments.styles, on_error="skip", progress=True
-        )
-        agreement |= agreement_with_votes(asked, [counts[result.index] for result in asked])
-        print(f"{len(asked)} stories, {arguments.language_model}")
+        for style in arguments.styles:
+            asked = prompted_salience(
+                stories, server, arguments.answers, styles=[style], on_error="skip", progress=True
+            )
+            agreement |= agreement_with_votes(asked, [counts[result.index] for result in asked])
+            print(f"{len(asked)} stories by {SCORES[style]}, {arguments.language_model}")
 
     print(f"{'operation':<18}{'Spearman':>22}{'AUC':>22}   (mean over stories; how many of them have one)")
     for name in [key.removesuffix("_spearman") for key in agreement if key.endswith("_spearman")]:

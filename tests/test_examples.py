@@ -60,7 +60,7 @@ def test_score_rocstories_beside_a_language_model(tmp_path, bert_folder):
         expected.append(spearmanr(scores, [votes.count(place) for place in (1, 2, 3)])[0])
     (row,) = re.findall(r"^prompted_rating +(-?\d\.\d{3}) \(2 of 2\)", out, re.M)
     assert abs(float(row) - sum(expected) / 2) < 0.001
-    assert "prompted_choice" in out and "2 stories, tiny" in out
+    assert "2 stories by prompted_choice, tiny" in out
 
 
 def test_score_tripod(tmp_path, bert_folder):
