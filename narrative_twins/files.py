@@ -167,11 +167,18 @@ class WholeFile:
             return self
         if self.resume and not os.path.exists(self.part) and os.path.exists(self.path):
             os.replace(self.path, self.part)
-        if not self.resume and self.keep and os.path.exists(self.part) and os.path.getsize(self.part):
+        self._open()
+        if not self.resume and self.keep and os.path.getsize(self.part):
+            # The lock on it lasts until there is one on the new file; Windows has none, and renames no open file.
+            earlier = self._descriptor
+            if sys.platform == "win32":
+                os.close(earlier)
             os.replace(self.part, f"{self.part}.old")
-        self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | (0 if self.resume else os.O_TRUNC), 0o666)
-        if self.durable:
-            self._lock()
+            self._open()
+            if sys.platform != "win32":
+                os.close(earlier)
+        elif not self.resume:
+            os.ftruncate(self._descriptor, 0)
         with open(self.part, "rb") as file:
             # A line cut short (by a loss of power) is written anew.
             os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
@@ -193,9 +200,10 @@ class WholeFile:
         if self.durable and self.plain:
             os.fsync(self._descriptor)
 
-    def _lock(self) -> None:
-        """Keep other processes away until the file is closed, where the system can."""
-        if sys.platform == "win32":
+    def _open(self) -> None:
+        """Open the part file; a durable one is kept from other processes until it is closed, where the system can."""
+        self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666)
+        if not self.durable or sys.platform == "win32":
             return
         import fcntl
 

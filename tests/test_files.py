@@ -208,3 +208,15 @@ def test_what_is_durable_has_one_writer(tmp_path):
                 pass
         file.write("second\n")
     assert (tmp_path / "out").read_text() == "first\nsecond\n"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_run_takes_nothing_from_the_first(resume, tmp_path):
+    """Whether it would go on with the file or begin anew."""
+    with WholeFile(str(tmp_path / "a"), keep=True, durable=True) as first:
+        first.write("one\n")
+        with pytest.raises(FileExistsError, match="written by another run"):
+            WholeFile(str(tmp_path / "a"), keep=True, resume=resume, durable=True).__enter__()
+        first.write("two\n")
+    assert (tmp_path / "a").read_text() == "one\ntwo\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
