@@ -15,6 +15,7 @@ from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.data import load_story_salience
 from narrative_twins.evaluation import agreement_with_votes
 from narrative_twins.making.server import Server
+from narrative_twins.metrics import Mean
 from narrative_twins.prompted import SCORES, prompted_salience
 
 
@@ -34,22 +35,33 @@ def main() -> None:
     if (arguments.server is None) != (arguments.language_model is None):
         parser.error("--server and --language-model go together")
 
+    try:
+        score(arguments)
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(f"score_rocstories: {error}") from None
+
+
+def score(arguments: argparse.Namespace) -> None:
     splits = load_story_salience(arguments.source)
     rows = splits[arguments.split or next(iter(splits))]
     stories, counts = list(rows["story"]), list(rows["counts"])
     encoder = StoryEncoder.from_pretrained(arguments.model, dtype=arguments.dtype)
     results = list(score_stories(stories, encoder, operations=arguments.operations, progress=True))
     agreement = agreement_with_votes(results, counts)
-    print(f"{len(rows)} stories, {encoder.model.name_or_path}")
+    print(f"{len(rows)} stories, {arguments.model or 'the default encoder'}")
+    show(agreement)
     if arguments.server is not None:
         server = Server(arguments.server, arguments.language_model, key_variable=arguments.key_variable)
         for style in arguments.styles:
             asked = prompted_salience(
                 stories, server, arguments.answers, styles=[style], on_error="skip", progress=True
             )
-            agreement |= agreement_with_votes(asked, [counts[result.index] for result in asked])
-            print(f"{len(asked)} stories by {SCORES[style]}, {arguments.language_model}")
+            print(f"\n{len(asked)} stories by {SCORES[style]}, {arguments.language_model}")
+            if asked:
+                show(agreement_with_votes(asked, [counts[result.index] for result in asked]))
 
+
+def show(agreement: dict[str, Mean]) -> None:
     print(f"{'operation':<18}{'Spearman':>22}{'AUC':>22}   (mean over stories; how many of them have one)")
     for name in [key.removesuffix("_spearman") for key in agreement if key.endswith("_spearman")]:
         print(f"{name:<18}{agreement[f'{name}_spearman']!s:>22}{agreement[f'{name}_auc']!s:>22}")

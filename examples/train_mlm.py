@@ -47,7 +47,7 @@ def main() -> None:
         train,
         validation,
         pooling=recipe.pooling,
-        evaluator=validation_evaluator(recipe, validation, judged, arguments.context_tokens),
+        evaluator=validation_evaluator(recipe, validation, judged, arguments),
     )
     run_recipe(trainer, recipe, train[0]["story"])
 

@@ -34,7 +34,7 @@ def main() -> None:
         arguments,
         train,
         validation,
-        evaluator=validation_evaluator(recipe, validation, judged, arguments.context_tokens),
+        evaluator=validation_evaluator(recipe, validation, judged, arguments),
     )
     run_recipe(trainer, recipe, train[0]["story"])
 

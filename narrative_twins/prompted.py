@@ -33,7 +33,7 @@ def prompted_salience(
     server: Server,
     answers: str | Path,
     *,
-    styles: Sequence[Style] = ("choose",),
+    styles: Style | Sequence[Style] = "choose",
     samples: int = 10,
     attempts: int = 3,
     prompts: str | Path | None = None,
@@ -72,6 +72,8 @@ def prompted_salience(
         OSError, ValueError: a prompt or the file of answers can't be read; a style is none.
     """
     check_stories(stories)
+    if isinstance(styles, str):
+        styles = (styles,)
     unknown = [style for style in styles if style not in SCORES]
     if unknown or not styles:
         raise ValueError(f"there is no style {unknown[0] if unknown else ''!r}; there are {', '.join(SCORES)}")
@@ -102,7 +104,8 @@ def prompted_salience(
         elif on_error == "raise":
             raise StoryError(f"the language model gave no scores; {scores}", at)
         else:
-            logger.warning("story %d is left out: the language model gave no scores; %s", at, scores)
+            called = str(at) if parsed[at].id is None else repr(parsed[at].id)
+            logger.warning("story %s is left out: the language model gave no scores; %s", called, scores)
     return results
 
 

@@ -3,7 +3,7 @@
 ```python
 arguments, recipe = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
 train, validation = train_and_validation(load_story_twins, recipe)
-evaluator = validation_evaluator(recipe, validation)
+evaluator = validation_evaluator(recipe, validation, arguments=arguments)
 model = trainable_encoder(recipe.encoder, pooling=recipe.pooling, **recipe.encoder_options())
 run_recipe(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator), recipe)
 ```
@@ -11,6 +11,7 @@ run_recipe(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from datasets import Dataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import TrainerCallback
+from transformers.trainer_utils import IntervalStrategy
 
 from narrative_twins.cards import EncoderFacts, said_in
 from narrative_twins.configs import RecipeArguments
@@ -28,6 +30,8 @@ from narrative_twins.result import LEAD
 from narrative_twins.salience import score_stories
 from narrative_twins.sharing import last_metrics
 from narrative_twins.trainable import last_whole_checkpoint
+
+logger = logging.getLogger(__name__)
 
 SALIENCE = "salience"
 """The name of the metrics of salience."""
@@ -82,7 +86,7 @@ def validation_evaluator(
     recipe: RecipeArguments,
     validation: Iterable[Mapping[str, Any]] | None,
     judged: Sequence[Mapping[str, Any]] = (),
-    context_tokens: int | None = None,
+    arguments: Any = None,
 ) -> SequentialEvaluator | None:
     """Validation by all that there is to validate with.
 
@@ -90,17 +94,34 @@ def validation_evaluator(
         recipe: says which operations to use.
         validation: rows of narrative twins; whether twins are nearer than distractors is measured where there are both.
         judged: stories with people's judgments, as `SalienceEvaluator` takes them.
-        context_tokens: read at most so many tokens at once.
+        arguments: of the trainer. Where there is nothing to validate with, they are set to train without.
     """
     evaluators: list[Any] = []
     if judged:
         evaluators.append(
-            SalienceEvaluator(judged, name=SALIENCE, operations=recipe.operations, context_tokens=context_tokens)
+            SalienceEvaluator(
+                judged,
+                name=SALIENCE,
+                operations=recipe.operations,
+                context_tokens=None if arguments is None else arguments.context_tokens,
+            )
         )
     compared = [row for row in validation or [] if row["twin"] is not None and row["negative"] is not None]
     if compared:
         evaluators.append(TwinsEvaluator(compared, name="twins"))
+    if arguments is not None and not evaluators and validation is None:
+        _train_without_validation(arguments)
     return SequentialEvaluator(evaluators) if evaluators else None
+
+
+def _train_without_validation(arguments: Any) -> None:
+    if arguments.eval_strategy != "no":
+        logger.warning(
+            "there is nothing to validate with: the rows have no split 'validation'; name one by --eval_source, or "
+            "stories with people's judgments by --salience_source"
+        )
+    arguments.eval_strategy, arguments.do_eval = IntervalStrategy.NO, False
+    arguments.load_best_model_at_end = False
 
 
 def run_recipe(trainer: Any, recipe: RecipeArguments, story: Any = None) -> dict[str, float]:
@@ -157,7 +178,8 @@ def report(trainer: Any, metrics: Mapping[str, float]) -> str:
     args, state = trainer.args, trainer.state
     processes = f"{args.world_size} process" + ("es" if args.world_size > 1 else "")
     lines = [f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes} ({args.device.type})"]
-    lines += [f"validation at step {metrics['step']}", *metrics_table(metrics)]
+    table = metrics_table(metrics)
+    lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
     written = {
         "final": "the encoder, for sentence-transformers and narrative_twins",
         "curves.json": "loss and validation by step",

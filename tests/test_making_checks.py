@@ -142,6 +142,7 @@ def test_a_story_may_speak_of_thoughts():
         ("{" * 100_000, "no JSON object"),
         ('{"sentences": ' * 5_000, "no JSON object"),
         ('{"twin": []}', "has 'twin', not sentences"),
+        (asked(["First sentence.", *STORY[1:]]), "repeats the example"),
         ('{"sentences": [], "notes": ""}', "has 'sentences', 'notes', not sentences"),
         ('{"sentences": "one text"}', "is one text"),
         ('{"sentences": 5}', "is int"),
@@ -252,7 +253,9 @@ texts = st.lists(words, min_size=1, max_size=5)
 def test_twins_and_distractors_are_held_to_the_bounds(story, other, bound):
     a, b = set("".join(story).replace(" ", "")), set("".join(other).replace(" ", ""))
     share = 2 * len(a & b) / (len(a) + len(b))
-    assert passes(check_twin, story, other, bound) == (share <= bound and not set(story) & set(other))
+    assert passes(check_twin, story, other, bound) == (
+        share <= bound and not set(story) & set(other) and len(set(other)) == len(other)
+    )
     assert passes(check_distractor, story, other, bound) == (share >= bound and not set(other) <= set(story))
 
 
@@ -262,6 +265,11 @@ def passes(check, *values) -> bool:
     except AnswerError:
         return False
     return True
+
+
+def test_a_twin_does_not_say_the_same_twice():
+    with pytest.raises(AnswerError, match="there twice"):
+        check_twin(STORY, ["All new words here.", "Others follow.", "all new words HERE"], 1.0)
 
 
 def test_copies_are_seen_through_case_and_signs():

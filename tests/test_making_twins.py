@@ -559,3 +559,13 @@ def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp
         assert main(command(source, out, model, "--seed", "1")) == 0
     assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
     assert f"{old}; copy from it what is still true" in caplog.text
+
+
+def test_no_server_is_told_and_no_fault_of_the_stories(tmp_path, capsys):
+    model = Model()
+    model.address = "http://127.0.0.1:9/v1"
+    source, out = write(tmp_path / "s.jsonl", stories(2)), tmp_path / "o.jsonl"
+    assert main(command(source, out, model, "--retries", "0")) == 1
+    printed = capsys.readouterr().err
+    assert "there is no connection to http://127.0.0.1:9/v1" in printed and "whether the server runs" in printed
+    assert not (tmp_path / "o.jsonl.rejects").exists()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from datasets import Dataset, DatasetDict
 
+from narrative_twins import NarrativeTwinsTrainingArguments
 from narrative_twins.configs import RecipeArguments
 from narrative_twins.recipes import judged_stories, metrics_table, one_split, train_and_validation, validation_evaluator
 
@@ -50,7 +53,7 @@ def test_validation_by_what_there_is():
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
     assert validation_evaluator(recipe, lone) is None
     judged = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(recipe, ROWS, judged, 40).evaluators
+    salience, twins = validation_evaluator(recipe, ROWS, judged, SimpleNamespace(context_tokens=40)).evaluators
     assert (salience.name, salience.operations, salience.context_tokens) == ("salience", ["deletion"], 40)
     assert (twins.name, len(twins.rows)) == ("twins", 5)
 
@@ -73,3 +76,14 @@ def test_the_table_of_metrics():
         ["twin", "nearer", "1.000"],
     ]
     assert metrics_table({"step": 3}) == []
+
+
+def test_without_anything_to_validate_with_it_trains_without(tmp_path, caplog):
+    arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
+    assert validation_evaluator(RecipeArguments(), None, arguments=arguments) is None
+    assert arguments.eval_strategy == "no" and "name one by --eval_source" in caplog.text
+    # Where there are rows their loss is measured.
+    arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
+    lone = Dataset.from_list([{"story": ["a"], "twin": None, "negative": None}])
+    assert validation_evaluator(RecipeArguments(), lone, arguments=arguments) is None
+    assert arguments.eval_strategy == "steps"

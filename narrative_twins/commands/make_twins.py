@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from typing import Any
 
 from narrative_twins.commands.numbers import amount, count, positive, share, whole
@@ -18,6 +19,9 @@ from narrative_twins.making.running import Prices
 from narrative_twins.making.server import KEY_VARIABLE, Server
 from narrative_twins.making.twins import Made, Source, make_twins
 from narrative_twins.story import StoryError
+
+_REASONS = 5
+"""How many reasons for setting stories aside are told."""
 
 
 def add_parser(commands: Any) -> None:
@@ -237,9 +241,19 @@ def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server,
 
 def _report(out: str, made: Made, prices: Prices) -> None:
     """What came of it."""
-    aside = f"; {len(made.rejects):,} stories set aside in {out}.rejects" if made.rejects else ""
+    aside = f"; {_count(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
     paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
-    print(f"{out}: {len(made.rows):,} rows{aside}; {made.run.asked:,} answers in this run, {paid}", file=sys.stderr)
+    rows = f"{out}: {_count(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
+    print(f"{rows}{aside}; {_count(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
+    reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects).most_common()
+    for reason, number in reasons[:_REASONS]:
+        print(f"{number:>9,}  {reason}", file=sys.stderr)
+    if len(reasons) > _REASONS:
+        print(f"{sum(number for _, number in reasons[_REASONS:]):>9,}  for other reasons", file=sys.stderr)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def columns(text: str) -> list[str]:

@@ -17,6 +17,8 @@ Schema: TypeAlias = dict[str, Any]
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 """Letters in a row; a sign of Chinese or Japanese is a word of its own."""
+_EXAMPLE = ("first sentence", "second sentence")
+"""What stands for sentences where a prompt shows the form of the answer."""
 _STARTS = 1_000
 """Places where JSON may begin and does not that are tried."""
 
@@ -76,10 +78,12 @@ def read_sentences(text: str, least: int, most: int) -> list[str]:
     """The sentences of an answer, each in one line.
 
     Raises:
-        AnswerError: it has none, or not as many as were asked for.
+        AnswerError: it has none, those of the example in the prompt, or not as many as were asked for.
     """
     (content,) = read_object(text, ["sentences"])
     sentences = _sentences(content, "sentences")
+    if any(_plain(sentence) in _EXAMPLE for sentence in sentences):
+        raise AnswerError("it repeats the example of the prompt")
     if not least <= len(sentences) <= most:
         asked = f"{least}" if least == most else f"{least} to {most}"
         raise AnswerError(f"it has {len(sentences)} sentence(s) and not {asked}")
@@ -156,13 +160,24 @@ def check_twin(story: Sequence[str], twin: Sequence[str], most: float) -> None:
     """Refuse a twin in the words of its story.
 
     Raises:
-        AnswerError: a sentence is copied, or the overlap is above `most`.
+        AnswerError: a sentence is copied or there twice, or the overlap is above `most`.
+    """
+    check_reworded(story, twin)
+    if len(set(map(_plain, twin))) < len(twin):
+        raise AnswerError("a sentence is there twice")
+    _compare(story, twin, "it is worded too much like the story", lambda share: share <= most, f"at most {most}")
+
+
+def check_reworded(story: Sequence[str], other: Sequence[str]) -> None:
+    """Refuse sentences of the story in what is to be in other words.
+
+    Raises:
+        AnswerError: a sentence is copied.
     """
     there = set(map(_plain, story))
-    for number, sentence in enumerate(twin, start=1):
+    for number, sentence in enumerate(other, start=1):
         if _plain(sentence) in there:
             raise AnswerError(f"sentence {number} is copied from the story")
-    _compare(story, twin, "it is worded too much like the story", lambda share: share <= most, f"at most {most}")
 
 
 def check_distractor(story: Sequence[str], distractor: Sequence[str], least: float) -> None:

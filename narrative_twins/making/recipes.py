@@ -18,6 +18,7 @@ from narrative_twins.making.checks import (
     Schema,
     about,
     check_distractor,
+    check_reworded,
     check_sections,
     check_twin,
     list_schema,
@@ -172,7 +173,9 @@ async def made_of_synopsis(chat: Asks, windows: Sequence[Sequence[str]], recipe:
 
 async def _twin(chat: Asks, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
     def expansion(text: str) -> list[str]:
-        return read_sentences(text, *about(EXPANSION * len(sentences)))
+        found = read_sentences(text, *about(EXPANSION * len(sentences)))
+        check_reworded(sentences, found)
+        return found
 
     def twin(text: str) -> list[str]:
         found = read_sentences(text, len(sentences), len(sentences))
