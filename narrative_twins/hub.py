@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
+from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.utils._validators import validate_repo_id
 
@@ -98,9 +98,7 @@ def push_encoder(
     with tempfile.TemporaryDirectory() as scratch:
         folder = _checked(encoder, Path(scratch))
         content = encoder_files(folder, repo_id, facts)
-        card = ModelCard(_text(content["README.md"]))
         with _pushing(repo_id, "model", token, private, update) as hub:
-            card.validate(repo_type="model")
             hub.commit(content, message or "Story encoder", revision)
             if with_code:
                 hub.commit(self_contained_files(content, read_stored(folder)), "Self-contained form", WITH_CODE)
@@ -160,7 +158,6 @@ def push_dataset(
                 file = Path(scratch) / f"{name}-{split}.parquet"
                 one.to_parquet(file)
                 content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        card.validate(repo_type="dataset")
         hub.commit(content, message or "Data set", revision)
         return hub.address
 
@@ -185,7 +182,6 @@ def push_metric(repo_id: str, *, private: bool = False, update: bool = False, to
         "requirements.txt": template("metric_requirements.txt").encode(),
     }
     with _pushing(repo_id, "space", token, private, update) as hub:
-        card.validate(repo_type="space")
         hub.commit(content, "Metric", None)
         return hub.address
 
@@ -287,7 +283,3 @@ def _checked(encoder: Any, scratch: Path) -> Path:
         loaded = StoryEncoder.from_sentence_transformer(encoder)
     loaded.save_pretrained(scratch)
     return scratch
-
-
-def _text(content: Path | bytes) -> str:
-    return content.decode() if isinstance(content, bytes) else content.read_text(encoding="utf-8")
