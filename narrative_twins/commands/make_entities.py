@@ -17,7 +17,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from narrative_twins.cards import DatasetFacts
-from narrative_twins.commands.outputs import check_rows_file, kept_part
+from narrative_twins.commands.outputs import check_rows_file, counted, kept_part
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
@@ -126,7 +126,7 @@ def _facts(options: argparse.Namespace, pipeline: Any) -> DatasetFacts:
 
 def _what(replaced: Counter[str], rows: int, changed: int, done: int) -> str:
     """What was done, for the card."""
-    text = f"People, places and organizations have other names in {changed:,} of {_count(rows, 'row', 'rows')}"
+    text = f"People, places and organizations have other names in {changed:,} of {counted(rows, 'row', 'rows')}"
     if done == rows:
         return f"{text}."
     # An earlier run counted its own.
@@ -196,18 +196,14 @@ def _done(options: argparse.Namespace, substitution: EntitySubstitution, recipe:
 
 def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:
     """What was done, in words."""
-    text = f"{_all_counts(replaced)} replaced in {_count(rows, 'row', 'rows')}, {untouched:,} without any"
+    text = f"{_all_counts(replaced)} replaced in {counted(rows, 'row', 'rows')}, {untouched:,} without any"
     if done:
-        text += f"; {_count(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"
+        text += f"; {counted(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"
     if rows and untouched == rows:
         text += "; does the pipeline recognize entities?"
     return text
 
 
 def _all_counts(replaced: Counter[str]) -> str:
-    people, places = _count(replaced["person"], "person", "people"), _count(replaced["place"], "place", "places")
-    return f"{people}, {places} and {_count(replaced['organization'], 'organization', 'organizations')}"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+    people, places = counted(replaced["person"], "person", "people"), counted(replaced["place"], "place", "places")
+    return f"{people}, {places} and {counted(replaced['organization'], 'organization', 'organizations')}"

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from narrative_twins.commands.numbers import amount, count, positive, share, whole
-from narrative_twins.commands.outputs import check_rows_file
+from narrative_twins.commands.outputs import check_rows_file, counted
 from narrative_twins.files import STDIN, read_stories
 from narrative_twins.making.answers import Answers
 from narrative_twins.making.chat import ServerError
@@ -241,19 +241,15 @@ def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server,
 
 def _report(out: str, made: Made, prices: Prices) -> None:
     """What came of it."""
-    aside = f"; {_count(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
+    aside = f"; {counted(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
     paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
-    rows = f"{out}: {_count(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
-    print(f"{rows}{aside}; {_count(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
+    rows = f"{out}: {counted(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
+    print(f"{rows}{aside}; {counted(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
     reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects).most_common()
     for reason, number in reasons[:_REASONS]:
         print(f"{number:>9,}  {reason}", file=sys.stderr)
     if len(reasons) > _REASONS:
         print(f"{sum(number for _, number in reasons[_REASONS:]):>9,}  for other reasons", file=sys.stderr)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def columns(text: str) -> list[str]:

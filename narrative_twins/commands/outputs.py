@@ -1,4 +1,4 @@
-"""What commands have in common that write a file: which names it can have, what is left of it after an interruption."""
+"""What commands have in common that write a file: its names, what is left after an interruption, how they count."""
 
 from __future__ import annotations
 
@@ -35,3 +35,8 @@ def kept_part(out: str) -> str | None:
     """What there is of a file to go on from after an interruption."""
     part = f"{out}.part"
     return f"what is done is in {part}, go on with --resume" if os.path.exists(part) else None
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """So many of something, in words."""
+    return f"{number:,} {one if number == 1 else many}"
