@@ -561,6 +561,41 @@ def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp
     assert f"{old}; copy from it what is still true" in caplog.text
 
 
+def test_what_was_set_aside_is_not_asked_again_into_the_same_file(tmp_path, capsys):
+    """It would take the place of the rows that are there."""
+    with serving(Model()) as model, pytest.raises(SystemExit) as caught:
+        main(command(write(tmp_path / "o.jsonl.rejects", stories(1)), tmp_path / "o.jsonl", model))
+    assert caught.value.code == 2 and not model.bodies
+    assert "o.jsonl.rejects is also read; write to another file" in capsys.readouterr().err
+
+
+def test_a_synopsis_without_a_twin_that_is_set_aside_keeps_no_card_from_the_others(tmp_path):
+    whole, lone = stories(2, 10)
+    rows = [{"story": whole, "twin": ["a"], "alignment": [[n, 0] for n in range(10)]}, {"story": lone}]
+    hopeless = lone[0].split()[0]
+
+    def answer(body, before):
+        prompt = prompt_of(body)
+        return completion("no" if hopeless in prompt else said(prompt, body["seed"]))
+
+    with serving(Model(answer)) as model:
+        more = ("--recipe", "synopses", "--attempts", "1")
+        assert main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o.jsonl", model, *more)) == 1
+    assert len(read(tmp_path / "o.jsonl")) == len(read(tmp_path / "o.jsonl.rejects")) == 1
+    assert (tmp_path / "o.card.md").exists()
+
+
+def test_a_server_that_is_gone_when_a_run_goes_on_costs_no_rows(tmp_path, capsys):
+    source, out = write(tmp_path / "s.jsonl", stories(2)), tmp_path / "o.jsonl"
+    with serving(Model()) as model:
+        assert main(command(source, out, model)) == 0
+    before = out.read_bytes()
+    source = write(tmp_path / "s.jsonl", stories(3))
+    assert main(command(source, out, model, "--retries", "0")) == 1
+    assert "whether the server runs" in capsys.readouterr().err and out.read_bytes() == before
+    assert not (tmp_path / "o.jsonl.rejects").exists()
+
+
 def test_no_server_is_told_and_no_fault_of_the_stories(tmp_path, capsys):
     model = Model()
     model.address = "http://127.0.0.1:9/v1"

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from narrative_twins.commands.numbers import amount, count, positive, share, whole
-from narrative_twins.commands.outputs import check_rows_file, counted
+from narrative_twins.commands.outputs import check_rows_file, counted, refuse_input
 from narrative_twins.files import STDIN, read_stories
 from narrative_twins.making.answers import Answers
 from narrative_twins.making.chat import ServerError
@@ -156,6 +156,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if not options.files and sys.stdin.isatty():
         parser.error("name a file, or - for standard input")
     check_rows_file(parser, options.files, options.out)
+    # What was set aside is written anew, and so are the rows of the others.
+    refuse_input(parser, options.files, f"{options.out}.rejects")
 
 
 def kept(options: argparse.Namespace) -> str:

@@ -121,7 +121,7 @@ class Chat:
             problem = f"the server did not answer within {self.server.timeout:g} seconds"
         except openai.APIConnectionError as error:
             problem = f"there is no connection to {self.server.url}: {self._said(error.__cause__ or error)}"
-            if not self._answers_some:
+            if not self.asked:
                 raise ServerError(f"{problem}; check the address, and whether the server runs") from None
         except _Malformed as error:
             problem = f"the server answered, but not with a chat completion: {self._said(error)}"

@@ -146,6 +146,7 @@ def make_twins(
         OSError, ValueError: something can't be written or read; said before anything is asked.
     """
     recipe = recipe or Recipe()
+    # What can't be read or written is said before anything is asked.
     facts_beside(out)
     rows_file, rejects_file, *_ = [
         WholeFile(str(one)) for one in (out, f"{out}.rejects", facts_path(out), card_path(out))
@@ -167,7 +168,7 @@ def make_twins(
     if not rejects and os.path.isfile(rejects_file.path):
         # What an earlier run set aside has a row now.
         os.unlink(rejects_file.path)
-    if any(source.twinless for source in sources):
+    if any(find(row, *_TWIN) is None for row in rows):
         write_facts(out, made.facts)
         remove_card(out)
     elif rows:
