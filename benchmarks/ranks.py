@@ -22,9 +22,9 @@ import numpy as np
 
 from narrative_twins import OPERATIONS, StoryEncoder, StorySalience, score_stories
 from narrative_twins.data import load_story_salience, load_turning_points
-from narrative_twins.evaluation import agreement_with_turning_points, agreement_with_votes
+from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
+from narrative_twins.evaluation.metrics import spearman
 from narrative_twins.files import WholeFile
-from narrative_twins.metrics import spearman
 
 
 class Setting(NamedTuple):

@@ -19,11 +19,12 @@ from unittest.mock import patch
 
 from tqdm.auto import tqdm
 
-from narrative_twins import StoryEncoder, TwinsCollator, losses, trainable_encoder
+from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.losses import NarrativeTwinsLoss
-from narrative_twins.packed import attending, training_attention
-from narrative_twins.precision import MatrixProducts
+from narrative_twins.encoder.attention import attending, training_attention
+from narrative_twins.encoder.precision import MatrixProducts
+from narrative_twins.training import losses
+from narrative_twins.training.losses import NarrativeTwinsLoss
 
 WORK = {"32 stories": (load_story_twins, 32), "8 synopses": (load_window_twins, 8)}
 WAYS = {

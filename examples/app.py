@@ -7,7 +7,7 @@ with `hub_cards/space_card.md` as `README.md`, and a `requirements.txt` that nam
 get it.
 """
 
-from narrative_twins.app import serve
+from narrative_twins.app.server import serve
 
 if __name__ == "__main__":
     try:

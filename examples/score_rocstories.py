@@ -12,11 +12,11 @@ of the paper. Its answers are kept in a file, so that a second run asks only for
 import argparse
 
 from narrative_twins import StoryEncoder, score_stories
+from narrative_twins.baselines.prompted import SCORES, prompted_salience
 from narrative_twins.data import load_story_salience
-from narrative_twins.evaluation import agreement_with_votes
-from narrative_twins.making.server import Server
-from narrative_twins.metrics import Mean
-from narrative_twins.prompted import SCORES, prompted_salience
+from narrative_twins.evaluation.agreement import agreement_with_votes
+from narrative_twins.evaluation.metrics import Mean
+from narrative_twins.llm.server import Server
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import argparse
 
 from narrative_twins import OPERATIONS, StoryEncoder, score_stories
 from narrative_twins.data import load_turning_points
-from narrative_twins.evaluation import agreement_with_turning_points
+from narrative_twins.evaluation.agreement import agreement_with_turning_points
 
 
 def main() -> None:

@@ -24,12 +24,14 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.cards import EncoderFacts, Figure, encoder_card, read_facts
 from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
-from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.optimizer import MasterWeightsAdamW
-from narrative_twins.trainable import trainable_encoder
-from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from narrative_twins.hub.cards import encoder_card
+from narrative_twins.hub.facts import EncoderFacts, Figure, read_facts
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.optimizer import MasterWeightsAdamW
+from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 FIRST_CHANGES = {0: 80, 1: 600, 2: 250, 3: 413, 4: 1_800}
 """How many stories with human distractors to take by the first sentence that a distractor changes. Nearly all of them

@@ -11,14 +11,11 @@ encoders can be compared.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from narrative_twins.configs import DEFAULTS, SMOKE, RecipeArguments, parse_arguments
 from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
-from narrative_twins.mlm import (
-    MaskedLanguageModelTrainer,
-    MaskedLanguageModelTrainingArguments,
-    masked_language_model,
-)
-from narrative_twins.recipes import judged_stories, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, RecipeArguments, parse_arguments
+from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
+from narrative_twins.training.script import judged_stories, run_recipe, train_and_validation, validation_evaluator
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",

@@ -11,11 +11,12 @@ Ablations of the paper are flags: `--in_story_negatives false`, `--distractors f
 `--pooling first`, another `--encoder`.
 """
 
-from narrative_twins.configs import DEFAULTS, SMOKE, parse_arguments
 from narrative_twins.data import load_turning_points, load_window_twins
-from narrative_twins.recipes import judged_stories, run_recipe, train_and_validation, validation_evaluator
-from narrative_twins.trainable import trainable_encoder
-from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
+from narrative_twins.training.script import judged_stories, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/wiki",

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from narrative_twins.metrics import auc, mean, spearman
+from narrative_twins.evaluation.metrics import auc, mean, spearman
 
 DESCRIPTION = """\
 How well scores of sentences agree with people's choices of the sentences that matter, within each story.

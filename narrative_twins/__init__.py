@@ -16,24 +16,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.checkpoint import default_encoder
-from narrative_twins.encoder import StoryEncoder
-from narrative_twins.operations import OPERATIONS, Operation, Order, Window, register_operation
+from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.pipeline import SaliencePipeline, register_pipeline
-from narrative_twins.result import SalientSentence, StorySalience
-from narrative_twins.salience import score_stories
-from narrative_twins.story import Story, StoryError, split_sentences
+from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.operations import OPERATIONS, Operation, cosine, register_operation
+from narrative_twins.salience.result import SalientSentence, StorySalience
+from narrative_twins.stories.splitting import split_sentences
+from narrative_twins.stories.story import Story, StoryError
+from narrative_twins.stories.windows import Order, Window
 
 if TYPE_CHECKING:
-    from narrative_twins import data, evaluation, metrics, show, training
-    from narrative_twins.cards import DatasetFacts, EncoderFacts, Figure
-    from narrative_twins.collator import TwinsCollator
-    from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
-    from narrative_twins.hub import HubError, push_dataset, push_encoder, push_metric
-    from narrative_twins.losses import NarrativeTwinsLoss
-    from narrative_twins.mlm import MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments
-    from narrative_twins.trainable import trainable_encoder
-    from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+    from narrative_twins import data, evaluation, show, training
+    from narrative_twins.evaluation import metrics
+    from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
+    from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
+    from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+    from narrative_twins.training.collator import TwinsCollator
+    from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+    from narrative_twins.training.losses import NarrativeTwinsLoss
+    from narrative_twins.training.mlm import MaskedLanguageModelTrainer
+    from narrative_twins.training.trainable import trainable_encoder
+    from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 __version__ = "0.1.0"
 
@@ -60,6 +64,7 @@ __all__ = [
     "TwinsCollator",
     "TwinsEvaluator",
     "Window",
+    "cosine",
     "data",
     "default_encoder",
     "evaluation",
@@ -75,33 +80,32 @@ __all__ = [
     "training",
 ]
 
-_LATER = {
-    "DatasetFacts": "cards",
-    "EncoderFacts": "cards",
-    "Figure": "cards",
-    "HubError": "hub",
-    "MaskedLanguageModelTrainer": "mlm",
-    "MaskedLanguageModelTrainingArguments": "mlm",
-    "NarrativeTwinsLoss": "losses",
-    "NarrativeTwinsTrainer": "training",
-    "NarrativeTwinsTrainingArguments": "training",
-    "SalienceEvaluator": "evaluation",
-    "TwinsCollator": "collator",
-    "TwinsEvaluator": "evaluation",
-    "push_dataset": "hub",
-    "push_encoder": "hub",
-    "push_metric": "hub",
-    "trainable_encoder": "trainable",
+_LAZY = {
+    "hub.facts": ("DatasetFacts", "EncoderFacts", "Figure"),
+    "hub.push": ("HubError", "push_dataset", "push_encoder", "push_metric"),
+    "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),
+    "training.collator": ("TwinsCollator",),
+    "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
+    "training.losses": ("NarrativeTwinsLoss",),
+    "training.mlm": ("MaskedLanguageModelTrainer",),
+    "training.trainable": ("trainable_encoder",),
+    "training.trainer": ("NarrativeTwinsTrainer",),
 }
-"""What comes from modules that bring further libraries with them, and is imported when it is used."""
-_MODULES = ("data", "evaluation", "metrics", "show", "training")
+"""Public names by module. These modules import large libraries, so they are imported when a name is first used."""
+_MODULES = {"metrics": "evaluation.metrics"} | {name: name for name in ("data", "evaluation", "show", "training")}
+_HOME = {name: module for module, names in _LAZY.items() for name in names}
 
 register_pipeline()
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name in _LATER:
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return import_module(f"{__name__}.{_MODULES[name]}")
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are not imported yet among them, for tab completion."""
+    return [*__all__, "__version__"]

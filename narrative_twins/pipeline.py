@@ -9,12 +9,12 @@ from typing import Any
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from narrative_twins.checkpoint import AutoStoryModel, default_encoder
-from narrative_twins.encoder import StoryEncoder
-from narrative_twins.operations import resolve_operations
-from narrative_twins.result import StorySalience
-from narrative_twins.salience import score_stories
-from narrative_twins.story import Story, StoryError, check_stories
+from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.story import Story, StoryError, check_stories
 
 logger = logging.getLogger(__name__)
 

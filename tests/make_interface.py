@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 
 import narrative_twins
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.cli import main as narrative_twins_command
+from narrative_twins.commands.cli import main as narrative_twins_command
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent / "interface.json"

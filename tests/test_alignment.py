@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from narrative_twins.data.shapes import twin_windows
-from narrative_twins.making.alignment import STEPS, best_path, similarity_matrix
-from narrative_twins.operations import cosine
-from narrative_twins.story import even_windows
+from narrative_twins.making.align.time_warping import STEPS, best_path, similarity_matrix
+from narrative_twins.salience.operations import cosine
+from narrative_twins.stories.windows import even_windows
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
 SIMILARITIES = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-1, 1)))

@@ -23,11 +23,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
-from narrative_twins.app import POLICY, application
-from narrative_twins.cli import main
-from narrative_twins.desk import Desk, Wish, spoken
-from narrative_twins.page import KEPT, ONE_PASS, Page
-from narrative_twins.shaded import displayed, salience_curve, salient_list, shaded_text
+from narrative_twins.app.page import KEPT, ONE_PASS, Page
+from narrative_twins.app.queue import Desk, Wish, spoken
+from narrative_twins.app.server import POLICY, application
+from narrative_twins.commands.cli import main
+from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
 
 COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "app"]
 TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
@@ -226,7 +226,7 @@ def test_a_file_is_opened_and_not_kept(page, tmp_path):
 @pytest.fixture
 def slow(monkeypatch):
     """An encoder that takes its time; gives when it read something."""
-    from narrative_twins.passes import ForwardPasses
+    from narrative_twins.encoder.passes import ForwardPasses
 
     states, calls = ForwardPasses.states, []
 
@@ -309,8 +309,8 @@ def test_hopeless_work_is_refused_with_the_cure(bert_folder):
 
 def test_the_estimate_is_the_work_there_is(encoder, monkeypatch):
     """Counted as what goes through the model, but for special tokens; and no further than asked."""
-    from narrative_twins.operations import resolve_operations
-    from narrative_twins.plans import workload
+    from narrative_twins.salience.operations import resolve_operations
+    from narrative_twins.salience.plans import workload
 
     words = ["Nadia", "the", "old", "mill", "ran"]
     story, rows = Story.parse([" ".join(one) + "." for one in islice(permutations(words), 40)], 8), []

@@ -15,9 +15,10 @@ from strategies import stories, window_sizes
 from transformers import pipeline
 
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
-from narrative_twins.cli import main
-from narrative_twins.operations import Shifting, Window, resolve_operations
-from narrative_twins.plans import one_pass_plans
+from narrative_twins.commands.cli import main
+from narrative_twins.salience.operations import Shifting, resolve_operations
+from narrative_twins.salience.plans import one_pass_plans
+from narrative_twins.stories.windows import Window
 
 STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor.", "The bridge was gone!", "Why?"]
 

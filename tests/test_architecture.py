@@ -1,131 +1,63 @@
-"""The house: a module imports only from lower floors, so imports go one way and in no circle."""
+"""The architecture: rooms in one order, imports that only go down, no circle within a room, short modules."""
 
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import narrative_twins
 
-FLOORS = [
-    {"story", "operations", "metrics", "optimizer", "configs", "precision", "files", "printable"}
-    | {"making.__init__", "making.alignment", "making.names", "making.templates"},
-    {"pictures", "pooling", "tokens", "data.rows", "data.tripod", "making.titles"},
-    {"cards", "checkpoint", "collator", "curves", "packed", "plans", "plots", "data.records", "data.shapes"}
-    | {"making.answers", "making.checks", "making.mentions", "making.works"},
-    {"passes", "losses", "result", "row_cards", "self_contained", "trainable", "data.sources"}
-    | {"making.embedding", "making.filters", "making.identities", "making.server", "making.tell_me_again"},
-    {"encoder", "making.chat", "making.facts", "making.long_twins", "making.missed"},
-    {"salience", "hub", "data.builders", "making.entities", "making.running"},
-    {"pipeline", "sharing", "show", "evaluation", "desk", "prompted", "data.loading", "making.recipes"}
-    | {"commands.numbers"},
-    {"formats", "index", "shaded", "training", "recipes", "data.__init__", "commands.__init__", "commands.inputs"}
-    | {"commands.outputs", "making.twins"},
-    {"mlm", "page", "report", "commands.push", "commands.score", "making.estimates"},
-    {"layout", "commands.report", "commands.make_align", "commands.make_entities", "commands.make_twins"},
-    {"app", "commands.make"},
-    {"commands.app"},
-    {"cli"},
-    {"__init__"},
-]
-FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules}
-HOUSE = Path(narrative_twins.__file__).parent
-HEAVY = {
-    "torch": {
-        "pooling",
-        "checkpoint",
-        "collator",
-        "encoder",
-        "evaluation",
-        "losses",
-        "mlm",
-        "optimizer",
-        "packed",
-        "passes",
-        "precision",
-        "training",
-    },
-    "transformers": {
-        "checkpoint",
-        "configs",
-        "curves",
-        "encoder",
-        "mlm",
-        "packed",
-        "pipeline",
-        "recipes",
-        "trainable",
-        "training",
-        "commands.app",
-        "commands.inputs",
-        "commands.make_align",
-        "commands.push",
-    },
-    "sentence_transformers": {"evaluation", "losses", "mlm", "recipes", "trainable", "training", "making.embedding"},
-    # Only inside functions, and to name its types.
-    "matplotlib": {"pictures", "plots", "result", "show"},
-    "rich": {"show", "formats", "page", "commands.score"},
-    # Only inside functions, since they come with an extra.
-    "gradio": {"layout"},
-    "fastapi": {"app"},
-    "uvicorn": {"app"},
-    "scipy": {"metrics"},
-    # Only inside the function that loads a pipeline.
-    "spacy": {"making.entities"},
-    "tqdm": {
-        "salience",
-        "trainable",
-        "commands.inputs",
-        "commands.make_align",
-        "commands.make_entities",
-        "making.running",
-    },
-    # Only inside the one class that asks.
-    "openai": {"making.chat"},
-    "syntok": {"story"},
-    # Only inside the one function that gives a data frame.
-    "pandas": {"result"},
-    "datasets": {
-        "data.builders",
-        "data.loading",
-        "hub",
-        "mlm",
-        "recipes",
-        "row_cards",
-        "trainable",
-        "training",
-        "making.facts",
-    },
-    "huggingface_hub": {"cards", "data.sources", "hub", "row_cards"},
-    "pyarrow": {"data.records"},
-    "yaml": {"cards", "configs"},
+ORDER = """
+files
+llm stories plots
+data encoder
+hub salience
+baselines evaluation pipeline show making
+training app
+commands
+""".split("\n")
+"""Rooms (packages, and modules beside them) from the ground up. Those of one line know nothing of each other."""
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms.split()}
+# The root hands on names of rooms, and `__main__` starts the command line.
+LEVEL |= {"__init__": len(ORDER), "__main__": len(ORDER)}
+
+PACKAGE = Path(narrative_twins.__file__).parent
+MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+LIBRARIES = {
+    "datasets": "data hub making training",
+    "fastapi": "app",
+    "gradio": "app",
+    "huggingface_hub": "data hub",
+    "matplotlib": "plots salience show",
+    "openai": "llm",
+    "pandas": "salience",
+    "pyarrow": "data",
+    "rich": "app commands show",
+    "scipy": "evaluation",
+    "sentence_transformers": "making training",
+    "spacy": "making",
+    "syntok": "stories",
+    "torch": "encoder training",
+    "tqdm": "commands llm salience training",
+    "transformers": "commands encoder pipeline training",
+    "uvicorn": "app",
+    "yaml": "hub training",
 }
-"""Which modules may know of a library."""
-ROOMS = {
-    "data": {"story", "metrics"},
-    "making": {"story", "files", "cards", "row_cards", "checkpoint", "data.loading", "data.rows", "data.shapes"},
-}
-"""What the modules of a subpackage may import besides each other."""
+"""Which rooms import a library, wherever in their modules."""
 
 
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(HOUSE).with_suffix("").parts)
+def room_of(module: str) -> str:
+    return module.split(".")[0]
 
 
-def module_of(name: str) -> str:
-    """The module of this package that a full name belongs to: the longest, or else the door of a room or the house."""
-    parts = name.split(".")[1:]
-    starts = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
-    doors = [f"{start}.__init__" for start in starts]
-    return next((module for module in starts + doors if module in FLOOR), "__init__")
-
-
-def imports_of(module: str, nodes=ast.walk) -> set[str]:
-    """Full names of what a module imports, wherever in it."""
+def imports_of(module: str) -> set[str]:
+    """Full names of all that a module imports, wherever in it."""
     found = set()
-    for node in nodes(ast.parse((HOUSE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -134,46 +66,58 @@ def imports_of(module: str, nodes=ast.walk) -> set[str]:
     return found
 
 
-def test_every_module_has_a_floor():
-    assert {name_of(path) for path in HOUSE.rglob("*.py")} == set(FLOOR)
-
-
-@pytest.mark.parametrize("module", sorted(FLOOR))
-def test_imports_only_go_down(module):
+def own_imports(module: str) -> set[str]:
+    """The modules of this package that a module imports: of `data.rows.find` it is `data.rows`."""
+    found = set()
     for name in imports_of(module):
-        if name.split(".")[0] == "narrative_twins":
-            imported = module_of(name)
-            assert imported != "__init__", f"{module} imports {name} through the door"
-            assert FLOOR[imported] < FLOOR[module], f"{module} imports {imported}, which is not on a floor below"
+        package, *parts = name.split(".")
+        if package == "narrative_twins":
+            starts = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+            candidates = [*starts, *(f"{start}.__init__" for start in starts), "__init__"]
+            found.add(next(candidate for candidate in candidates if candidate in MODULES))
+    return found
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_rooms_need_little_of_the_rest(room):
-    inside = {module for module in FLOOR if module.startswith(f"{room}.")}
-    for module in inside:
-        needs = {module_of(name) for name in imports_of(module) if name.startswith("narrative_twins.")}
-        assert needs <= inside | ROOMS[room], f"{module} leaves its room"
+def test_every_module_is_in_a_room():
+    assert {room_of(module) for module in MODULES} == set(LEVEL)
 
 
-@pytest.mark.parametrize("library", HEAVY)
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_import_only_from_rooms_below(module):
+    for imported in own_imports(module):
+        same = room_of(imported) == room_of(module)
+        assert same or LEVEL[room_of(imported)] < LEVEL[room_of(module)], f"{module} imports {imported}"
+
+
+@pytest.mark.parametrize("room", LEVEL)
+def test_no_circle_in_a_room(room):
+    inside = {module for module in MODULES if room_of(module) == room}
+    try:
+        TopologicalSorter({module: own_imports(module) & inside for module in inside}).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.endswith("__init__") and "." in module])
+def test_a_face_hands_on_names_and_nothing_else(module):
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    for node in tree.body:
+        is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        assert is_all or isinstance(node, (ast.Expr, ast.ImportFrom)), f"{module}, line {node.lineno}"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("__")])
+def test_modules_import_names_from_where_they_are_defined(module):
+    """Not from a face, which would import the whole room for one name of it."""
+    assert not [imported for imported in own_imports(module) if imported.endswith("__init__")]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_libraries_stay_in_their_rooms(library):
-    assert {module for module in FLOOR if any(name.split(".")[0] == library for name in imports_of(module))} == HEAVY[
-        library
-    ]
+    found = {room_of(module) for module in MODULES if library in {name.split(".")[0] for name in imports_of(module)}}
+    assert found == set(LIBRARIES[library].split())
 
 
-def test_no_circles():
-    """True by the floors; on its own, so that a new floor plan can't let one in."""
-    below = {
-        module: {module_of(name) for name in imports_of(module) if name.startswith("narrative_twins.")}
-        for module in FLOOR
-    }
-    while below:
-        leaves = {module for module, needs in below.items() if not needs & set(below)}
-        assert leaves, f"a circle among {sorted(below)}"
-        below = {module: needs for module, needs in below.items() if module not in leaves}
-
-
-def test_modules_are_short():
-    for path in HOUSE.rglob("*.py"):
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path.name
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_are_short(module):
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= 300

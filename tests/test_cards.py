@@ -8,17 +8,8 @@ from huggingface_hub import ModelCard, RepoCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.cards import (
-    DatasetFacts,
-    EncoderFacts,
-    Figure,
-    dataset_card,
-    encoder_card,
-    metric_card,
-    read_facts,
-    template,
-    with_id,
-)
+from narrative_twins.hub.cards import dataset_card, encoder_card, metric_card, template, with_id
+from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_facts
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40)
 HOSTILE = st.one_of(

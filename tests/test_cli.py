@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from narrative_twins import OPERATIONS, score_stories
-from narrative_twins.cli import main
+from narrative_twins.commands.cli import main
 
 COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "score"]
 OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."

@@ -15,7 +15,7 @@ from oracle import tokens_of
 from strategies import stories
 
 from narrative_twins import StoryEncoder
-from narrative_twins.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
+from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
 
 WORDS = " ".join(SENTENCES).split()
 

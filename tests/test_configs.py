@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narrative_twins.configs import DEFAULTS, SMOKE, parse_arguments
-from narrative_twins.training import NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins.making.embedding import SentenceEmbedder
+from narrative_twins.making.align.embedding import SentenceEmbedder
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from sentence_transformers import SentenceTransformer
 from strategies import stories
 
 from narrative_twins import StoryEncoder, default_encoder
-from narrative_twins.checkpoint import Stored, read_stored
-from narrative_twins.pooling import pool
+from narrative_twins.encoder.checkpoint import Stored, read_stored
+from narrative_twins.encoder.pooling import pool
 
 TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I was there, didn't you know?"]
 

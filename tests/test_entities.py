@@ -13,9 +13,9 @@ from recognizers import ENTITIES, Clustered, recognizer
 from strategies import any_text
 
 from narrative_twins.data import RowError, load_story_twins, load_window_twins
-from narrative_twins.making.entities import EntitySubstitution
-from narrative_twins.making.mentions import occurrences
-from narrative_twins.making.names import GivenNames, read_names
+from narrative_twins.making.entities.mentions import occurrences
+from narrative_twins.making.entities.names import GivenNames, read_names
+from narrative_twins.making.entities.substitution import EntitySubstitution
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 

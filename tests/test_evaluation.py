@@ -12,12 +12,8 @@ from models import trainable
 from oracle import Oracle, cosine
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.evaluation import (
-    SalienceEvaluator,
-    TwinsEvaluator,
-    agreement_with_turning_points,
-    agreement_with_votes,
-)
+from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
+from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 
 OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 STORIES = [

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from narrative_twins.files import WholeFile, count_stories, read_stories, whole_lines
+from narrative_twins.files import WholeFile, whole_lines
+from narrative_twins.stories.reading import count_stories, read_stories
 
 
 @pytest.fixture

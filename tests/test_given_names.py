@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.making.names import GivenNames, read_names
+from narrative_twins.making.entities.names import GivenNames, read_names
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from narrative_twins import (
     StoryEncoder,
     trainable_encoder,
 )
-from narrative_twins.cards import DatasetFacts, EncoderFacts, Figure
-from narrative_twins.cli import main
-from narrative_twins.hub import HubError, push_dataset, push_encoder, push_metric
+from narrative_twins.commands.cli import main
+from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
+from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
 
 COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
 TEXT = "Omar cleaned a window. A man cried. Omar wrote a word."

@@ -16,8 +16,8 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import cos_sim
 
 from narrative_twins import StoryEncoder
-from narrative_twins.collator import TwinsCollator
-from narrative_twins.losses import NarrativeTwinsLoss
+from narrative_twins.training.collator import TwinsCollator
+from narrative_twins.training.losses import NarrativeTwinsLoss
 
 
 def one(*sentences: str) -> tuple[list[str], list[int]]:
@@ -216,7 +216,7 @@ class Pieces(NarrativeTwinsLoss):
 def test_dropout_twins_are_not_the_same_vector(level, size, monkeypatch):
     """With dropout off they are, and there is nothing to learn from."""
     seen = []
-    monkeypatch.setattr("narrative_twins.losses.cos_sim", lambda a, b: seen.append(cos_sim(a, b)) or seen[-1])
+    monkeypatch.setattr("narrative_twins.training.losses.cos_sim", lambda a, b: seen.append(cos_sim(a, b)) or seen[-1])
     model = model_of()
     loss = NarrativeTwinsLoss(model, mini_batch_size=size)
     batch = features(model, LEVELS[level], twins="dropout")

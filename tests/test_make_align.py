@@ -18,14 +18,15 @@ from hub import Hub, running
 from models import SENTENCES
 
 from narrative_twins import TwinsCollator, push_dataset
-from narrative_twins.cards import DatasetFacts, facts_text, read_facts, with_id
-from narrative_twins.cli import main
+from narrative_twins.commands.cli import main
 from narrative_twins.commands.make_align import similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.making.embedding import SentenceEmbedder
-from narrative_twins.making.filters import MAX_SIMILARITY, OTHERS
-from narrative_twins.making.long_twins import LongTwins
-from narrative_twins.trainable import checked_rows
+from narrative_twins.hub.cards import with_id
+from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
+from narrative_twins.making.align.embedding import SentenceEmbedder
+from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHERS
+from narrative_twins.making.align.long_twins import LongTwins
+from narrative_twins.training.trainable import checked_rows
 
 disable_progress_bars()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from recognizers import recognizer, save_pipeline
 
-from narrative_twins.cli import main
+from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins
-from narrative_twins.making.entities import EntitySubstitution
+from narrative_twins.making.entities.substitution import EntitySubstitution
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "make", "entities"]

@@ -10,11 +10,12 @@ import time
 import pytest
 from chat_server import Model, completion, prompt_of, serving
 
-from narrative_twins.making.answers import Answer, Answers, digest, seed_of
-from narrative_twins.making.chat import Chat, ServerError, Unanswered
-from narrative_twins.making.checks import read_choice, schema_of
-from narrative_twins.making.running import Prices, Rejected, run_jobs, settled
-from narrative_twins.making.server import Question, Secret, Server
+from narrative_twins.baselines.prompted import read_choice
+from narrative_twins.llm.answers import Answer, Answers, digest, seed_of
+from narrative_twins.llm.chat import Chat, ServerError, Unanswered
+from narrative_twins.llm.json_answers import schema_of
+from narrative_twins.llm.running import Prices, Rejected, run_jobs, settled
+from narrative_twins.llm.server import Question, Secret, Server
 
 KEY = "sk-very-secret-0123456789"
 SCHEMA = schema_of({"sentence": {"type": "integer"}})

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import string
+from importlib.resources import files
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narrative_twins.making.checks import (
-    AnswerError,
+from narrative_twins.baselines.prompted import read_choice, read_scores
+from narrative_twins.llm.json_answers import AnswerError, read_object
+from narrative_twins.llm.templates import Template, read_templates
+from narrative_twins.making.twins.checks import (
     check_distractor,
     check_sections,
     check_twin,
     overlap,
-    read_choice,
-    read_object,
-    read_scores,
     read_sections,
     read_sentences,
 )
-from narrative_twins.making.recipes import Recipe, distracting, distracting_sections, expanding, retelling
-from narrative_twins.making.templates import NAMES, Template, read_templates
+from narrative_twins.making.twins.recipes import Recipe, distracting, distracting_sections, expanding, retelling
 
 STORY = ["Ada lost the ring.", "She cried all night.", "A fox found it.", "It wore it home.", "Ada laughed at last."]
 HOSTILE = [
@@ -34,9 +33,15 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_prompt_of_the_package_is_a_template(name):
-    template = read_templates([name])[name]
+TWINS, BASELINES = "narrative_twins.making.twins", "narrative_twins.baselines"
+PROMPTS = [
+    (package, path.stem) for package in (TWINS, BASELINES) for path in files(package).joinpath("prompts").iterdir()
+]
+
+
+@pytest.mark.parametrize(("package", "name"), PROMPTS)
+def test_every_prompt_of_the_package_is_a_template(package, name):
+    template = read_templates(package, [name])[name]
     filled = template.fill({"story": "THE STORY", "count": 7})
     assert filled.count("THE STORY") == 1 and "{{" not in filled
     assert "7" in filled or name == "distract_sections"
@@ -79,14 +84,14 @@ def test_a_prompt_that_is_no_template_is_refused(text, problem, tmp_path):
 
 def test_prompts_are_replaced_by_name(tmp_path):
     (tmp_path / "retell.txt").write_text("Sing {{story}}", encoding="utf-8")
-    templates = read_templates(["expand", "retell"], tmp_path)
+    templates = read_templates(TWINS, ["expand", "retell"], tmp_path)
     assert templates["retell"].text == "Sing {{story}}"
-    assert templates["expand"] == read_templates(["expand"])["expand"]
+    assert templates["expand"] == read_templates(TWINS, ["expand"])["expand"]
     (tmp_path / "retel.txt").write_text("{{story}}")
     with pytest.raises(ValueError, match="retel.txt is the file of no prompt"):
-        read_templates(["retell"], tmp_path)
+        read_templates(TWINS, ["retell"], tmp_path)
     with pytest.raises(FileNotFoundError, match="is no folder"):
-        read_templates(["retell"], tmp_path / "none")
+        read_templates(TWINS, ["retell"], tmp_path / "none")
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ from narrative_twins import (
     push_dataset,
     trainable_encoder,
 )
-from narrative_twins.cards import read_facts
-from narrative_twins.cli import main
+from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.making.answers import seed_of
+from narrative_twins.hub.facts import read_facts
+from narrative_twins.llm.answers import seed_of
 from narrative_twins.making.facts import facts_path
-from narrative_twins.making.recipes import COLUMNS
+from narrative_twins.making.twins.recipes import COLUMNS
 
 KEY = "sk-very-secret-0123456789"
 
@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_goes_on_and_pays_for_nothing_twice(tmp_path):
         assert main(command(source, tmp_path / "calm.jsonl", calm, *more)) == 0
     with serving(Model(hard, slow=0.01)) as model:
         out = tmp_path / "twins.jsonl"
-        run = [sys.executable, "-m", "narrative_twins.cli", *command(source, out, model, *more)]
+        run = [sys.executable, "-m", "narrative_twins.commands.cli", *command(source, out, model, *more)]
         with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             while model.answered < calm.answered / 2:
                 assert process.poll() is None, process.stdout.read()

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from narrative_twins.metrics import auc, mean, spearman, turning_point_auc, vote_counts
+from narrative_twins.data.shapes import vote_counts
+from narrative_twins.evaluation.metrics import auc, mean, spearman, turning_point_auc
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
 pairs = st.integers(1, 12).flatmap(

@@ -12,14 +12,10 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.evaluation import TwinsEvaluator
-from narrative_twins.mlm import (
-    MaskedLanguageModelTrainer,
-    MaskedLanguageModelTrainingArguments,
-    masked_language_model,
-    masked_texts,
-)
-from narrative_twins.optimizer import MasterWeightsAdamW
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.evaluators import TwinsEvaluator
+from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model, masked_texts
+from narrative_twins.training.optimizer import MasterWeightsAdamW
 
 STORY = ["Nadia found a map.", "It led to the mill."]
 TWIN = ["A map was found by Nadia.", "The mill was where it led."]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recognizers import Clustered, recognizer
 
-from narrative_twins.making.entities import EntitySubstitution
-from narrative_twins.making.mentions import begins_sentence
-from narrative_twins.making.names import GivenNames
+from narrative_twins.making.entities.mentions import begins_sentence
+from narrative_twins.making.entities.names import GivenNames
+from narrative_twins.making.entities.substitution import EntitySubstitution
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Operation, Window, register_operation
-from narrative_twins.operations import cosine, resolve_operations
+from narrative_twins.salience.operations import cosine, resolve_operations
 
 MIDDLE = Window(start=1, lo=2, hi=5, stop=6)
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.optimizer import MasterWeightsAdamW
+from narrative_twins.training.optimizer import MasterWeightsAdamW
 
 SHAPES = [(5, 3), (7,), (1,)]
 SETTINGS = {"lr": 0.01, "weight_decay": 0.1, "betas": (0.8, 0.9)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -39,8 +40,14 @@ print(narrative_twins.__file__, len(result["scores"]["deletion"]))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, ROOT]
+    # From a copy: a folder `build` that an earlier build left would get into the wheel.
+    folder, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
+    for part in ("narrative_twins", "hub_cards"):
+        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / part, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder]
+    command += [source]
     subprocess.run([str(part) for part in command], check=True, timeout=240)
     (path,) = folder.glob("*.whl")
     return path
@@ -55,8 +62,8 @@ def test_what_is_in_the_wheel(wheel):
     inside = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
     }
-    assert "narrative_twins/encoders/default/model.safetensors" in inside
-    assert {"narrative_twins/making/prompts/expand.txt", "narrative_twins/making/names.csv"} <= inside
+    assert "narrative_twins/encoder/default/model.safetensors" in inside
+    assert {"narrative_twins/making/twins/prompts/expand.txt", "narrative_twins/making/entities/names.csv"} <= inside
     templates = {f"narrative_twins/hub_cards/{path.name}" for path in (ROOT / "hub_cards").iterdir() if path.is_file()}
     assert {"narrative_twins/hub_cards/model_card.md", "narrative_twins/hub_cards/narrative_salience.py"} <= templates
     assert {

@@ -7,7 +7,7 @@ from browser import browser, contrasts, misplaced  # noqa: F401
 from test_plots import NASTY, result_of
 from test_report import write
 
-from narrative_twins.show import to_html
+from narrative_twins.show.html import to_html
 
 WIDTHS = (390, 1440)
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=\"document.title='run'\">"

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from models import encoder_of
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from narrative_twins import StoryEncoder, passes, precision, score_stories
-from narrative_twins.packed import BY_RUNS, attending, attention_by_runs
-from narrative_twins.passes import ForwardPasses
-from narrative_twins.precision import MatrixProducts, by_convolution, fast_dtype, sensitive_weights
+from narrative_twins import StoryEncoder, score_stories
+from narrative_twins.encoder import passes, precision
+from narrative_twins.encoder.attention import BY_RUNS, attending, attention_by_runs
+from narrative_twins.encoder.passes import ForwardPasses
+from narrative_twins.encoder.precision import MatrixProducts, by_convolution, fast_dtype, sensitive_weights
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
 STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "She ran to the river, and swam across."]

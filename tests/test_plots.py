@@ -20,12 +20,13 @@ from matplotlib.image import imread
 from strategies import window_sizes
 
 from narrative_twins import Story, StorySalience
-from narrative_twins.cli import main
-from narrative_twins.curves import plot_curves
-from narrative_twins.pictures import PALETTE, line_style, picture
-from narrative_twins.plots import spread, stretched
-from narrative_twins.printable import one_line, shortened
-from narrative_twins.show import plot_stories, to_html
+from narrative_twins.commands.cli import main
+from narrative_twins.plots.figures import spread, stretched
+from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.plots.style import PALETTE, line_style, picture
+from narrative_twins.show.heat_map import plot_stories
+from narrative_twins.show.html import to_html
+from narrative_twins.training.curves import plot_curves
 
 NASTY = [
     "$x$",

@@ -9,12 +9,12 @@ import pytest
 from chat_server import Model, completion, prompt_of, said, serving
 
 from narrative_twins import StoryError
-from narrative_twins.evaluation import agreement_with_votes
-from narrative_twins.formats import FORMATS, pieces
-from narrative_twins.making.chat import ServerError
-from narrative_twins.making.server import Server
-from narrative_twins.metrics import spearman
-from narrative_twins.prompted import prompted_salience
+from narrative_twins.baselines.prompted import prompted_salience
+from narrative_twins.evaluation.agreement import agreement_with_votes
+from narrative_twins.evaluation.metrics import spearman
+from narrative_twins.llm.chat import ServerError
+from narrative_twins.llm.server import Server
+from narrative_twins.show.formats import FORMATS, pieces
 
 STORIES = [
     "Ada lost the ring. She cried all night. A fox found it.",

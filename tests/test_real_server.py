@@ -28,10 +28,10 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from narrative_twins.cli import main
-from narrative_twins.making.answers import Answers
-from narrative_twins.making.server import Server
-from narrative_twins.prompted import SCORES, prompted_salience
+from narrative_twins.baselines.prompted import SCORES, prompted_salience
+from narrative_twins.commands.cli import main
+from narrative_twins.llm.answers import Answers
+from narrative_twins.llm.server import Server
 
 MISSING = [name for name in ("fastapi", "uvicorn", "openai", "rich") if importlib.util.find_spec(name) is None]
 

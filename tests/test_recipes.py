@@ -8,8 +8,14 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from narrative_twins import NarrativeTwinsTrainingArguments
-from narrative_twins.configs import RecipeArguments
-from narrative_twins.recipes import judged_stories, metrics_table, one_split, train_and_validation, validation_evaluator
+from narrative_twins.training.flags import RecipeArguments
+from narrative_twins.training.script import (
+    judged_stories,
+    metrics_table,
+    one_split,
+    train_and_validation,
+    validation_evaluator,
+)
 
 ROWS = Dataset.from_list([{"story": [f"Story {n}."], "twin": ["Twin."], "negative": ["Other."]} for n in range(5)])
 

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_plots import any_text, result_of
 
-from narrative_twins.cli import main
-from narrative_twins.printable import one_line, shortened
-from narrative_twins.report import Report
+from narrative_twins.commands.cli import main
+from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.show.report import Report
 
 COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "report"]
 

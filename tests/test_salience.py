@@ -18,7 +18,7 @@ from oracle import Oracle
 from strategies import sentence, stories, window_sizes
 
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, StoryError, StorySalience, score_stories
-from narrative_twins.metrics import spearman
+from narrative_twins.evaluation.metrics import spearman
 
 TALE = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a child's toy.
 "Where does it lead?" asked Mr. O'Brien, who had heard them. She didn't answer. At dawn they walked to the river. I ran.
@@ -214,7 +214,7 @@ def test_a_bad_story_loses_nothing_of_the_others(encoder, caplog, bad, problem):
 
 
 def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
-    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 2_000)
+    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 2_000)
     with pytest.raises(StoryError, match="window of sentences 0 to 11 asks shifting for more than 2,000 tokens; cut"):
         one(TALE, encoder, windows=1)
     assert one(TALE, encoder, windows=1, operations="summarization").scores
@@ -232,7 +232,7 @@ def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
 
 
 def test_a_window_of_three_thousand_sentences_is_told_before_it_fills_the_memory(encoder, monkeypatch):
-    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 1_000_000)
+    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 1_000_000)
     with pytest.raises(StoryError, match="window of sentences 0 to 2999 asks shifting for more than 1,000,000 tokens"):
         one([f"{i}." for i in range(3000)], encoder, windows=1, operations="shifting", on_truncation="ignore")
 
@@ -255,7 +255,7 @@ def test_generators_in_generators_out(encoder):
 
 def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
     """Windows planned and not yet encoded stay within a number of tokens, whatever the length of a story."""
-    monkeypatch.setattr("narrative_twins.salience.BUFFER_TOKENS", 500)
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 500)
     planned = []
     encode = StoryEncoder.encode
 
@@ -436,8 +436,8 @@ def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
 
 
 def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, capsys):
-    monkeypatch.setattr("narrative_twins.salience.BUFFER_TOKENS", 100)
-    monkeypatch.setattr("narrative_twins.plans.WINDOW_TOKENS", 300)
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
     list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
     shown = capsys.readouterr().err

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from narrative_twins import Story, StorySalience, score_stories
-from narrative_twins.show import INK, PALE, STRONG, marked, shades, to_html, to_table
+from narrative_twins.show.highlights import PALE, STRONG, marked, shades
+from narrative_twins.show.html import INK, to_html
+from narrative_twins.show.table import to_table
 
 
 def result_of(sentences, windows=1, cut_tokens=0, name=None, scores=None):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from strategies import any_text, stories
 
 from narrative_twins import Story, StoryError
-from narrative_twins.story import even_windows, partition
+from narrative_twins.stories.story import partition
+from narrative_twins.stories.windows import even_windows
 
 FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
 

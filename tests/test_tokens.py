@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from narrative_twins import Story, StoryError
-from narrative_twins.tokens import StoryTokenizer
+from narrative_twins.encoder.tokens import StoryTokenizer
 
 
 @cache

@@ -23,10 +23,11 @@ from transformers import AutoModel, AutoTokenizer, TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.evaluation import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.losses import NarrativeTwinsLoss
-from narrative_twins.optimizer import MasterWeightsAdamW
-from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.optimizer import MasterWeightsAdamW
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 STORIES = [
     {

@@ -15,9 +15,8 @@ from sentence_transformers import SentenceTransformer
 from test_examples import EXAMPLES, run
 
 from narrative_twins import StoryEncoder
-from narrative_twins.configs import RecipeArguments, parse_arguments
-from narrative_twins.mlm import MaskedLanguageModelTrainingArguments
-from narrative_twins.training import NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+from narrative_twins.training.flags import RecipeArguments, parse_arguments
 
 CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
 

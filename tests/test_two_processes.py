@@ -13,7 +13,7 @@ import torch
 from models import trainable
 from test_losses import STORIES, WINDOWS, assert_same, features, trained
 
-from narrative_twins.losses import NarrativeTwinsLoss
+from narrative_twins.training.losses import NarrativeTwinsLoss
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
 

@@ -10,7 +10,8 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 
-from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 
 def main(settings: dict, output: Path, resume: bool) -> None:

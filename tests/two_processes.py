@@ -16,8 +16,9 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
 
-from narrative_twins.losses import NarrativeTwinsLoss
-from narrative_twins.training import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 
 def loss(file: Path, folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.app import PORT, serve
+from narrative_twins.app.server import PORT, serve
 
 
 def add_parser(commands: Any) -> None:

@@ -16,12 +16,13 @@ from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins.commands.numbers import count
-from narrative_twins.encoder import StoryEncoder
-from narrative_twins.files import STDIN, StoryKey, count_stories, read_stories, story_key
-from narrative_twins.operations import OPERATIONS, Operation, resolve_operations
-from narrative_twins.result import StorySalience
-from narrative_twins.salience import score_stories
-from narrative_twins.story import Story, StoryError, Windows
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.files import STDIN, StoryKey, story_key
+from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.reading import count_stories, read_stories
+from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -207,12 +208,7 @@ def operations(text: str) -> list[Operation]:
 
 def windows(text: str) -> Windows:
     """`auto`, a count, or sizes."""
-    if text == "auto":
-        return "auto"
     try:
-        sizes = [int(size) for size in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither auto, a count such as 5, nor sizes such as 7,7,6"
-        ) from None
-    return sizes[0] if len(sizes) == 1 else sizes
+        return parse_windows(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -15,13 +15,16 @@ from typing import Any, TypeAlias
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.cards import DatasetFacts
 from narrative_twins.commands.numbers import amount, count
 from narrative_twins.commands.outputs import check_rows_file, kept_part
 from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import RowError
-from narrative_twins.files import STDIN, WholeFile, count_stories, whole_lines
-from narrative_twins.making.embedding import SentenceEmbedder, digest_of
+from narrative_twins.files import STDIN, WholeFile, whole_lines
+from narrative_twins.hub.facts import DatasetFacts
+from narrative_twins.making.align.embedding import SentenceEmbedder, digest_of
+from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHERS, Counts, Filters
+from narrative_twins.making.align.long_twins import LongTwins, read_works
+from narrative_twins.making.align.works import Work, sources
 from narrative_twins.making.facts import (
     begin_facts,
     card_path,
@@ -34,9 +37,7 @@ from narrative_twins.making.facts import (
     write_beside,
     write_facts,
 )
-from narrative_twins.making.filters import MAX_SIMILARITY, OTHERS, Counts, Filters
-from narrative_twins.making.long_twins import LongTwins, read_works
-from narrative_twins.making.works import Work, sources
+from narrative_twins.stories.reading import count_stories
 
 Done: TypeAlias = dict[tuple[str, ...], list[list[str]]]
 """Of works that an earlier run was done with, by id and story: the twins."""

@@ -16,15 +16,15 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from narrative_twins.cards import DatasetFacts
 from narrative_twins.commands.outputs import check_rows_file, counted, kept_part
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.files import STDIN, WholeFile, whole_lines
-from narrative_twins.making.entities import EntitySubstitution, load_pipeline
+from narrative_twins.hub.facts import DatasetFacts
+from narrative_twins.making.entities.names import read_names
+from narrative_twins.making.entities.substitution import EntitySubstitution, load_pipeline
 from narrative_twins.making.facts import begin_facts, check_recipe, facts_beside, in_list, name_of, write_beside
-from narrative_twins.making.names import read_names
 
 LIMITS = "Names are replaced where a pipeline recognized them: it misses some, and takes other words for names."
 

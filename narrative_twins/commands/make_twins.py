@@ -10,15 +10,16 @@ from typing import Any
 
 from narrative_twins.commands.numbers import amount, count, positive, share, whole
 from narrative_twins.commands.outputs import check_rows_file, counted, refuse_input
-from narrative_twins.files import STDIN, read_stories
-from narrative_twins.making.answers import Answers
-from narrative_twins.making.chat import ServerError
-from narrative_twins.making.estimates import estimate, questions_for
-from narrative_twins.making.recipes import COLUMNS, RECIPES, Recipe
-from narrative_twins.making.running import Prices
-from narrative_twins.making.server import KEY_VARIABLE, Server
-from narrative_twins.making.twins import Made, Source, make_twins
-from narrative_twins.story import StoryError
+from narrative_twins.files import STDIN
+from narrative_twins.llm.answers import Answers
+from narrative_twins.llm.chat import ServerError
+from narrative_twins.llm.running import Prices
+from narrative_twins.llm.server import KEY_VARIABLE, Server
+from narrative_twins.making.twins.estimates import estimate, questions_for
+from narrative_twins.making.twins.make import Made, Source, make_twins
+from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
+from narrative_twins.stories.reading import read_stories
+from narrative_twins.stories.story import StoryError
 
 _REASONS = 5
 """How many reasons for setting stories aside are told."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.cards import EncoderFacts, read_facts
-from narrative_twins.hub import encoder_files, push_encoder
+from narrative_twins.hub.facts import EncoderFacts, read_facts
+from narrative_twins.hub.push import encoder_files, push_encoder
 
 
 def add_parser(commands: Any) -> None:

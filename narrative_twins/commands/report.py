@@ -18,7 +18,7 @@ from narrative_twins.commands.inputs import (
 )
 from narrative_twins.commands.numbers import count
 from narrative_twins.files import STDIN
-from narrative_twins.report import INDEX, Report
+from narrative_twins.show.report import INDEX, Report
 
 
 def add_parser(commands: Any) -> None:

@@ -22,10 +22,10 @@ from narrative_twins.commands.inputs import (
 )
 from narrative_twins.commands.numbers import count
 from narrative_twins.commands.outputs import kept_part, refuse_input
-from narrative_twins.encoder import StoryEncoder
+from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines
-from narrative_twins.formats import FORMATS, pieces
-from narrative_twins.pictures import PICTURES, check_picture
+from narrative_twins.plots.style import PICTURES, check_picture
+from narrative_twins.show.formats import FORMATS, pieces
 
 
 def add_parser(commands: Any) -> None:

@@ -15,12 +15,7 @@ from narrative_twins.data.builders import (
     TurningPointsBuilder,
     WindowTwinsBuilder,
 )
-from narrative_twins.data.loading import (
-    load_story_salience,
-    load_story_twins,
-    load_turning_points,
-    load_window_twins,
-)
+from narrative_twins.data.loading import load_story_salience, load_story_twins, load_turning_points, load_window_twins
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.data.sources import PUBLISHED
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
-from narrative_twins.story import Story, StoryError
+from narrative_twins.stories.story import Story, StoryError
 
 TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all but the story may be missing or None."""

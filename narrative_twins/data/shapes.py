@@ -18,8 +18,8 @@ from narrative_twins.data.rows import (
     is_nested,
     require,
 )
-from narrative_twins.metrics import vote_counts
-from narrative_twins.story import Span, StoryError, partition
+from narrative_twins.stories.story import StoryError, partition
+from narrative_twins.stories.windows import Span
 
 Row = dict[str, Any]
 
@@ -184,3 +184,18 @@ def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) 
     starts = accumulate(map(len, story), initial=0)
     places = (check_places([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0] for w, window in enumerate(story))
     return list(map(sum, zip(starts, places, strict=False)))
+
+
+def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
+    """How many annotators chose each sentence.
+
+    Args:
+        choices: one chosen sentence an annotator, counted from 1 as in the ROCStories salience data.
+        sentences: number of sentences of the story.
+    """
+    counts = [0] * sentences
+    for choice in choices:
+        if not 1 <= int(choice) <= sentences:
+            raise ValueError(f"choice {choice} is not a sentence of 1 to {sentences}")
+        counts[int(choice) - 1] += 1
+    return counts

@@ -13,9 +13,9 @@ from typing import Any
 
 import datasets
 
-from narrative_twins.cards import DatasetFacts, facts_text, read_facts
 from narrative_twins.files import WholeFile, part_of
-from narrative_twins.row_cards import card_of_rows
+from narrative_twins.hub.cards import card_of_rows
+from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,151 @@
+"""What happens on the web page, without the page: what a person enters goes in, what changes comes out."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from rich.console import Console
+
+from narrative_twins.app.queue import Desk, Job, Wish, spoken
+from narrative_twins.salience.operations import OPERATIONS, resolve_operations
+from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.show.formats import pieces
+from narrative_twins.show.shaded import salience_curve, salient_list, shaded_text
+from narrative_twins.stories.reading import read_stories
+from narrative_twins.stories.story import parse_windows
+
+KEPT = 64
+"""Results that are kept for their readers."""
+ONE_PASS = "one pass"
+DOWNLOADS = {"json": "application/json", "csv": "text/csv", "html": "text/html"}
+
+Parts = dict[str, Any]
+"""What changes on the page, by the name of the part."""
+
+
+class Page:
+    """What happens on the page: each method is handed what a person entered, and gives what changes.
+
+    Args:
+        desk: does the scoring.
+        pause: seconds between two looks at a story that is being scored.
+    """
+
+    def __init__(self, desk: Desk, pause: float = 0.3) -> None:
+        self.desk, self.pause = desk, pause
+        self.results: OrderedDict[str, StorySalience] = OrderedDict()
+        self.jobs: dict[str, Job] = {}
+
+    def open(self, path: str) -> Parts:
+        """The text of a file that was uploaded, which is not kept."""
+        (source,) = read_stories([path], "text")
+        os.unlink(path)
+        if source.problem is not None:
+            return {"status": _problem(f"The file {source.problem}.")}
+        return {"text": source.content, "status": ""}
+
+    def score(
+        self, session: str, text: str, operations: list[str], windows: str, reading: str, encoder: str
+    ) -> Iterator[Parts]:
+        """Score a story: how far it is, again and again, and last the results or what is wrong."""
+        job = self._begin(text, operations, windows, reading, encoder)
+        if isinstance(job, str):
+            yield {"status": _problem(job)}
+            return
+        self.jobs[session] = job
+        try:
+            while not job.ended.wait(self.pause) and not job.stopped:
+                yield {"busy": True, "status": _progress(job)}
+        finally:
+            # Also where the reader is gone, or asked for another story.
+            job.stop()
+            self.jobs.pop(session, None)
+        if job.result is None:
+            text = job.problem or "Cancelled. Nothing is computed any more."
+            yield {"busy": False, "status": _problem(text) if job.problem else _status(text)}
+        else:
+            yield {"busy": False, **self._finished(job, job.result)}
+
+    def cancel(self, session: str) -> None:
+        """Stop what is being scored for someone."""
+        if session in self.jobs:
+            self.jobs[session].stop()
+
+    def shade(self, token: str, operation: str, k: int) -> Parts:
+        """The results by another operation, or with more or fewer of the most salient sentences."""
+        result = self.results.get(token)
+        if result is None:
+            return {"status": _problem("These results are no longer kept; score the story again.")}
+        return {
+            "shaded": shaded_text(result, operation),
+            "curve": salience_curve(result, operation),
+            "salient": salient_list(result, int(k), operation),
+        }
+
+    def download(self, token: str, form: str) -> Iterator[str | bytes]:
+        """Results in a format, in pieces.
+
+        Raises:
+            KeyError: they are not kept, or there is no such format.
+        """
+        result = self.results[token]
+        if form not in DOWNLOADS:
+            raise KeyError(form)
+        return pieces([result], form, resolve_operations(list(result.scores)), None, Console(file=io.StringIO()))
+
+    def _begin(self, text: str, operations: list[str], windows: str, reading: str, encoder: str) -> Job | str:
+        if not text.strip():
+            return "There is no story yet: paste one, or open a text file."
+        if not operations:
+            return "Choose one operation at least."
+        try:
+            chosen = parse_windows(windows.strip() or "auto")
+        except ValueError as error:
+            return f"The windows: {error}."
+        # Half a character is nothing an encoder or a browser can read.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        approximate: Approximation | None = "one-pass" if reading == ONE_PASS else None
+        if approximate:
+            operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
+        return self.desk.start(Wish(text, operations, chosen, encoder.strip() or None, approximate))
+
+    def _finished(self, job: Job, result: StorySalience) -> Parts:
+        token = secrets.token_urlsafe(12)
+        self.results[token] = result
+        while len(self.results) > KEPT:
+            self.results.popitem(last=False)
+        sentences = len(result)
+        links = "".join(
+            f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>' for form in DOWNLOADS
+        )
+        k = min(5, sentences)
+        return {
+            "status": _status(" ".join([f"{result.extent}.", *result.notes])),
+            "token": token,
+            "operation": (list(result.scores), result.lead),
+            "k": (sentences, k),
+            "downloads": f'<p class="downloads"><span>Download as</span> {links}</p>',
+            **self.shade(token, result.lead, k),
+        }
+
+
+def _status(text: str) -> str:
+    return f'<p class="status" role="status">{escape(text)}</p>'
+
+
+def _problem(text: str) -> str:
+    return f'<p class="status problem" role="alert">{escape(text)}</p>'
+
+
+def _progress(job: Job) -> str:
+    if not job.began:
+        return _status(f"{job.phase} …")
+    told = f"{job.phase}: {job.share:.0%}, about {spoken(job.seconds_left)} left"
+    return _status(told) + f'<progress aria-label="scored" max="1" value="{job.share:.3f}"></progress>'

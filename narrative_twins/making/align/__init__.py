@@ -1,0 +1,1 @@
+"""Long narrative twins from several tellings of a work, by alignment of their sentences."""

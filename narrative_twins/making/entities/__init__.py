@@ -1,0 +1,1 @@
+"""Entity substitution: rows of narrative twins with other names."""

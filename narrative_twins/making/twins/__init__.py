@@ -1,0 +1,1 @@
+"""Narrative twins and distractors written by a language model."""

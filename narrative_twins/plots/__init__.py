@@ -1,0 +1,1 @@
+"""Plots: plain data in, matplotlib figures out."""

@@ -1,0 +1,286 @@
+"""Stories: sentences in order, the windows they fall into, and where each stands in the original text."""
+
+from __future__ import annotations
+
+import operator
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from narrative_twins.stories.splitting import Splitter, split_sentences
+from narrative_twins.stories.windows import Span, even_windows
+
+Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
+
+AUTO_WINDOW = 7
+"""Sentences in a window that `windows="auto"` aims at: a synopsis of 35 sentences in five parts."""
+AUTO_SINGLE = 10
+"""The longest story that `windows="auto"` leaves in one window."""
+
+
+class StoryError(ValueError):
+    """What is wrong with one story, and the cure.
+
+    Args:
+        problem: what, where in the story, and what to do about it.
+        index: place of the story in the input, counted from 0; filled in by whoever knows it.
+    """
+
+    def __init__(self, problem: str, index: int | None = None) -> None:
+        super().__init__(problem, index)
+        self.problem = problem
+        self.index = index
+
+    def __str__(self) -> str:
+        return self.problem if self.index is None else f"story {self.index}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A story: `sentences` in order, in `windows` that partition them. Made by `Story.parse`.
+
+    Attributes:
+        sentences: the sentences, each as it stands in `text`.
+        text: the original text; sentences given as a list are joined by one space.
+        spans: for each sentence its place in `text` in characters, half-open: `text[start:end] == sentence`.
+        windows: half-open ranges of sentence indices, in order, without gaps. A short story is one window.
+        id: whatever names the story for its owner, if it came with a name.
+    """
+
+    sentences: tuple[str, ...]
+    text: str = field(repr=False)
+    spans: tuple[Span, ...] = field(repr=False)
+    windows: tuple[Span, ...]
+    id: str | int | None = None
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    @classmethod
+    def parse(cls, source: Any, windows: Windows = "auto", splitter: Splitter | None = None) -> Story:
+        """Make a story of what a user has.
+
+        Args:
+            source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"` or
+                `"sentences"` (or both: the sentences are then found in the text) and perhaps `"windows"`, `"id"`;
+                or a `Story`, returned as it is. A `StoryError`, of a story that could not be read, is raised: so it
+                keeps its place among the others.
+            windows: for a source that does not say its own: `"auto"` (one window up to ten sentences, else windows
+                of about seven), a count of even windows, the sizes of the windows, or the windows themselves as
+                lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
+            splitter: cuts raw text into sentences (default `split_sentences`).
+
+        Raises:
+            StoryError: the source is no story, holds an empty sentence, or the windows do not partition it.
+        """
+        if isinstance(source, Story):
+            return source
+        if isinstance(source, StoryError):
+            raise source
+        name: str | int | None = None
+        text: str | None = None
+        if isinstance(source, Mapping):
+            name, own = _name(source.get("id")), source.get("windows")
+            source, text = _content(source), source.get("text")
+            if own is not None and _is_list(source) and all(map(_is_list, source)):
+                raise StoryError("the windows are given twice, by 'windows' and by a list of lists; give one of them")
+            windows = windows if own is None else own
+        if isinstance(source, str):
+            sentences, text, spans = _from_text(source, splitter or split_sentences)
+        else:
+            sentences, sizes = _from_list(source)
+            text = " ".join(sentences) if text is None else text
+            spans = _locate(sentences, text)
+            windows = windows if sizes is None else sizes
+        return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), name)
+
+
+def check_stories(stories: Any) -> None:
+    """Refuse what can be iterated over but holds no stories, or is only one.
+
+    Raises:
+        TypeError: says what to pass instead.
+    """
+    if isinstance(stories, (str, bytes, Mapping, Story)):
+        raise TypeError("several stories are taken here, not one; put it in a list: [story]")
+    if hasattr(stories, "columns") and hasattr(stories, "to_dict"):
+        raise TypeError("a table is no list of stories; pass a column, table['text'], or table.to_dict('records')")
+    if not isinstance(stories, Iterable):
+        raise TypeError(f"a story or several stories are needed, not {type(stories).__name__}")
+
+
+def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
+    """Windows in any of the forms `Story.parse` takes, as half-open ranges.
+
+    Raises:
+        StoryError: they are in no such form, or do not cover every sentence once and in order.
+    """
+    n = len(sentences)
+    if isinstance(windows, str):
+        if windows != "auto":
+            raise StoryError(f"windows={windows!r} is not understood; give 'auto', a count, sizes or lists")
+        return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
+    count = _whole(windows)
+    if count is not None:
+        if not 1 <= count <= n:
+            raise StoryError(f"windows={count} for {n} sentence(s); a count of windows goes from 1 to {n}")
+        return even_windows(n, count)
+    if isinstance(windows, Iterable):
+        spans = _spans_of(list(windows), sentences)
+        if spans and spans[0][0] == 0 and spans[-1][1] == n and all(lo < hi for lo, hi in spans):
+            if all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False)):
+                return tuple(spans)
+    raise StoryError(
+        f"windows={windows!r} does not partition the {n} sentence(s); every sentence belongs to one window, in order: "
+        f"sizes that add up to {n}, or lists or [lo, hi] pairs that run from 0 to {n} without a gap"
+    )
+
+
+def parse_windows(text: str) -> Windows:
+    """Windows as they are typed: `auto`, a count, or sizes such as `7,7,6`.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    if text == "auto":
+        return "auto"
+    try:
+        sizes = [int(size) for size in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is neither auto, a count such as 5, nor sizes such as 7,7,6") from None
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _content(source: Mapping[str, Any]) -> Any:
+    """The text or the sentences of a mapping."""
+    for key in ("sentences", "text"):
+        if source.get(key) is not None:
+            return source[key]
+    windows = source.get("windows")
+    if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
+        return [sentence for window in windows for sentence in window]
+    raise StoryError(f"a mapping without 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
+
+
+def _name(name: Any) -> str | int | None:
+    if isinstance(name, str):
+        check_unicode(name, "the id")
+    elif name is not None and _whole(name) is None:
+        raise StoryError(f"the id is {type(name).__name__}; an id is a text or a whole number")
+    return name if name is None or isinstance(name, str) else _whole(name)
+
+
+def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:
+    check_unicode(text, "the text")
+    # What is made of white space and control characters alone is no sentence; it falls between two spans.
+    sentences = [trimmed for piece in splitter(text) if not _blank(trimmed := str(piece).strip())]
+    if not sentences:
+        raise StoryError("the story is empty; give it at least one sentence")
+    spans = _locate(sentences, text)
+    edges = [0, *(edge for span in spans for edge in span), len(text)]
+    for lo, hi in zip(edges[::2], edges[1::2], strict=True):
+        # A splitter may cut at a sign and keep it from both sides, but no words get lost.
+        if any(map(str.isalnum, text[lo:hi])):
+            raise StoryError(f"the splitter lost text at character {lo}: {text[lo:hi].strip()[:40]!r}")
+    return sentences, text, spans
+
+
+def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
+    """The sentences of a list, and the sizes of its windows where it is a list of lists."""
+    if not _is_list(source):
+        raise StoryError(
+            "a story is a text, a list of sentences or a mapping with 'text' or 'sentences', "
+            f"not {type(source).__name__}"
+        )
+    items = list(source)
+    if not items:
+        raise StoryError("the story is empty; give it at least one sentence")
+    if all(_is_list(item) for item in items):
+        sentences = [sentence for window in items for sentence in window]
+        sizes: list[int] | None = [len(window) for window in items]
+    else:
+        sentences, sizes = items, None
+    for i, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {sentence!r:.60}")
+        if _blank(sentence):
+            raise StoryError(f"sentence {i} is empty or white space; leave it out")
+        check_unicode(sentence, f"sentence {i}")
+    return sentences, sizes
+
+
+def _locate(sentences: Sequence[str], text: str) -> list[Span]:
+    """Where the sentences stand in the text, each after the one before it."""
+    spans: list[Span] = []
+    end = 0
+    for sentence in sentences:
+        start = text.find(sentence, end)
+        if start < 0:
+            raise StoryError(f"sentence {len(spans)} ({sentence[:60]!r}) is not in the text after character {end}")
+        end = start + len(sentence)
+        spans.append((start, end))
+    return spans
+
+
+def _spans_of(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
+    """Sizes, lists of sentences, lists of indices or pairs as ranges; an empty list where they are none of these."""
+    sizes = [_whole(window) for window in windows]
+    if not any(_is_list(window) for window in windows):
+        return _from_sizes([size for size in sizes if size is not None]) if None not in sizes else []
+    if not all(_is_list(window) and len(window) for window in windows):
+        return []
+    if all(_all_text(window) for window in windows):
+        same = [sentence for window in windows for sentence in window] == list(sentences)
+        return _from_sizes([len(window) for window in windows]) if same else []
+    rows = [[_whole(place) for place in window] for window in windows]
+    flat = [place for row in rows for place in row]
+    if None in flat:
+        return []
+    if flat == list(range(len(sentences))):
+        return _from_sizes([len(row) for row in rows])
+    return [(lo, hi) for lo, hi in rows if lo is not None and hi is not None] if {*map(len, rows)} == {2} else []
+
+
+def _from_sizes(sizes: list[int]) -> list[Span]:
+    edges = [0]
+    for size in sizes:
+        edges.append(edges[-1] + size)
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def _is_list(value: Any) -> bool:
+    """Whether `value` has items in an order: lists, tuples, arrays and columns, but neither text nor sets."""
+    return (
+        isinstance(value, Iterable) and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, Mapping))
+    )
+
+
+def _all_text(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _whole(value: Any) -> int | None:
+    """`value` as an integer (numpy's too), or None; True and False are no numbers here."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _blank(text: str) -> bool:
+    """Whether there is nothing to read: white space, control and format characters only."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
+
+
+def check_unicode(text: str, where: str) -> None:
+    """Raise a `StoryError`, with the cure, for text that can't be written in UTF-8; `where` says what it is."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise StoryError(
+            f"{where} has a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}, half a "
+            f"character; repair it with text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+        ) from None

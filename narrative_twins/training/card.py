@@ -1,0 +1,115 @@
+"""What a training run knows of its encoder, for the model card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from narrative_twins.data.rows import is_nested
+from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
+from narrative_twins.hub.facts import EncoderFacts, Figure
+
+_MEASURES = {"spearman": "Spearman", "auc": "AUC", "accuracy": "Twins nearer than distractors"}
+
+
+def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
+    """What a trainer knows of its encoder. Of the rows only how many there are.
+
+    Args:
+        trainer: a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`.
+        evaluation_set: what its evaluators measure on.
+    """
+    args, state = trainer.args, trainer.state
+    base, base_id = _base_model(trainer.model)
+    rows = list(_data_sets(trainer.train_dataset))
+    return EncoderFacts(
+        name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
+        base_model=base,
+        base_model_id=base_id,
+        training_data="; ".join(f"{name}, {_count(data)}, licence {_licence(data)}" for name, data in rows) or "none",
+        objective=f"{_objective(args)}; {_settings(args, state)}",
+        windows=", ".join(dict.fromkeys(_windows(data) for _, data in rows)) or "none",
+        seeds=str(args.seed),
+        figures=[*_figures(last_metrics(trainer), evaluation_set)],
+    )
+
+
+def _base_model(model: Any) -> tuple[str, str | None]:
+    """What the model was loaded from, in words, and its Hub id; no path of this machine."""
+    config = model.config if hasattr(model, "config") else model[0].auto_model.config
+    name = str(getattr(config, "_name_or_path", "") or "")
+    if name == str(DEFAULT_ENCODER):
+        return "the default encoder of narrative_twins", None
+    if not name or Path(name).exists():
+        return f"a {config.model_type} of one's own", None
+    return f"[{name}](https://huggingface.co/{name})", name
+
+
+def _data_sets(data: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping):
+        yield from data.items()
+    elif data is not None:
+        yield "stories", data
+
+
+def _count(data: Any) -> str:
+    return f"{len(data):,} rows" if hasattr(data, "__len__") else "a stream of rows"
+
+
+def _licence(data: Any) -> str:
+    return getattr(getattr(data, "info", None), "license", None) or "not said"
+
+
+def _windows(data: Any) -> str:
+    story = next((row.get("story") for row in data), None)
+    if not story:
+        return "whole texts"
+    return f"{len(story)} windows a story" if is_nested(story) else "one window a story"
+
+
+def _objective(args: Any) -> str:
+    if not hasattr(args, "temperature"):
+        return f"masked tokens (MaskedLanguageModelTrainer), {args.mlm_probability:.0%} of them"
+    parts = [
+        "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
+        f"temperature {args.temperature}",
+        "dropout twins" if args.twins == "dropout" else "narrative twins, dropout twins where a row has none",
+        *(["distractors"] if args.distractors else []),
+        *(["other windows of the story as negatives"] if args.in_story_negatives else []),
+    ]
+    return ", ".join(parts)
+
+
+def _settings(args: Any, state: Any) -> str:
+    return (
+        f"{state.global_step} steps of {args.train_batch_size} rows a process, {state.epoch or 0:.2g} epochs, learning "
+        f"rate {args.learning_rate:g} ({getattr(args.lr_scheduler_type, 'value', args.lr_scheduler_type)}), weight "
+        f"decay {args.weight_decay:g}"
+    )
+
+
+def last_metrics(trainer: Any) -> dict[str, float]:
+    """The last metrics, or where the best checkpoint was loaded, those of it; and their step."""
+    state, best = trainer.state, trainer.args.load_best_model_at_end
+    step = state.best_global_step if best and state.best_global_step else state.global_step
+    found = {key: value for entry in state.log_history if entry["step"] == step for key, value in entry.items()}
+    return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
+
+
+def _figures(metrics: Mapping[str, float], evaluation_set: str) -> Iterator[Figure]:
+    for key, value in metrics.items():
+        measure = _measure(key)
+        if measure is not None:
+            yield Figure(measure, float(value), evaluation_set)
+
+
+def _measure(key: str) -> str | None:
+    """A metric in words: `eval_salience_shifting_auc_2` is the AUC of shifting at turning point 2."""
+    *start, end = key.removeprefix("eval_").split("_")
+    point = ""
+    if end.isdigit() and start:
+        point, end = f", turning point {end}", start.pop()
+    if not key.startswith("eval_") or end not in _MEASURES:
+        return None
+    return f"{_MEASURES[end]} of {start[-1]}{point}" if end != "accuracy" and start else _MEASURES[end]

@@ -1,0 +1,91 @@
+"""The loss and validation curves of a training run, as JSON and as a plot."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from narrative_twins.files import WholeFile
+from narrative_twins.plots.printable import printable
+from narrative_twins.plots.style import PAGE, check_picture, line_style, new_figure, save, styled
+
+logger = logging.getLogger(__name__)
+
+Curves = dict[str, list[tuple[int, float]]]
+
+_NO_CURVES = ("epoch", "step", "total_flos")
+_NO_CURVE_ENDS = ("_runtime", "_per_second")
+
+
+def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
+    """What a trainer has logged, as curves: for each quantity the steps at which it was logged, and its values."""
+    curves: Curves = {}
+    for entry in history:
+        for name, value in entry.items():
+            # The summary at the end of a run is no point of a curve.
+            if name in _NO_CURVES or name.endswith(_NO_CURVE_ENDS) or "train_runtime" in entry:
+                continue
+            if isinstance(value, (int, float)):
+                curves.setdefault(name, []).append((int(entry.get("step", 0)), float(value)))
+    return curves
+
+
+def save_curves(curves: Curves, path: str | Path) -> None:
+    """Write curves as JSON, whole or not at all."""
+    with WholeFile(str(path)) as file:
+        file.write(json.dumps(curves, indent=1) + "\n")
+
+
+def plot_curves(curves: Curves, path: str | Path) -> None:
+    """Plot curves over steps, the training and validation loss above and other validation curves below.
+
+    Args:
+        curves: what `curves_of` gives.
+        path: the picture; its ending names the format, `.png` or `.svg`.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        ValueError: the path names no PNG or SVG file.
+        OSError: no file can be written there.
+    """
+    check_picture(path)
+    losses = {name: points for name, points in curves.items() if name.endswith("loss")}
+    others = {name: points for name, points in curves.items() if name.startswith("eval_") and name not in losses}
+    panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
+    with styled():
+        figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
+        figure.set_layout_engine("constrained")
+        for place, (kind, lines) in enumerate(panels, start=1):
+            axes = figure.add_subplot(len(panels), 1, place)
+            for number, (name, points) in enumerate(lines.items()):
+                label = printable(name if kind == "loss" else name.removeprefix("eval_"))
+                axes.plot(*zip(*points, strict=True), **line_style(number), label=label)
+            axes.set(xlabel="step", ylabel=kind)
+            axes.grid(alpha=0.3)
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    save(figure, path)
+
+
+class CurvesCallback(TrainerCallback):
+    """Keeps `curves.json` in the output folder as training goes, and plots `curves.png` at its end."""
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write the curves so far."""
+        if state.is_world_process_zero:
+            Path(args.output_dir).mkdir(parents=True, exist_ok=True)
+            save_curves(curves_of(state.log_history), Path(args.output_dir) / "curves.json")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Plot the curves, if matplotlib is there."""
+        curves = curves_of(state.log_history)
+        if not state.is_world_process_zero or not curves:
+            return
+        try:
+            plot_curves(curves, Path(args.output_dir) / "curves.png")
+        except ModuleNotFoundError as error:
+            logger.info("curves.json is not plotted: %s", error)
