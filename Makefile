@@ -48,7 +48,7 @@ test: lint  ## linters, types and all tests, offline
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)
 
 test-app: $(VENV)/browser  ## the pages in headless Chromium, where there is one
-	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/test_*_in_browser.py)
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
 
 lint: $(VENV)/dev  ## linters and types
 	$(BIN)/flake8
@@ -64,7 +64,7 @@ encoder: $(VENV)/package  ## train the default encoder anew, into the folder `ru
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
 
 parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them
-	HF_HUB_OFFLINE=1 $(BIN)/python tests/parity.py $(DATA)
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
 figures: $(VENV)/package  ## the README's figures on human labels
 	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json --dtype $(DTYPE); \
@@ -103,7 +103,7 @@ picture: $(VENV)/package  ## the README's picture
 	--dtype float32 --format png --out docs/haunted_stable.png
 
 screenshots: $(VENV)/browser  ## pictures of the web page for the README, by headless Chromium
-	HF_HUB_OFFLINE=1 $(BIN)/python tests/screenshots.py docs
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots docs
 
 lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest

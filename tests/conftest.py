@@ -6,14 +6,13 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from functools import cache  # noqa: E402
-
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
-from models import encoder_of  # noqa: E402
 
 from narrative_twins import StoryEncoder  # noqa: E402
+
+from support.models import encoder_of, small  # noqa: E402
 
 # Models so small that threads only wait for each other.
 torch.set_num_threads(1)
@@ -21,12 +20,6 @@ torch.set_num_threads(1)
 # The machines that run this are slow at random moments; how long an example takes says nothing.
 settings.register_profile("tests", deadline=None, max_examples=40)
 settings.load_profile("tests")
-
-
-@cache
-def small(kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto") -> StoryEncoder:
-    model, tokenizer = encoder_of(kind, positions)
-    return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)
 
 
 @pytest.fixture

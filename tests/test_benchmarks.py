@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import small
-from models import SENTENCES
 
 from narrative_twins import Story, score_stories
+
+from support.models import SENTENCES, small
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))

@@ -16,10 +16,11 @@ from types import FunctionType
 from unittest.mock import patch
 
 import pytest
-from hub import Hub, running
-from recognizers import save_pipeline
 
 import narrative_twins
+
+from support.hub import Hub, running
+from support.recognizers import save_pipeline
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-from chat_server import Model, prompt_of, said, serving
 from scipy.stats import spearmanr
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
-
-
-def run(script: str, *arguments) -> str:
-    command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from support.chat_server import Model, prompt_of, said, serving
+from support.examples import run
 
 
 def test_score_rocstories(tmp_path, bert_folder):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pkgutil import resolve_name
 
-import make_interface
 import pytest
+
+from support import make_interface
 
 INTERFACE = json.loads(make_interface.FILE.read_text(encoding="utf-8"))
 

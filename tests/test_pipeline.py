@@ -7,7 +7,6 @@ from itertools import count, islice
 import pytest
 import torch
 from datasets import Dataset, IterableDataset
-from models import encoder_of, modules
 from sentence_transformers import SentenceTransformer
 from transformers import pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
@@ -15,6 +14,8 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.pipeline import TASK, register_pipeline
+
+from support.models import encoder_of, modules
 
 STORIES = [
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",

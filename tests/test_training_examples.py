@@ -12,11 +12,12 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
-from test_examples import EXAMPLES, run
 
 from narrative_twins import StoryEncoder
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import RecipeArguments, parse_arguments
+
+from support.examples import EXAMPLES, run
 
 CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
 

@@ -1,0 +1,306 @@
+"""`narrative-twins make entities`, as users type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from narrative_twins.commands.cli import main
+from narrative_twins.data import load_story_twins
+from narrative_twins.making.entities.substitution import EntitySubstitution
+
+from support.recognizers import recognizer, save_pipeline
+
+spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
+COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "make", "entities"]
+ROWS = [
+    {"id": "a", "story": ["Anna Karenina ran.", "She hid in Moscow."], "twin": ["Karenina fled to Moscow."]},
+    {"story": ["It rained."], "twin": ["Rain fell 🙂."], "note": {"of": ["Anna"]}},
+    {"id": 3, "story": ["Vronsky {0} sat."], "twin": ["<b>Vronsky</b> sat at Acme."], "negative": ["Vronsky ran."]},
+]
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory) -> str:
+    return str(save_pipeline(tmp_path_factory.mktemp("spacy") / "pipeline"))
+
+
+@pytest.fixture
+def twins(tmp_path) -> Path:
+    path = tmp_path / "twins.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+@pytest.fixture
+def make(twins, pipeline, tmp_path, capsys):
+    """Run the command in this process; gives code and errors."""
+
+    def call(*arguments, rows=twins, out=tmp_path / "out.jsonl", pipeline=pipeline):
+        code = main(["make", "entities", *map(str, [rows, "--out", out, "--pipeline", pipeline, *arguments])])
+        return code, capsys.readouterr().err
+
+    return call
+
+
+def rows_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def test_as_a_user_types_it(twins, pipeline, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = subprocess.run(
+        [*COMMAND, twins, "--out", out, "--pipeline", pipeline], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert done.stderr == "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any\n"
+    a, b, c = rows_of(out)
+    name = a["story"][0].removesuffix(" ran.")
+    assert name.istitle()
+    assert a == {
+        "id": "a",
+        "story": [f"{name} ran.", "She hid in Location A."],
+        "twin": [f"{name} fled to Location A."],
+    }
+    assert b == {"id": "twins.jsonl:1", **ROWS[1]}
+    other = c["negative"][0].removesuffix(" ran.")
+    assert other.istitle()
+    expected = {"id": 3, "story": [f"{other} {{0}} sat."], "twin": [f"<b>{other}</b> sat at Organization A."]}
+    assert c == expected | {"negative": [f"{other} ran."]}
+    loaded = [load_story_twins(str(path), split="train", cache_dir=str(tmp_path / "cache")) for path in (twins, out)]
+    assert loaded[0]["id"] == loaded[1]["id"]
+
+
+def test_options(make, tmp_path):
+    (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
+    assert make("--names", tmp_path / "names.csv", "--seed", 1)[0] == 0
+    assert rows_of(tmp_path / "out.jsonl")[0]["story"][0] in ("Ada ran.", "Cid ran.")
+    texts = set()
+    for seed in range(8):
+        assert make("--seed", seed)[0] == 0
+        texts.add((tmp_path / "out.jsonl").read_text())
+    assert len(texts) > 4
+
+
+def test_standard_output(make, twins, pipeline, tmp_path, capsys):
+    make()
+    assert main(["make", "entities", str(twins), "--pipeline", pipeline, "--out", "-"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "out.jsonl").read_text()
+    assert not Path("-").exists()
+
+
+def test_the_same_twice_and_other_forms_of_the_file(make, twins, tmp_path):
+    make()
+    first = (tmp_path / "out.jsonl").read_bytes()
+    make()
+    assert (tmp_path / "out.jsonl").read_bytes() == first
+    keyed = tmp_path / "twins.json"
+    keyed.write_text(json.dumps({"a": {**ROWS[0], "id": None}}))
+    assert make(rows=keyed, out=tmp_path / "keyed.jsonl")[0] == 0
+    assert rows_of(tmp_path / "keyed.jsonl") == rows_of(tmp_path / "out.jsonl")[:1]
+
+
+def test_resume(make, tmp_path):
+    make()
+    out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    whole = out.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for kept, message in (
+        (b"", "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any"),
+        (
+            lines[0] + lines[1][:9],
+            "1 person, 0 places and 1 organization replaced in 2 rows, 1 without any; 1 row was done",
+        ),
+        (whole, "0 people, 0 places and 0 organizations replaced in 0 rows, 0 without any; 3 rows were done"),
+    ):
+        out.rename(part)
+        part.write_bytes(kept)
+        (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
+        code, errors = make("--resume")
+        assert (code, out.read_bytes(), part.exists()) == (0, whole, False)
+        assert errors.startswith(message)
+    assert make("--resume")[0] == 0 and out.read_bytes() == whole
+
+
+def test_what_can_not_be_resumed(make, twins, tmp_path):
+    make()
+    out = tmp_path / "out.jsonl"
+    whole = out.read_bytes()
+    for arguments in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
+        (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
+        code, errors = make("--resume", *arguments)
+        assert code == 1 and "can't resume" in errors and "was begun with other options" in errors
+    lines = whole.splitlines(keepends=True)
+    for other in (lines[1] + lines[0], whole + lines[0], b"[]\n", b"x\n", b'{"story": []}\n'):
+        out.write_bytes(other)
+        code, errors = make("--resume")
+        assert code == 1 and "can't resume" in errors and "is not row" in errors
+        assert out.read_bytes() == other
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Have runs stop after so many rows."""
+
+    def after(count: int) -> None:
+        def some(self, rows, *arguments):
+            yield from islice(real(self, rows, *arguments), count)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(EntitySubstitution, "pipe", some)
+
+    real = EntitySubstitution.pipe
+    after.never = lambda: monkeypatch.setattr(EntitySubstitution, "pipe", real)
+    return after
+
+
+def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch, interrupted):
+    make()
+    whole = (tmp_path / "out.jsonl").read_bytes()
+    (tmp_path / "out.jsonl").unlink()
+    interrupted(1)
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    code, errors = make()
+    part = (tmp_path / "out.jsonl.part").read_bytes()
+    assert code == 130 and "go on with --resume" in errors
+    assert synced == [len(part)] and whole.startswith(part)
+    interrupted.never()
+    assert make("--resume")[0] == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == whole
+    assert not list(tmp_path.glob("out.jsonl?*")), "nothing of the run is left"
+
+
+def test_facts_of_a_finished_run_stay_until_the_next_is_finished(make, tmp_path, interrupted):
+    make()
+    facts, card = ((tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md"))
+    interrupted(1)
+    assert make("--seed", 7)[0] == 130
+    assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [facts, card]
+    interrupted.never()
+    # What is begun was begun with 7, whatever the finished file beside it was made with.
+    code, errors = make("--resume")
+    assert code == 1 and "was begun with other options (- seed: 7)" in errors
+    assert make("--seed", 7, "--resume")[0] == 0
+    assert "- seed: 7" in (tmp_path / "out.card.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def other_pipeline(tmp_path_factory) -> Path:
+    return save_pipeline(tmp_path_factory.mktemp("spacy") / "other")
+
+
+def test_other_options_are_noticed_whatever_the_rows_hold(make, twins, tmp_path, interrupted, other_pipeline):
+    # Other names change nothing in the row that is done.
+    twins.write_text("".join(json.dumps(row) + "\n" for row in ({"story": ["In Moscow."]}, *ROWS)))
+    interrupted(1)
+    assert make()[0] == 130
+    interrupted.never()
+    begun = (tmp_path / "out.jsonl.part").read_text()
+    (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
+    for other in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
+        code, errors = make("--resume", *other)
+        assert code == 1 and "was begun with other options" in errors
+    code, errors = make("--resume", pipeline=str(other_pipeline))
+    assert code == 1 and "was begun with other options (- names recognized by: pipeline" in errors
+    assert (tmp_path / "out.jsonl.part").read_text() == begun
+    assert make("--resume")[0] == 0
+
+
+def test_the_card_counts(make, tmp_path, interrupted):
+    make()
+    card = (tmp_path / "out.card.md").read_text()
+    all_of_them = "2 people, 1 place and 1 organization, counted anew in each row."
+    assert f"other names in 2 of 3 rows: {all_of_them}" in card
+    # A finished run has nothing to add.
+    assert make("--resume")[0] == 0
+    assert (tmp_path / "out.card.md").read_text() == card
+    interrupted(1)
+    make()
+    interrupted.never()
+    make("--resume")
+    rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted anew in each row."
+    assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
+    (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
+    (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
+    make("--resume")
+    assert "other names in 2 of 3 rows.\n" in (tmp_path / "out.card.md").read_text()
+
+
+def test_many_rows_are_read_together(make, twins, tmp_path, monkeypatch):
+    twins.write_text("".join(json.dumps({"id": number, "story": ["Anna ran."]}) + "\n" for number in range(70)))
+    sizes, real = [], spacy.language.Language.pipe
+
+    def pipe(self, texts, *arguments, **options):
+        texts = list(texts)
+        sizes.append(len(texts))
+        yield from real(self, texts, *arguments, **options)
+
+    monkeypatch.setattr(spacy.language.Language, "pipe", pipe)
+    assert make()[0] == 0
+    # Loading reads patterns of its own.
+    assert sizes[-3:] == [32, 32, 6]
+    together = rows_of(tmp_path / "out.jsonl")
+    assert [row["id"] for row in together] == list(range(70))
+    alone = EntitySubstitution(recognizer())
+    assert together == [alone({"id": number, "story": ["Anna ran."]}, str(number)).row for number in range(70)]
+
+
+def test_a_row_that_can_not_be_read_costs_none_before_it(make, twins, tmp_path):
+    with open(twins, "a") as file:
+        file.write(json.dumps({"id": "long", "story": ["Anna " * 240_000]}) + "\n")
+    code, errors = make()
+    assert code == 1 and "row 3 (line 4), id 'long': " in errors and "exceeds maximum" in errors
+    assert len((tmp_path / "out.jsonl.part").read_text().splitlines()) == 3
+
+
+def test_a_wrong_row_is_told_before_anything_is_done(make, twins, tmp_path):
+    with open(twins, "a") as file:
+        file.write('{"id": "bad", "story": ["Anna", ""]}\n')
+    code, errors = make(pipeline="none_such")
+    assert code == 1 and "row 3 (line 4), id 'bad': 'story': sentence 1 is empty" in errors
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_what_can_not_be_written(make, twins):
+    twins.write_text('{"story": ["Anna"], "title": "\\ud800"}\n')
+    code, errors = make()
+    assert code == 1 and "row 0 (line 1), id 'twins.jsonl:0': can't be written as JSON" in errors
+
+
+def test_wrong_options(make, twins, tmp_path, monkeypatch):
+    (folder := tmp_path / "folder").mkdir()
+    for wrong, problem in (
+        (dict(pipeline="none_such"), "'none_such' is no spaCy pipeline that can be had"),
+        (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
+        (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
+        (dict(rows=tmp_path / "twins.txt"), "twins.txt: is in no known format; .jsonl, .ndjson, .json, .parquet, .csv"),
+        (dict(rows=folder), "folder: is in no known format"),
+        (dict(rows="-"), "-: is in no known format"),
+    ):
+        code, errors = make(**wrong)
+        assert code == 1 and problem in errors
+    for arguments in (dict(out=twins), dict(out="-")):
+        with pytest.raises(SystemExit, match="2"):
+            make("--resume", **arguments)
+    code, errors = make("--names", tmp_path / "none.csv")
+    assert code == 1 and "none.csv" in errors
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    code, errors = make()
+    assert code == 1 and "pip install narrative_twins[entities]" in errors
+
+
+def test_a_pipeline_that_finds_nothing(make, twins):
+    twins.write_text(json.dumps(ROWS[1]) + "\n")
+    assert make() == (
+        0,
+        "0 people, 0 places and 0 organizations replaced in 1 row, 1 without any; does the pipeline recognize "
+        "entities?\n",
+    )

@@ -1,0 +1,130 @@
+"""The corpora that come with the package: what is in them, and that their cards say so."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from itertools import accumulate
+from pathlib import Path
+from statistics import mean
+
+import pytest
+from datasets import load_dataset
+from huggingface_hub import DatasetCard
+
+import narrative_twins.data
+from narrative_twins.data import load_story_twins, load_window_twins
+
+PACKAGE = Path(narrative_twins.data.__file__).parent
+CARDS = Path(__file__).parents[2] / "hub_cards"
+LOAD = {"stories": load_story_twins, "synopses": load_window_twins}
+ROWS = {"stories": {"train": 1721, "validation": 199}, "synopses": {"train": 443, "validation": 37}}
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory) -> dict:
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return {name: load(cache_dir=cache) for name, load in LOAD.items()}
+
+
+@pytest.fixture(scope="module")
+def rows(corpora) -> dict[str, list[dict]]:
+    return {name: [row for split in corpus.values() for row in split] for name, corpus in corpora.items()}
+
+
+def card(name: str) -> str:
+    return (CARDS / f"dataset_card_{name}.md").read_text(encoding="utf-8")
+
+
+def words(sentences: list[str]) -> int:
+    return sum(len(sentence.split()) for sentence in sentences)
+
+
+def flat(windows: list[list[str]]) -> list[str]:
+    return [sentence for window in windows for sentence in window]
+
+
+def line(*cells) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+@pytest.mark.parametrize("name", LOAD)
+def test_rows_and_splits(corpora, name):
+    corpus = corpora[name]
+    assert {split: len(found) for split, found in corpus.items()} == ROWS[name]
+    ids = {split: set(found["id"]) for split, found in corpus.items()}
+    assert {split: len(found) for split, found in ids.items()} == ROWS[name]
+    assert {one for found in ids.values() for one in found if zlib.crc32(one.encode()) % 10 == 0} == ids["validation"]
+    assert all(line(split, f"{count:,}") in card(name) for split, count in ROWS[name].items())
+    assert f"{sum(ROWS[name].values()):,} " in card(name)
+
+
+@pytest.mark.parametrize("name", LOAD)
+def test_files_are_small(name):
+    assert sum(file.stat().st_size for file in (PACKAGE / name).iterdir()) < 1e6
+
+
+@pytest.mark.parametrize("name", LOAD)
+def test_card_and_files_make_a_repository(corpora, name, tmp_path):
+    """What the Hub would have is read by `datasets` alone, with the same types and rows."""
+    repository = tmp_path / "repository"
+    shutil.copytree(PACKAGE / name, repository)
+    (repository / "README.md").write_text(card(name), encoding="utf-8")
+    found = load_dataset(str(repository), cache_dir=str(tmp_path / "cache"))
+    for split, expected in corpora[name].items():
+        assert found[split].features == expected.features
+        assert found[split].to_list() == expected.to_list()
+    data = DatasetCard.load(repository / "README.md").data
+    assert (data.license, data.language) == ("cc0-1.0", "en")
+    assert all(f"| `{column}` |" in card(name) for column in expected.features)
+
+
+def test_the_card_of_stories(rows):
+    stories, text = rows["stories"], card("stories")
+    changed = [[a != b for a, b in zip(row["story"], row["negative"], strict=True)] for row in stories]
+    first = [places.index(True) for places in changed]
+    plain = [place for place, row in zip(first, stories, strict=True) if row["id"][0] in "FGH"]
+    columns = ("story", "twin", "negative", "negative_twin")
+    length = {column: mean(words(row[column]) for row in stories) for column in columns}
+    at = [sum(places[i] for places in changed) for i in range(5)]
+    for expected in (
+        line("rows", *map(first.count, range(5))),
+        line("of them F to H", *map(plain.count, range(5))),
+        line("rows", *map([sum(places) for places in changed].count, range(1, 6))),
+        line("words", *(f"{length[column]:.1f}" for column in columns)),
+        f"{at[4]:,} of the last against {at[1]:,} of the\n  second",
+        f"by {length['twin'] / length['story'] - 1:.0%} on average".replace("%", " %"),
+    ):
+        assert expected in text
+    assert {row["id"][0] for row in stories} == set("ABCDEFGH")
+    assert all(len(row[column]) == 5 for row in stories for column in columns)
+
+
+def test_the_card_of_synopses(rows):
+    synopses, text = rows["synopses"], card("synopses")
+    columns = {column: [flat(row[column]) for row in synopses] for column in ("story", "negative")}
+    columns["twin"] = [row["twin"] for row in synopses]
+    order = ("story", "twin", "negative")
+    places, lengths = [], []
+    for row in synopses:
+        starts = accumulate(map(len, row["story"]), initial=0)
+        places += [point - start for point, start in zip(row["turning_points"], starts, strict=False)]
+        for i, sentence in enumerate(flat(row["story"])):
+            lengths.append((row["id"][0], i in row["turning_points"], words([sentence])))
+
+    def length(ids: str, turning: bool) -> str:
+        return f"{mean(n for letter, here, n in lengths if letter in ids and here == turning):.1f}"
+
+    for expected in (
+        line("words", *(f"{mean(map(words, columns[column])):.0f}" for column in order)),
+        line("sentences", *(f"{mean(map(len, columns[column])):.1f}" for column in order)),
+        line("turning points", *map(places.count, range(6))),
+        line("J to O", length("JKLMNO", True), length("JKLMNO", False)),
+        line("P to U", length("PQRSTU", True), length("PQRSTU", False)),
+        line("all", length("JKLMNOPQRSTU", True), length("JKLMNOPQRSTU", False)),
+    ):
+        assert expected in text
+    assert {row["id"][0] for row in synopses} == set("JKLMNOPQRSTU")
+    assert {len(window) for row in synopses for window in row["story"]} == {4, 5, 6}
+    assert {len(homes) for row in synopses for homes in row["twin_windows"]} == {1}
+    assert {len(row["story"]) for row in synopses} == {len(row["turning_points"]) for row in synopses} == {5}

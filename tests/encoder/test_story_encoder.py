@@ -1,0 +1,182 @@
+"""The encoder: the vectors of sentence-transformers, each text once, whatever the batch; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
+
+from narrative_twins import StoryEncoder, default_encoder
+
+from support.models import encoder_of, modules, small
+from support.strategies import stories
+
+TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I was there, didn't you know?"]
+
+
+def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
+    return encoder.encode([encoder.read([text]).passages((0,), None) for text in texts])
+
+
+def assert_same_direction(a, b):
+    for x, y in zip(a, b, strict=True):
+        assert np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_default_gives_the_vectors_of_sentence_transformers(default):
+    ours = vectors_of(default, TEXTS)
+    theirs = SentenceTransformer(default_encoder(), device="cpu", local_files_only=True).encode(TEXTS)
+    assert ours.dtype == np.float32
+    assert_same_direction(ours, theirs)
+
+
+@pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "first")])
+def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, pooling):
+    transformer = modules.Transformer(bert_folder)
+    model = SentenceTransformer(modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu")
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
+    assert encoder.pooling == pooling
+    assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
+    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrules"
+
+
+def tiny(config_class, model_class, **size):
+    _, tokenizer = encoder_of("bert")
+    return model_class(config_class(vocab_size=len(tokenizer), **size)), tokenizer
+
+
+def test_decoders_are_refused():
+    model, tokenizer = tiny(transformers.GPT2Config, transformers.GPT2Model, n_embd=16, n_layer=1, n_head=2)
+    with pytest.raises(ValueError, match="GPT2Model reads from left to right only.*name a bidirectional"):
+        StoryEncoder(model, tokenizer)
+
+
+def test_encoder_decoders_are_refused():
+    size = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8}
+    model, tokenizer = tiny(transformers.T5Config, transformers.T5Model, **size)
+    with pytest.raises(ValueError, match="T5Model is an encoder-decoder"):
+        StoryEncoder(model, tokenizer)
+
+
+def test_models_of_something_else_are_refused():
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.ViTConfig(image_size=32, patch_size=16, **size)
+    with pytest.raises(ValueError, match="ViTModel gives no token states for a text"):
+        StoryEncoder(transformers.ViTModel(config), encoder_of("bert")[1])
+
+
+def test_each_text_goes_through_the_model_once(monkeypatch):
+    encoder = small()
+    seen = []
+    states = encoder.passes.states
+    monkeypatch.setattr(
+        encoder.passes, "states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows)
+    )
+    first, second = encoder.read(["Nadia ran.", "It rained."]), encoder.read(["It rained.", "Nadia ran."])
+    windows = [first.passages((0, 1), span) for span in (None, (0, 1), (1, 2))]
+    encoder.encode([*windows, second.passages((1, 0), None), first.passages((0,), None), *windows])
+    assert len(seen) == len(set(seen)) == 2
+
+
+@pytest.mark.parametrize("attention", ["packed", "padded"])
+@given(several=st.lists(stories(), min_size=1, max_size=5), budget=st.integers(1, 200))
+def test_batches_keep_to_the_token_budget(attention, several, budget):
+    encoder = StoryEncoder(*encoder_of("bert"), batch_tokens=budget, attention=attention)
+    shapes, shares = [], []
+    states = encoder.passes.states
+    encoder.passes.states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
+    variants = [encoder.read(one).passages(tuple(range(len(one))), None) for one in several]
+    encoder.encode(variants, shares.append)
+    tokens = [sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes]
+    assert all(len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True))
+    assert [length for lengths in shapes for length in lengths] == sorted(
+        {passage.ids.tobytes(): len(passage.ids) for one in variants for passage in one}.values(), reverse=True
+    )
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_several_passages_are_one_mean():
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
+    passages = encoder.read(["The old mill burned down and Nadia ran to the river."]).passages((0,), None)
+    assert len(passages) > 1
+    parts, sizes = encoder.encode([[passage] for passage in passages]), [len(passage.ids) for passage in passages]
+    assert encoder.encode([passages])[0] == pytest.approx(np.average(parts, axis=0, weights=sizes), abs=1e-6)
+    encoder.pooling = "first"
+    parts = encoder.encode([[passage] for passage in passages])
+    assert encoder.encode([passages])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
+
+
+def test_half_precision_is_pooled_in_float32(bert_folder):
+    half = StoryEncoder.from_pretrained(bert_folder, dtype="bfloat16", device="cpu")
+    assert half.model.dtype == torch.bfloat16
+    vectors = vectors_of(half, TEXTS)
+    assert vectors.dtype == np.float32
+    full = vectors_of(StoryEncoder.from_pretrained(bert_folder, device="cpu"), TEXTS)
+    assert vectors == pytest.approx(full, abs=0.2)
+
+
+def test_no_such_model():
+    with pytest.raises(OSError, match="no/such-model"):
+        StoryEncoder.from_pretrained("no/such-model")
+
+
+def test_a_model_that_padding_moves_gets_batches_of_one_length():
+    """FNet mixes all positions, padding too."""
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16, "tpu_short_seq_length": 512}
+    model, tokenizer = tiny(transformers.FNetConfig, transformers.FNetModel, **size)
+    encoder, single = StoryEncoder(model, tokenizer), StoryEncoder(model, tokenizer, batch_tokens=1)
+    assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(single, TEXTS), abs=1e-5)
+    shapes = []
+    states = encoder.passes.states
+    encoder.passes.states = lambda rows: shapes.append({len(row) for row in rows}) or states(rows)
+    vectors_of(encoder, TEXTS)
+    assert all(len(lengths) == 1 for lengths in shapes)
+    assert small("bert").passes.mixes_lengths
+
+
+def test_a_bidirectional_model_of_other_letters_is_none_that_reads_backwards():
+    backend = transformers.BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "東": 5,
+                                                "京": 6, "雨": 7})  # fmt: skip
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = transformers.BertModel(transformers.BertConfig(vocab_size=8, **size))
+    assert StoryEncoder(model, backend).context_tokens == 512
+
+
+def test_a_vocabulary_beyond_the_models_is_told():
+    _, tokenizer = encoder_of("bert")
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    with pytest.raises(ValueError, match="gives no token states for a text"):
+        StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
+
+
+def test_lowercase_and_prompts_of_the_checkpoint(tmp_path, caplog):
+    for part in encoder_of("bert-cased"):
+        part.save_pretrained(tmp_path / "cased")
+    parts = [modules.Transformer(str(tmp_path / "cased")), modules.Pooling(32)]
+    model = SentenceTransformer(modules=parts, prompts={"story": "A story: "}, default_prompt_name="story")
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    settings = tmp_path / "sentence_bert_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(encoder, [text.lower() for text in TEXTS]))
+    assert "the checkpoint's prompt 'story' is not put before the texts" in caplog.text
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_saving_keeps_the_pooling(tmp_path, pooling):
+    encoder = StoryEncoder(*encoder_of("bert"), pooling=pooling, context_tokens=100)
+    encoder.save_pretrained(tmp_path)
+    again = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
+    assert again.pooling == pooling
+    expected = vectors_of(encoder, TEXTS)
+    assert vectors_of(again, TEXTS) == pytest.approx(expected, abs=1e-6)
+    assert_same_direction(expected, SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS))
+    plain = transformers.AutoModel.from_pretrained(tmp_path)
+    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, "looked up for a model in hand"

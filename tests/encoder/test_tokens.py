@@ -1,0 +1,170 @@
+"""A story in token ids: exactly the tokenizer's own result, the context that fits, what does not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from narrative_twins import Story, StoryError
+from narrative_twins.encoder.tokens import StoryTokenizer
+
+from support.models import FAMILIES, tokenizer_of
+from support.strategies import any_text, sentence, stories
+
+
+@cache
+def tokens_of(kind: str, context_tokens: int = 512) -> StoryTokenizer:
+    return StoryTokenizer(tokenizer_of(kind), context_tokens)
+
+
+def own_ids(kind: str, texts: list[str]) -> list[int]:
+    return tokens_of(kind).tokenizer(" ".join(texts))["input_ids"]
+
+
+@pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
+@settings(max_examples=150)
+@given(sentences=st.lists(st.one_of(sentence, any_text), min_size=1, max_size=6), data=st.data())
+def test_any_order_is_the_tokenizers_own_result(kind, sentences, data):
+    """The ids of any sentences in any order are what the tokenizer makes of the text they give when joined."""
+    try:
+        Story.parse(sentences)
+        story = tokens_of(kind, 10**6).read(sentences)
+    except StoryError:
+        assume(False)
+    order = tuple(data.draw(st.permutations(range(len(sentences)))))
+    order = order[: data.draw(st.integers(1, len(order)))]
+    (passage,) = story.passages(order, None)
+    assert passage.ids.tolist() == own_ids(kind, [story.texts[i] for i in order])
+    assert passage.pooled.all()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@given(sentences=stories())
+def test_plain_sentences_are_put_together_without_the_tokenizer(kind, sentences):
+    assert tokens_of(kind).read(sentences).exact
+
+
+def test_tokens_across_sentences_are_given_to_one_of_them():
+    """Tokens of this tokenizer reach across sentences; most of their characters say whose they are."""
+    tokens = tokens_of("superwords")
+    texts = ["Years after it, the milk ran dry.", "It was he.", "She ran all day."]
+    story = tokens.read(texts)
+    assert not story.exact
+    row = tokens.tokenizer(" ".join(texts), return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    borders = [len(texts[0]), len(texts[0]) + 1 + len(texts[1])]
+    assert any(start < border and border + 1 < end for start, end in row for border in borders), "none reaches across"
+    owned = [story.passages((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
+    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(row))), "each token belongs to one sentence"
+    for (start, end), owner in zip(row, np.argmax(owned, axis=0), strict=True):
+        inside = [len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans]
+        assert inside[owner] == max(inside)
+
+
+def test_special_tokens_found():
+    tokens = tokens_of("roberta", 100)
+    assert tokens.head.tolist() == [tokens.tokenizer.cls_token_id]
+    assert tokens.tail.tolist() == [tokens.tokenizer.sep_token_id]
+    assert tokens.room == 98
+    with pytest.raises(ValueError, match="context_tokens=2 leaves no room beside 2 special tokens"):
+        tokens_of("roberta", 2)
+
+
+def test_line_breaks_inside_a_sentence_are_spaces():
+    wrapped, plain = (
+        tokens_of("modernbert").read([text]) for text in ("She left\n   the house.", "She left the house.")
+    )
+    assert wrapped.first[0].tolist() == plain.first[0].tolist()
+
+
+def test_a_sentence_without_tokens_is_told():
+    with pytest.raises(StoryError, match="sentence 1 .* has no token"):
+        tokens_of("bert").read(["She left.", "\u0301"])
+
+
+@given(
+    sentences=stories(2, 30), context=st.integers(12, 120), kind=st.sampled_from(["bert", "roberta"]), data=st.data()
+)
+def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind, data):
+    lo = data.draw(st.integers(0, len(sentences) - 1))
+    hi = data.draw(st.integers(lo + 1, len(sentences)))
+    tokens = StoryTokenizer(tokens_of(kind).tokenizer, context)
+    story = tokens.read(sentences)
+    window = story.window((lo, hi))
+    lengths = [len(ids) for ids in story.later]
+    slack = max(0, *(len(a) - len(b) for a, b in zip(story.first, story.later, strict=True)))
+    room = max(1, tokens.room - slack)
+
+    assert 0 <= window.start <= lo < hi <= window.stop <= len(sentences)
+    read = sum(lengths[window.start : window.stop])
+    if sum(lengths[lo:hi]) > room:
+        assert (window.start, window.stop) == (lo, hi)
+    else:
+        assert read <= room
+        # Nothing more fits on either side, and no side has more than its half for nothing.
+        assert window.start == 0 or read + lengths[window.start - 1] > room
+        assert window.stop == len(sentences) or read + lengths[window.stop] > room
+        before, after = sum(lengths[window.start : lo]), sum(lengths[hi : window.stop])
+        spare = room - sum(lengths[lo:hi])
+        if before > spare / 2:
+            assert window.stop == len(sentences) or after + lengths[window.stop] > spare / 2
+    assert story.cut(window) == sum(lengths) - min(read, room)
+    assert (story.cut(window) == 0) == (sum(lengths) <= room)
+
+
+@given(sentences=stories(1, 12), context=st.integers(4, 40))
+def test_long_orders_are_read_in_several_passages(sentences, context):
+    story = StoryTokenizer(tokens_of("bert").tokenizer, context).read(sentences)
+    order = tuple(range(len(sentences)))
+    passages = story.passages(order, None)
+    assert all(len(passage.ids) <= context for passage in passages)
+    assert np.concatenate([passage.ids[1:-1] for passage in passages]).tolist() == own_ids("bert", story.texts)[1:-1]
+    # A window's passages hold its tokens once each, and no passage holds none.
+    last = story.passages(order, (len(sentences) - 1, len(sentences)))
+    assert sum(passage.pooled.sum() for passage in last) == len(story.later[-1] if len(order) > 1 else story.first[0])
+    assert all(passage.pooled.any() for passage in last)
+
+
+def test_nothing_to_pool_is_told():
+    story = tokens_of("bert").read(["She left.", "He stayed."])
+    with pytest.raises(StoryError, match="nothing to pool"):
+        story.passages((0,), (1, 2))
+
+
+def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
+    """Sentences 0 and 2 stand together in no telling of the story, but they do where 1 is left out."""
+    letters = sorted(set("Nadiran.Itre!Thmlbu? "))
+    vocabulary = {token: i for i, token in enumerate([*letters, " T", ". T"])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
+    tokens = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512)
+    texts = ["Nadia ran.", "It rained!", "The mill burned?"]
+    story = tokens.read(texts)
+    for order in [(0, 2), (0, 2, 1), (1, 0, 2)]:
+        (passage,) = story.passages(order, None)
+        assert passage.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
+
+
+def test_a_sentence_that_joins_with_the_word_before_it_has_tokens():
+    backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
+                                   merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
+    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).read(["T", "x."])
+    assert story.passages((1, 0), None)[0].ids.tolist() == [3, 4, 5]
+
+
+@given(sentences=stories(2, 12), context=st.integers(30, 80), data=st.data())
+def test_what_is_said_to_fit_is_read_in_one_pass(sentences, context, data):
+    """Also by a tokenizer of which only the whole text shows how many tokens it has."""
+    kind = data.draw(st.sampled_from(["superwords", "roberta", "bert"]))
+    story = StoryTokenizer(tokens_of(kind).tokenizer, context).read(sentences)
+    lo = data.draw(st.integers(0, len(sentences) - 1))
+    window = story.window((lo, lo + 1))
+    others = [i for i in window.base if i != lo]
+    place = data.draw(st.integers(0, len(others)))
+    order = (*others[:place], lo, *others[place:])
+    if window.start < lo or lo + 1 < window.stop or story.cut(window) == 0:
+        assert len(story.passages(order, None)) == 1

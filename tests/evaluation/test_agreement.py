@@ -1,0 +1,56 @@
+"""Evaluation of an encoder in training, against loops written out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
+
+from support.naive_metrics import naive_points, naive_votes, values
+
+OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
+
+
+class Scores:
+    """What agreement is measured of."""
+
+    def __init__(self, scores, windows=None):
+        self.scores, self.windows = scores, windows
+
+
+score = st.integers(-3, 3).map(lambda number: number / 4)
+
+
+@given(st.data())
+def test_agreement_with_votes_is_that_of_a_loop(data):
+    lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    votes = [data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)) for n in lengths]
+    scored = [
+        {name: data.draw(st.lists(score, min_size=n, max_size=n)) for name in ("deletion", "mine")} for n in lengths
+    ]
+    found = agreement_with_votes([Scores(one) for one in scored], votes)
+    assert values(found) == pytest.approx(naive_votes(scored, votes), nan_ok=True, abs=1e-9)
+    for metric in found.values():
+        assert metric.counted + metric.undefined == len(lengths)
+
+
+@given(st.data())
+def test_agreement_with_turning_points_is_that_of_a_loop(data):
+    count, stories = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    spans, points, scored = [], [], []
+    for _ in range(stories):
+        ends = [0]
+        for size in data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count)):
+            ends.append(ends[-1] + size)
+        spans.append(list(zip(ends, ends[1:], strict=False)))
+        points.append([data.draw(st.integers(lo, hi - 1)) for lo, hi in spans[-1]])
+        scored.append({"deletion": data.draw(st.lists(score, min_size=ends[-1], max_size=ends[-1]))})
+    found = agreement_with_turning_points(map(Scores, scored, spans), points)
+    assert values(found) == pytest.approx(naive_points(scored, spans, points), nan_ok=True, abs=1e-9)
+
+
+def test_as_many_judgments_as_stories():
+    with pytest.raises(ValueError, match="shorter"):
+        agreement_with_votes([Scores({"deletion": [1.0, 2.0]})] * 2, [[0, 1]])

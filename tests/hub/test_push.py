@@ -1,0 +1,421 @@
+"""The Hub, with its real client against a hub on this machine: what is pushed loads anywhere and scores the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+from datasets import Dataset, DatasetDict
+from huggingface_hub import ModelCard
+from sentence_transformers import SentenceTransformer
+from transformers import pipeline
+
+from narrative_twins import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    SalienceEvaluator,
+    StoryEncoder,
+    trainable_encoder,
+)
+from narrative_twins.commands.cli import main
+from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
+from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
+
+from support.hub import Hub, commit_of, running
+from support.models import modules
+
+COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
+TEXT = "Omar cleaned a window. A man cried. Omar wrote a word."
+NAME = "somebody/encoder"
+LOAD = f"""
+import json
+import narrative_twins
+from transformers import pipeline
+
+salience = pipeline("narrative-salience", model={NAME!r}, device="cpu", dtype="float32")
+print(json.dumps([salience.encoder.pooling, salience({TEXT!r})["scores"]["deletion"]]))
+"""
+WITHOUT_THE_PACKAGE = f"""
+import json
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "narrative_twins":
+            raise ModuleNotFoundError("No module named 'narrative_twins'")
+
+sys.meta_path.insert(0, Absent())
+from transformers import pipeline
+
+salience = pipeline(
+    "narrative-salience", model={NAME!r}, revision="with-code", trust_remote_code=True, device="cpu", dtype="float32"
+)
+print(json.dumps([salience.encoder.pooling, salience({TEXT!r})["scores"]["deletion"]]))
+"""
+FACTS = EncoderFacts(
+    name="An encoder of one's own",
+    base_model="a random BERT",
+    training_data="none at all (CC0)",
+    figures=[Figure("Spearman of summarization", 0.25, "Stories", "somebody/stories", "validation")],
+    license="apache-2.0",
+)
+
+
+def fresh(code: str, home: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python, or a command, in a process of its own with a cache of its own."""
+    known = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+    return subprocess.run(
+        command or [sys.executable, "-c", code],
+        env=os.environ | known | environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A hub that this process talks to."""
+    hub = Hub("secret")
+    with running(hub):
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def checkpoint(bert_folder, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    parts = [modules.Transformer(bert_folder), modules.Pooling(32, pooling_mode="cls")]
+    SentenceTransformer(modules=parts).save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(checkpoint) -> list:
+    """Pooling and scores of the encoder."""
+    here = pipeline("narrative-salience", model=str(checkpoint), device="cpu", dtype="float32")
+    return ["first", pytest.approx(here(TEXT)["scores"]["deletion"], abs=1e-5)]
+
+
+def told(done: subprocess.CompletedProcess[str]):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_private_encoder_from_the_hub_and_then_offline(checkpoint, expected, tmp_path):
+    """Pooling and all come from the Hub with the user's token; after one load the network is not needed."""
+    hub = Hub("secret")
+    hub.put("models", NAME, checkpoint)
+    with running(hub):
+        refused = fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="wrong")
+        assert refused.returncode != 0
+        assert hub.given == []
+        assert told(fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret")) == expected
+        assert {"model.safetensors", "tokenizer.json", "modules.json", "1_Pooling/config.json"} <= set(hub.given)
+    assert told(fresh(LOAD, tmp_path, HF_HUB_OFFLINE="1")) == expected
+
+
+def test_an_encoder_there_and_back(checkpoint, expected, tmp_path):
+    """As a user types it: pushed by the command, loaded elsewhere, with the package and, on a branch, without it."""
+    hub, before = Hub("secret"), contents(checkpoint)
+    with running(hub):
+        there = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret"}
+        command = [COMMAND, "push", str(checkpoint), "--to", NAME, "--private", "--with-code"]
+        done = fresh("", tmp_path / "home", *command, **there)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{hub.address}/{NAME}\n"
+        assert NAME in hub.private
+        assert contents(checkpoint) == before
+        assert told(fresh(LOAD, tmp_path / "one", **there)) == expected
+        assert told(fresh(WITHOUT_THE_PACKAGE, tmp_path / "other", **there)) == expected
+    files = hub.files("models", NAME)
+    assert not any(name.endswith(".py") for name in files)
+    assert "custom_pipelines" not in json.loads(files["config.json"])
+    assert f'model="{NAME}"' in files["README.md"].decode()
+
+
+def test_only_what_belongs_to_an_encoder_is_pushed(checkpoint, hub, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "run")
+    for name in (
+        "checkpoint-5/optimizer.pt",
+        "training_args.bin",
+        "pytorch_model.bin",
+        ".env",
+        "rows.jsonl",
+        "eval.csv",
+    ):
+        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "run" / name).write_text("secret")
+    push_encoder(tmp_path / "run", NAME)
+    pushed = hub.files("models", NAME)
+    assert {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()} | {
+        "README.md",
+        ".gitattributes",
+    } == set(pushed)
+    assert all(b"secret" not in content for content in pushed.values())
+
+
+def test_an_encoder_of_any_kind_is_pushed_in_the_plain_layout(bert_folder, hub, tmp_path):
+    """A bare `AutoModel` folder and a loaded encoder get what sentence-transformers needs."""
+    push_encoder(bert_folder, "somebody/bare", facts=FACTS)
+    push_encoder(StoryEncoder.from_pretrained(bert_folder, device="cpu"), "somebody/loaded", facts=FACTS)
+    for name in ("somebody/bare", "somebody/loaded"):
+        files = hub.files("models", name)
+        assert {"modules.json", "1_Pooling/config.json", "model.safetensors", "tokenizer.json"} <= set(files)
+        for path, content in files.items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_bytes(content)
+        assert SentenceTransformer(str(tmp_path / name), device="cpu").encode("Omar ran.").shape == (32,)
+
+
+def test_the_card_of_an_encoder(checkpoint, hub):
+    push_encoder(checkpoint, NAME, facts=FACTS)
+    text = hub.files("models", NAME)["README.md"].decode()
+    card = ModelCard(text)
+    (result,) = card.data.eval_results
+    assert (result.dataset_type, result.dataset_split, result.metric_value) == ("somebody/stories", "validation", 0.25)
+    assert card.data.license == "apache-2.0"
+    assert all(words in text for words in ("a random BERT", "none at all (CC0)", "| 0.250 |", f'model="{NAME}"'))
+
+
+def test_a_card_of_ones_own_is_kept(checkpoint, hub, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "own")
+    (tmp_path / "own" / "README.md").write_text('---\nlicense: mit\n---\nMine: model="user/name"\n')
+    push_encoder(tmp_path / "own", NAME)
+    assert hub.files("models", NAME)["README.md"].decode().endswith(f'Mine: model="{NAME}"\n')
+
+
+def test_a_repository_with_files_is_not_written_over(checkpoint, hub):
+    push_encoder(checkpoint, NAME)
+    before = hub.repositories["models", NAME]["main"].copy()
+    with pytest.raises(HubError, match=r"on the Hub already, with \d+ files; .*--update"):
+        push_encoder(checkpoint, NAME, facts=FACTS)
+    assert hub.repositories["models", NAME]["main"] == before
+    push_encoder(checkpoint, NAME, facts=FACTS, update=True)
+    assert "a random BERT" in hub.files("models", NAME)["README.md"].decode()
+
+
+@pytest.mark.parametrize("broken", ["/lfs/", "/commit/", "/preupload/"])
+def test_a_connection_that_breaks(broken, checkpoint, hub, monkeypatch):
+    """Nothing is half there, here nothing has changed, and the same call goes on where it broke."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    before = contents(checkpoint)
+    hub.fault = lambda method, path: "drop" if broken in path else None
+    with pytest.raises(HubError, match="the connection to the Hub broke .* run it again"):
+        push_encoder(checkpoint, NAME)
+    assert set(hub.files("models", NAME)) == {".gitattributes"}
+    assert contents(checkpoint) == before
+    hub.fault = lambda method, path: None
+    push_encoder(checkpoint, NAME)
+    assert "model.safetensors" in hub.files("models", NAME)
+
+
+@pytest.mark.parametrize(
+    ("status", "cure"), [(401, "hf auth login"), (403, "may not write"), (409, "run it again"), (500, "later")]
+)
+def test_what_the_hub_refuses(status, cure, checkpoint, hub, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    before = contents(checkpoint)
+    hub.fault = lambda method, path: status if "/commit/" in path else None
+    with pytest.raises(HubError, match=rf"{NAME} can't be pushed: .*{cure}.*HTTP {status}"):
+        push_encoder(checkpoint, NAME)
+    assert contents(checkpoint) == before
+    hub.fault = lambda method, path: None
+    push_encoder(checkpoint, NAME)
+
+
+def test_a_wrong_token(checkpoint, hub, monkeypatch, capsys):
+    monkeypatch.setenv("HF_TOKEN", "wrong-token")
+    assert main(["push", str(checkpoint), "--to", NAME]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"narrative-twins: {NAME} can't be pushed") and "hf auth login" in said
+    assert "wrong-token" not in said
+    assert hub.repositories == {}
+
+
+def test_what_is_no_encoder_is_refused_before_anything_is_pushed(checkpoint, hub, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder here"):
+        push_encoder(tmp_path / "nothing", NAME)
+    shutil.copytree(checkpoint, tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").unlink()
+    with pytest.raises(OSError, match="can't be loaded"):
+        push_encoder(tmp_path / "broken", NAME)
+    with pytest.raises(ValueError, match="no Hub id"):
+        push_encoder(checkpoint, "no/hub/id")
+    assert hub.asked == []
+
+
+def test_offline(checkpoint):
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
+        push_encoder(checkpoint, NAME)
+
+
+def test_a_dry_run_asks_nobody(checkpoint, hub, tmp_path, capsys):
+    (tmp_path / "facts.yaml").write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
+    assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "model.safetensors" in shown and "# Mine" in shown and f'model="{NAME}"' in shown
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("nme: x", "'nme' is no fact"),
+        ("- a", "no mapping"),
+        ("a: [", "not valid YAML"),
+        ("figures: [{x: 1}]", "metric"),
+    ],
+)
+def test_facts_that_are_wrong(content, problem, checkpoint, tmp_path, capsys):
+    (tmp_path / "facts.yaml").write_text(content)
+    assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 1
+    assert problem in capsys.readouterr().err
+
+
+LOAD_DATA = """
+import json
+from datasets import load_dataset
+
+twins, judged = (load_dataset("somebody/stories", name) for name in ("twins", "judged"))
+print(json.dumps([{split: rows.to_list() for split, rows in one.items()} for one in (twins, judged)]))
+"""
+
+
+def test_a_data_set_of_two_configurations_there_and_back(hub, tmp_path):
+    twins = DatasetDict(
+        train=Dataset.from_list(
+            [{"id": "1", "story": ["Omar-7 ran."], "twin": None}, {"id": "2", "story": ["He fell."]}]
+        ),
+        validation=Dataset.from_list([{"id": "3", "story": ["Nadia ran."], "twin": None}]),
+    )
+    judged = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
+    facts = DatasetFacts(name="Stories", what="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0")
+    push_dataset({"twins": twins, "judged": judged}, "somebody/stories", facts=facts)
+    found = told(fresh(LOAD_DATA, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
+    assert found == [{split: rows.to_list() for split, rows in twins.items()}, {"train": judged.to_list()}]
+    card = hub.files("datasets", "somebody/stories")["README.md"].decode()
+    assert "Omar-7" not in card and "{{ 7 * 7 }}" in card
+    for line in (
+        "| train | 2 |",
+        "| validation | 1 |",
+        "| `counts` | list of int64 |",
+        'load_dataset("somebody/stories", "judged")',
+    ):
+        assert line in card
+
+
+def test_a_data_set_without_rows(hub):
+    with pytest.raises(ValueError, match="no rows"):
+        push_dataset({"twins": Dataset.from_list([])}, "somebody/stories")
+    assert hub.asked == []
+
+
+LOAD_METRIC = """
+import json
+import evaluate
+
+metric = evaluate.load("somebody/salience_agreement")
+found = metric.compute(predictions=[[0.3, 0.9, 0.1], [0.2, 0.4], [1.0]], references=[[0, 3, 1], [1, 0], [1]])
+print(json.dumps(found))
+"""
+
+
+def test_the_metric_there_and_back(hub, tmp_path):
+    pytest.importorskip("evaluate")
+    push_metric("somebody/salience_agreement")
+    found = told(fresh(LOAD_METRIC, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret", HF_EVALUATE_OFFLINE="0"))
+    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; a story of one sentence has neither.
+    assert found == {
+        "spearman": pytest.approx((0.5 - 1) / 2),
+        "spearman_stories": 2,
+        "auc": pytest.approx(0.25),
+        "auc_stories": 2,
+    }
+
+
+SECRET = "The heliotrope marmoset of Zanzibar whistled."
+
+
+def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
+    """Only the encoder, in the plain layout; the card says what was trained and found, and shows no row."""
+    rows = [{"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "An animal cried."]} for _ in range(4)]
+    judged = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path / "run"), max_steps=2, eval_strategy="steps", eval_steps=2, report_to="none", use_cpu=True,
+        hub_model_id=NAME, seed=7,
+    )  # fmt: skip
+    trainer = NarrativeTwinsTrainer(
+        trainable_encoder(bert_folder, pooling="first"),
+        arguments,
+        Dataset.from_list(rows),
+        Dataset.from_list(rows[:2]),
+        evaluator=SalienceEvaluator(judged, name="salience"),
+    )
+    trainer.train()
+    trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
+    assert trainer.push_to_hub(license="cc0-1.0") == f"{hub.address}/{NAME}"
+    files = hub.files("models", NAME)
+    assert {"modules.json", "config.json", "model.safetensors", "tokenizer.json", "README.md"} <= set(files)
+    assert not [name for name in files if name.startswith(("checkpoint", "curves", "eval", "training", "runs"))]
+    text = files["README.md"].decode()
+    card = ModelCard(text)
+    assert card.data.license == "cc0-1.0"
+    found = {result.metric_name: result.metric_value for result in card.data.eval_results}
+    logged = next(entry for entry in trainer.state.log_history if "eval_salience_deletion_auc" in entry)
+    assert found["AUC of deletion"] == logged["eval_salience_deletion_auc"]
+    assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
+    for words in (
+        "four rows (CC0)",
+        "temperature 0.05",
+        "2 steps",
+        "Seeds: 7",
+        "one window a story",
+        f'model="{NAME}"',
+    ):
+        assert words in text
+    assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
+    trainer.push_to_hub()
+    assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
+    arguments.hub_model_id = None
+    assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user is that of the token"
+
+
+LOAD_REVISIONS = f"""
+import json
+import sys
+from narrative_twins import StoryEncoder
+
+found = {{}}
+for revision in sys.argv[1:]:
+    try:
+        found[revision] = StoryEncoder.from_pretrained({NAME!r}, revision=revision, device="cpu").pooling
+    except OSError as error:
+        found[revision] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_a_revision_stays_what_it_was(checkpoint, bert_folder, hub, tmp_path):
+    """A commit, a branch and `main` are three different things."""
+    push_encoder(checkpoint, NAME)
+    pinned = commit_of(NAME, hub.files("models", NAME))
+    push_encoder(bert_folder, NAME, update=True, revision="plain")
+    push_encoder(bert_folder, NAME, update=True, facts=FACTS)
+    command = [sys.executable, "-c", LOAD_REVISIONS, pinned, "plain", "main", "nothing"]
+    found = told(fresh("", tmp_path, *command, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
+    assert f"encoder '{NAME}' can't be loaded" in found.pop("nothing")
+    assert found == {pinned: "first", "plain": "mean", "main": "mean"}

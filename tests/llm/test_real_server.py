@@ -1,0 +1,110 @@
+"""Against a real server, `transformers serve` with a random llama: what is sent is understood, what comes is counted.
+
+A random model writes no story, so every story is set aside; and that server holds no answer to a schema. It takes a
+minute, and packages that nothing else here needs, so it runs only where it is asked for:
+
+    pip install .[dev,making] "transformers[serving]"
+    NARRATIVE_TWINS_REAL_SERVER=1 pytest tests/llm/test_real_server.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from narrative_twins.baselines.prompted import SCORES, prompted_salience
+from narrative_twins.commands.cli import main
+from narrative_twins.llm.answers import Answers
+from narrative_twins.llm.server import Server
+
+MISSING = [name for name in ("fastapi", "uvicorn", "openai", "rich") if importlib.util.find_spec(name) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not os.environ.get("NARRATIVE_TWINS_REAL_SERVER"), reason="set NARRATIVE_TWINS_REAL_SERVER=1 to run it"
+    ),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; pip install transformers[serving]"),
+]
+
+
+def llama(folder: Path) -> None:
+    """A chat model of random weights."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
+    trainer = BpeTrainer(vocab_size=400, special_tokens=["<s>", "</s>"], initial_alphabet=ByteLevel.alphabet())
+    tokenizer.train_from_iterator(["Once upon a time there was a story."], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    fast.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+    fast.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(fast),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=4096,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+
+
+@contextmanager
+def served(folder: Path):
+    """The address of the server, once it is there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = "from transformers.cli.transformers import main; main()"
+    command = [sys.executable, "-c", serve, "serve", str(folder), "--port", str(port), "--device", "cpu"]
+    with open(folder / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            for _ in range(240):
+                assert process.poll() is None, (folder / "log").read_text()
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.5)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+def test_a_real_server_understands_what_is_sent(tmp_path, capsys):
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    llama(folder)
+    (tmp_path / "story.txt").write_text("Ada lost the {ring}. She cried. A fox found it. It wore it home. Ada laughed.")
+    out = tmp_path / "twins.jsonl"
+    options = ["--out", str(out), "--model", str(folder), "--max-tokens", "12", "--attempts", "2", "--quiet"]
+    with served(folder) as url:
+        assert main(["make", "twins", str(tmp_path / "story.txt"), "--server", url, *options]) == 1
+        answers = [json.loads(line) for line in Path(f"{out}.answers").read_text().splitlines()]
+        assert [(one["step"], one["attempt"]) for one in answers] == [("twin, expanded", 0), ("twin, expanded", 1)]
+        assert all(one["prompt_tokens"] > 100 and 0 < one["completion_tokens"] <= 12 for one in answers)
+        (reject,) = [json.loads(line) for line in Path(f"{out}.rejects").read_text().splitlines()]
+        assert "cut off after 12 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
+        assert "0 rows; 1 stories set aside" in capsys.readouterr().err
+        server = Server(url, str(folder), max_tokens=8)
+        styles = list(SCORES)
+        assert prompted_salience(["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip") == []
+        assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, and said nothing that holds"

@@ -1,0 +1,389 @@
+"""Entity substitution: the same name for the same entity all through a row, and nothing else changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins.data import RowError, load_story_twins, load_window_twins
+from narrative_twins.making.entities.mentions import occurrences
+from narrative_twins.making.entities.names import GivenNames, read_names
+from narrative_twins.making.entities.substitution import EntitySubstitution
+
+from support.recognizers import ENTITIES, Clustered, recognizer
+from support.strategies import any_text
+
+pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
+
+ADA_AND_CID = GivenNames({("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("Tom", "m"): 0, ("Bill", "m"): 0})
+"""One name to draw for a woman, one for a man."""
+TWO_MEN = GivenNames({("Cid", "m"): 1, ("Dov", "m"): 1})
+
+
+def sentences(*texts: str, pipeline=None, names=None, **columns) -> list[str]:
+    """The sentences of a story under other names."""
+    substitution = EntitySubstitution(pipeline or recognizer(), names or ADA_AND_CID)
+    return substitution({"story": list(texts), **columns}, "a").row["story"]
+
+
+# What is drawn as a row: pieces that are names, each by who it is, and any other text.
+WHO = {
+    "anna": ["Anna Karenina", "Anna", "Karenina"],
+    "vronsky": ["Vronsky"],
+    "moscow": ["Moscow"],
+    "york": ["New York"],
+    "acme": ["Acme"],
+}
+HOSTILE = [
+    "{}",
+    "{0}",
+    "%s",
+    "\\1",
+    "<b>",
+    "&amp;",
+    "\0",
+    "\x1b[31m",
+    "🙂",
+    "👩‍👩‍👧",
+    "שלום",
+    "\u202e",
+    "العربية",
+    "é",
+    "e\u0301",
+    "June",
+]
+piece = st.one_of(
+    st.sampled_from([(who, name) for who, names in WHO.items() for name in names]),
+    st.sampled_from(HOSTILE).map(lambda text: (None, text)),
+    any_text.map(lambda text: (None, text)),
+)
+sentence = st.lists(piece, max_size=6).map(lambda pieces: [(None, "x"), *pieces])
+story = st.lists(sentence, min_size=1, max_size=4)
+windows = st.lists(story, min_size=1, max_size=3)
+column = st.one_of(story, windows)
+row = st.fixed_dictionaries({"story": column}, optional={"twin": column, "negative": column, "negative_twin": story})
+
+
+def is_sentence(content) -> bool:
+    return isinstance(content[0], tuple)
+
+
+def written(content):
+    """Pieces as text, in the same lists."""
+    return " ; ".join(text for _, text in content) if is_sentence(content) else [written(part) for part in content]
+
+
+def pattern(content, seen: set[str]) -> str:
+    """A regular expression of JSON: a name is any the first time, and the same thereafter."""
+    if not is_sentence(content):
+        return r"\[" + ", ".join(pattern(part, seen) for part in content) + r"\]"
+    parts = []
+    for who, text in content:
+        if who is None:
+            parts.append(re.escape(json.dumps(text, ensure_ascii=False)[1:-1]))
+        elif who in seen:
+            parts.append(f"(?P={who})")
+        else:
+            seen.add(who)
+            parts.append(f"(?P<{who}>[A-Z][A-Za-z ]*)")
+    return '"' + " ; ".join(parts) + '"'
+
+
+@given(row)
+def test_names_are_replaced_and_nothing_else(drawn):
+    # Last of all it is said that Anna and Karenina are one.
+    drawn["negative_twin"] = [*drawn.pop("negative_twin", []), [("anna", "Anna Karenina")]]
+    before = {name: written(content) for name, content in drawn.items()}
+    given_row = copy.deepcopy(before)
+    after = EntitySubstitution(recognizer())(before, "a").row
+    assert before == given_row, "the row given is left alone"
+    seen: set[str] = set()
+    ordered = {name: drawn[name] for name in ("story", "twin", "negative", "negative_twin") if name in drawn}
+    expected = r"\[" + ", ".join(pattern(content, seen) for content in ordered.values()) + r"\]"
+    found = re.fullmatch(expected, json.dumps([after[name] for name in ordered], ensure_ascii=False), re.S)
+    assert found, (before, after)
+    new = {who: found[who] for who in seen}
+    assert len(set(new.values())) == len(new), "two under one name"
+    for who, name in new.items():
+        assert name not in WHO[who]
+    people = {name for who, name in new.items() if who in ("anna", "vronsky")}
+    assert not people & set(re.findall(r"\w+", json.dumps(before, ensure_ascii=False)))
+    places = [new[who] for who in re.findall(r"\?P<(moscow|york)>", expected)]
+    assert places == ["Location A", "Location B"][: len(places)]
+    assert new.get("acme", "Organization A") == "Organization A"
+
+
+@given(st.lists(st.lists(any_text.map(lambda text: f"x{text}"), min_size=1), min_size=1), st.integers())
+def test_a_row_without_entities_stays(texts, seed):
+    row = {"story": texts, "twin": texts[0], "title": "Anna", "key": [1], "other": {"Anna": None}}
+    nobody = EntitySubstitution(recognizer({"PERSON": ["Nobodyatall"]}), seed=seed)
+    result = nobody(row, "a")
+    assert result.row == row and not result.counts
+
+
+@given(st.integers(), st.text())
+def test_seed_and_id_decide(seed, id):
+    row = {"story": ["Anna met Vronsky in Moscow."], "twin": ["Karenina ran."]}
+    first, again = (EntitySubstitution(recognizer(), seed=seed)(row, id).row for _ in range(2))
+    assert first == again
+
+
+def test_other_seeds_and_ids_draw_others():
+    row = {"story": ["Anna met Vronsky."]}
+    by_seed = {tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["story"]) for seed in range(9)}
+    by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["story"]) for id in range(9)}
+    assert len(by_seed) > 5 and len(by_id) > 5
+    # As every machine is to draw them.
+    names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo", "Dora", "Eva")})
+    assert EntitySubstitution(recognizer(), names)(row, "a").row["story"] == ["Eva met Bea."]
+
+
+def test_a_name_in_the_row_is_not_drawn():
+    names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo")})
+    row = {"story": ["Anna met ADA."], "negative": [["x"], ["Bea's dog"]]}
+    for id in range(20):
+        assert EntitySubstitution(recognizer(), names)(row, str(id)).row["story"] == ["Cleo met ADA."]
+
+
+def test_first_names_and_surnames_of_one_person():
+    assert sentences("Anna Karenina ran.", "Anna's dog saw Karenina.", "Anna Karenina’s dog!") == [
+        "Ada ran.",
+        "Ada's dog saw Ada.",
+        "Ada’s dog!",
+    ]
+    names = GivenNames(
+        {(name, gender): 1 for name, gender in (("Ada", "f"), ("Cid", "m"))} | {("Tom", "m"): 0, ("Mary", "f"): 0}
+    )
+    both = sentences("Tom Brown met Mary Brown.", "Brown left.", names=names)
+    assert both == ["Cid met Ada.", "Cid left."]
+
+
+def test_a_name_that_is_missed_somewhere():
+    pipeline = recognizer({"PERSON": ["Anna Karenina", "Will", "Alexander the Great", "Vronsky"], "GPE": ["New York"]})
+    found = sentences("Anna Karenina hid.", "Karenina's Anna, Annabel.", "Karenina-like", pipeline=pipeline)
+    assert found == ["Ada hid.", "Ada's Ada, Annabel.", "Ada-like"]
+    will = EntitySubstitution(pipeline, ADA_AND_CID)
+    assert will({"story": ["Will ran."]}, "a").row["story"][0] in ("Ada ran.", "Cid ran.")
+    great = sentences("Alexander the Great won.", "Great news.", pipeline=pipeline)
+    assert great[1] == "Great news."
+
+
+def test_a_missed_name_of_two_is_the_first_one_s():
+    pipeline = recognizer({"PERSON": ["Tom Brown", "Mary Ann Brown"]})
+    found = sentences("Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID)
+    assert found[1] == f"{found[0].split()[0]} left."
+
+
+def test_names_are_whole_words():
+    text = "Ann, Anna, Ann_, Ann\u0301 Ann\u200dx नाम नामी (Ann)"
+    found = list(occurrences(text, ["Anna", "Ann", "नाम"]))
+    assert found == [(0, 3), (5, 9), (text.index("नाम "), text.index(" नामी")), (text.index("(") + 1, text.index(")"))]
+
+
+def test_a_word_that_may_begin_a_sentence_is_no_name_by_itself():
+    class Once:
+        """Finds a name in the first of its places only."""
+
+        def pipe(self, texts):
+            for document in recognizer({"PERSON": ["Will"]}).pipe(texts):
+                document.ents = document.ents[:1]
+                yield document
+
+    found = sentences("Will ran.", "Will you?", pipeline=Once())
+    assert not any("Will" in sentence for sentence in found)
+    found = sentences("Will ran.", "Will you?", "I will.", pipeline=Once())
+    assert "Will" not in found[0] and found[1:] == ["Will you?", "I will."]
+
+
+def test_a_name_found_in_part():
+    pipeline = recognizer({"PERSON": ["Anna Karenina", "Karenina"]})
+
+    class Parts:
+        def pipe(self, texts):
+            for document in pipeline.pipe(texts):
+                *others, last = document.ents
+                document.ents = [*others, last[1:]]
+                yield document
+
+    assert sentences("Anna Karenina ran.", "Anna Karenina sat.", pipeline=Parts()) == ["Ada ran.", "Ada sat."]
+
+
+def test_clusters_are_taken_together_and_only_their_names_replaced():
+    pipeline = Clustered(["William", "Bill", "the old man", "he", "Bill's brother"])
+    found = sentences(
+        "William slept, the old man, and he dreamt.",
+        "Bill woke.",
+        "Bill's brother ran.",
+        twin=["Bill"],
+        pipeline=pipeline,
+    )
+    assert found == ["Cid slept, the old man, and he dreamt.", "Cid woke.", "Cid's brother ran."]
+
+
+def test_whose_brother_it_is():
+    pipeline = Clustered(["Bill's brother", "Tom Brown"])
+    assert sentences("Bill's brother was Tom Brown.", pipeline=pipeline, names=TWO_MEN) in (
+        ["Cid's brother was Dov."],
+        ["Dov's brother was Cid."],
+    )
+
+
+def test_clusters_tell_who_is_called_by_a_shared_name():
+    pipeline = Clustered(["Tom Brown", "he"], ["Mary Brown", "Brown", "she"])
+    found = sentences("Tom Brown ran, he did.", "Mary Brown sat.", "Brown, she slept.", pipeline=pipeline)
+    assert found == ["Cid ran, he did.", "Ada sat.", "Ada, she slept."]
+
+
+@pytest.mark.parametrize(
+    ("texts", "cluster", "drawn"),
+    [
+        (["Alex ran.", "She hid."], ["Alex", "She"], {"Ada"}),
+        (["Alex ran.", "His hat"], ["Alex", "His"], {"Cid"}),
+        # Pronouns tell more than the list.
+        (["Anna ran.", "He hid."], ["Anna", "He"], {"Cid"}),
+        (["Anna ran.", "He saw her."], ["Anna", "He", "her"], {"Ada"}),
+        (["Anna ran."], [], {"Ada"}),
+        (["Mrs. Vronsky ran."], [], {"Ada"}),
+        (["Sir Vronsky ran."], [], {"Cid"}),
+        (["Dr. Vronsky ran.", "She hid."], ["Dr. Vronsky", "She"], {"Ada"}),
+        (["Vronsky ran.", "They hid."], ["Vronsky", "They"], {"Ada", "Cid"}),
+    ],
+)
+def test_gender(texts, cluster, drawn):
+    substitution = (EntitySubstitution(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
+    found = [one({"story": texts}, "a").row["story"] for one in substitution]
+    assert {re.sub(r"Mrs\. |Sir |Dr\. | ran\.", "", first) for first, *_ in found} == drawn
+    assert all(rest == texts[1:] for _, *rest in found), "pronouns are kept"
+
+
+def test_what_is_not_of_the_name_stays():
+    entities = {"PERSON": ["Mr. Brown", '"Anna', "Queen", "She"], "ORG": ["the United Nations", "The Acme's", "US"]}
+    found = sentences(
+        'Mr. Brown told the United Nations: "Anna"!',
+        "The Acme's US Queen.",
+        "She",
+        pipeline=recognizer(entities),
+        names=read_names(),
+    )
+    assert re.fullmatch(r'Mr\. [A-Z]\w+ told the Organization A: "[A-Z]\w+"!', found[0]) and "Anna" not in found[0]
+    assert re.fullmatch(r"The Organization B's Organization C [A-Z]\w+\.", found[1]) and "Queen" not in found[1]
+    assert found[2] == "She"
+
+
+def test_what_has_no_letter_is_no_name():
+    assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == ["Anna 🙂 ... ran."]
+
+
+def test_entities_of_other_kinds_stay():
+    pipeline = recognizer({"PERSON": ["Anna Karenina"], "WORK_OF_ART": ["the Karenina"], "DATE": ["June"]})
+    assert sentences("Anna Karenina read the Karenina in June.", pipeline=pipeline) == [
+        "Ada read the Karenina in June."
+    ]
+
+
+def test_an_entity_over_the_end_of_a_sentence():
+    assert sentences("I saw Anna", "Karenina ran.") == ["I saw Ada", "Cid ran."]
+    assert sentences("I saw New", "York burn.") == ["I saw Location A", "Location B burn."]
+
+
+def test_a_name_is_of_the_kind_it_is_mostly_taken_for():
+    class Confused:
+        def pipe(self, texts):
+            from spacy.tokens import Span
+
+            for document in recognizer({"GPE": ["Paris"]}).pipe(texts):
+                first, *others = document.ents
+                document.ents = [Span(document, first.start, first.end, "PERSON"), *others]
+                yield document
+
+    assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == ["Location A, Location A and Location A."]
+
+
+def test_one_name_of_a_place_is_one_place_whatever_clusters_say():
+    entities = {"GPE": ["America", "US", "Union", "States", "Mexico"]}
+    pipeline = Clustered(["America", "US"], ["Union", "States"], ["US", "Union"], entities=entities)
+    (found,) = sentences("Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline)
+    assert found == "Location A, Location B or Location B, the Location B or Location B, Location B or Location B."
+
+
+def test_labels_that_are_there_already_are_not_given():
+    assert sentences("From location a and Location B, by Organization Able, to Moscow for Acme.") == [
+        "From location a and Location B, by Organization Able, to Location C for Organization A."
+    ]
+    many = recognizer({"GPE": [f"Town{number}" for number in range(30)]})
+    (found,) = sentences(" ".join(f"Town{number}" for number in range(30)), pipeline=many)
+    assert found.startswith("Location A Location B") and found.endswith(
+        "Location Z Location AA Location AB Location AC Location AD"
+    )
+
+
+def test_counts():
+    result = EntitySubstitution(recognizer())(
+        {"story": ["Anna, Karenina and Anna Karenina in Moscow."], "twin": ["Acme"]}, "a"
+    )
+    assert result.counts == {"person": 1, "place": 1, "organization": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({}, "no column 'story'"),
+        ({"story": "Anna ran."}, "'story' is one text"),
+        ({"story": ["Anna", ""]}, "'story': sentence 1 is empty"),
+        ({"story": ["Anna"], "twin": [["Anna"], "Tom"]}, "'twin'"),
+        ({"story": ["Anna"], "negative_narrative": {"section_1": "x"}}, r"negative_narrative\['section_1'\]"),
+        ({"story": ["\ud800"]}, "lone surrogate"),
+        ({"story": ["Anna"], "negative": 3}, "'negative' is int"),
+    ],
+)
+def test_a_wrong_row_is_named(row, problem):
+    with pytest.raises(RowError, match=f"row 7: .*{problem}"):
+        EntitySubstitution(recognizer())(row, "a", "row 7")
+
+
+def test_a_list_too_short_and_a_text_too_long_name_the_row():
+    with pytest.raises(RowError, match="row 7: the list has no name left for women"):
+        EntitySubstitution(recognizer(), GivenNames({("Cid", "m"): 1, ("Anna", "f"): 0}))(
+            {"story": ["Anna"]}, "a", "row 7"
+        )
+    with pytest.raises(RowError, match="row 7: .*of length 1200000 exceeds maximum"):
+        EntitySubstitution(recognizer())({"story": ["Anna " * 240_000]}, "a", "row 7")
+
+
+def test_published_shapes_load_as_before(tmp_path):
+    short = {
+        "id": "a",
+        "story": ["Anna ran.", "She hid in Moscow."],
+        "narrative_twin": ["Vronsky fled."],
+        "negative": ["Anna sat."],
+        "negative_narrative_twin": ["Vronsky sat."],
+    }
+    long = {
+        "id": "b",
+        "title": "Anna Karenina",
+        "english_narrative": ["Anna ran.", "Vronsky hid."],
+        "translated_narrative_twin": ["Anna fled.", "Vronsky hid away."],
+        "alignment": [[0, 0], [1, 1]],
+        "negative_narrative": {"section_1": ["Anna sat."], "section_2": ["In Moscow.", "Acme."]},
+    }
+    for row, load in ((short, load_story_twins), (long, lambda *a, **k: load_window_twins(*a, windows=2, **k))):
+        loaded = []
+        for content in (row, EntitySubstitution(recognizer())(row, "a").row):
+            path = tmp_path / f"{len(loaded)}.jsonl"
+            path.write_text(json.dumps(content))
+            loaded.append(load(str(path), split="train", cache_dir=str(tmp_path))[0])
+        before, after = loaded
+        assert before != after and set(before) == set(after)
+        shape = [re.sub(r'"[^"]*"', "text", json.dumps(one)) for one in (before, after)]
+        assert shape[0] == shape[1]
+        assert after.get("title") == before.get("title")
+        assert not any(
+            name in json.dumps({**after, "title": ""})
+            for names in (ENTITIES["PERSON"], ENTITIES["GPE"])
+            for name in names
+        )

@@ -1,0 +1,189 @@
+"""What is cheaper than exact, and says so: equal to its own naive oracle, and off unless asked for."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import pipeline
+
+from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
+from narrative_twins.commands.cli import main
+from narrative_twins.salience.operations import Shifting, resolve_operations
+from narrative_twins.salience.plans import one_pass_plans
+from narrative_twins.stories.windows import Window
+
+from support.models import FAMILIES, encoder_of, small
+from support.oracle import Oracle
+from support.strategies import stories, window_sizes
+
+STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor.", "The bridge was gone!", "Why?"]
+
+
+def one(story, encoder, **options):
+    (result,) = score_stories([story], encoder, **options)
+    return result
+
+
+@pytest.mark.parametrize("attention", ["auto", "padded"])
+@pytest.mark.parametrize("windows", [1, [2, 1, 2]], ids=str)
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_one_pass_is_what_it_says(kind, windows, attention):
+    encoder = small(kind, attention=attention)
+    result = one({"sentences": STORY, "windows": windows}, encoder, approximate="one-pass")
+    assert result.approximate == "one-pass" and result.to_dict()["approximate"] == "one-pass"
+    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(result.sentences, result.windows)
+    assert list(result.scores) == ["deletion", "disruption", "summarization"]
+    for name, scores in expected.items():
+        assert result.scores[name] == pytest.approx(scores, abs=1e-5)
+
+
+@given(stories(1, 8), st.data())
+@settings(max_examples=20)
+def test_one_pass_on_any_stories_and_windows(sentences, data):
+    sizes = data.draw(window_sizes(len(sentences)))
+    encoder = small("roberta")
+    result = one({"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass")
+    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(sentences, result.windows)
+    for name, scores in expected.items():
+        assert result.scores[name] == pytest.approx(scores, abs=1e-5)
+
+
+def passes_of(encoder, monkeypatch):
+    """The lengths of the texts that go through the encoder."""
+    seen, states = [], encoder.passes.states
+    monkeypatch.setattr(encoder.passes, "states", lambda rows: seen.extend(map(len, rows)) or states(rows))
+    return seen
+
+
+def test_a_story_that_fits_is_one_pass(monkeypatch):
+    encoder = StoryEncoder(*encoder_of("bert"))
+    seen = passes_of(encoder, monkeypatch)
+    one({"sentences": STORY, "windows": [2, 1, 2]}, encoder, approximate="one-pass")
+    assert len(seen) == 1
+
+
+def test_in_a_long_story_windows_share_passes(monkeypatch):
+    """As many as fill half of the context, so that the other half is left to read round them."""
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=100)
+    seen = passes_of(encoder, monkeypatch)
+    story = {"sentences": STORY * 20, "windows": 50}
+    result = one(story, encoder, approximate="one-pass", on_truncation="ignore")
+    tokens = encoder.read(result.sentences)
+    assert sum(seen) < 3 * tokens.size((0, 100)) and max(seen) <= 100
+    for name, scores in result.scores.items():
+        assert len(scores) == 100 and np.isfinite(scores).all(), name
+    plans = list(one_pass_plans(resolve_operations(one_pass=True), tokens, result.windows))
+    assert [(plan.window.lo, plan.window.hi) for plan in plans] == list(result.windows)
+    assert all(tokens.size((plan.window.start, plan.window.stop)) <= tokens.room for plan in plans)
+    assert result.cut_tokens == tokens.size((0, 100)) - min(
+        tokens.size((plan.window.start, plan.window.stop)) for plan in plans
+    )
+
+
+def test_a_window_longer_than_the_context_takes_several_passes():
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
+    result = one({"sentences": STORY, "windows": 1}, encoder, approximate="one-pass", on_truncation="ignore")
+    assert result.truncated
+    tokens = encoder.read(result.sentences)
+    (plan,) = one_pass_plans(resolve_operations(one_pass=True), tokens, [(0, 5)])
+    pooled = sum(int(passage.pooled.sum()) for passages in plan.variants for passage in passages)
+    texts = {passage.ids.tobytes(): len(passage.ids) for passages in plan.variants for passage in passages}
+    assert pooled == sum(texts.values()), "each token, the special ones of each passage too, is pooled once"
+
+
+def test_shifting_cannot_be_had_in_one_pass(encoder):
+    with pytest.raises(ValueError, match="shifting can't be had from one forward pass; choose of deletion, disruption"):
+        score_stories(["A. B."], encoder, operations=["shifting"], approximate="one-pass")
+    with pytest.raises(ValueError, match="approximate='fast': choose 'one-pass'"):
+        score_stories(["A. B."], encoder, approximate="fast")
+    with pytest.raises(ValueError, match="max_shifts=2 has no part in approximate='one-pass'"):
+        score_stories(["A. B."], encoder, approximate="one-pass", max_shifts=2)
+    with pytest.raises(ValueError, match="this encoder pools the first token"):
+        score_stories(["A. B."], small("bert", pooling="first"), approximate="one-pass")
+
+
+class Share(Operation):
+    """An operation of a user's: the share of the sentence in the window's length, one-pass only by name."""
+
+    name = "share"
+    meaning = "how long it is"
+
+    def orders(self, window):
+        return [(i,) for i in range(window.lo, window.hi)]
+
+    def scores(self, window, vectors):
+        return np.ones(window.size)
+
+    def one_pass(self, sums, rest):
+        return np.full(len(sums), 2.0)
+
+
+def test_an_operation_of_ones_own_in_one_pass(encoder):
+    assert one(STORY, encoder, operations=[Share(), "deletion"], approximate="one-pass").scores["share"] == [2.0] * 5
+    assert one(STORY, encoder, operations=Share()).scores["share"] == [1.0] * 5
+    with pytest.raises(NotImplementedError, match="'shifting' has no form"):
+        Shifting().one_pass(np.ones((2, 3)), np.ones(3))
+
+
+@given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))
+def test_shifts_to_the_nearest_places(size, before, after, max_shifts):
+    window = Window(0, before, before + size, before + size + after)
+    all_orders, orders = (list(Shifting(count).orders(window)) for count in (None, max_shifts))
+    assert orders[0] == window.base
+    count = min(max_shifts, size - 1)
+    assert len(orders) == 1 + size * count
+    assert set(orders) <= set(all_orders)
+    for i in range(size):
+        moved = before + i
+        places = [order.index(moved) for order in orders[1 + i * count : 1 + (i + 1) * count]]
+        distances = sorted(abs(place - moved) for place in range(before, before + size) if place != moved)
+        assert sorted(abs(place - moved) for place in places) == distances[:count]
+        assert len(set(places)) == count
+
+
+def test_max_shifts(encoder):
+    exact, near, all_of_them = (one(STORY, encoder, operations="shifting", max_shifts=most) for most in (None, 1, 4))
+    assert (exact.approximate, near.approximate) == (None, "max_shifts=1")
+    assert all_of_them.scores["shifting"] == pytest.approx(exact.scores["shifting"], abs=1e-6)
+    # The second sentence and its neighbour before it change places, whichever of the two is moved.
+    assert near.scores["shifting"][0] == pytest.approx(near.scores["shifting"][1], abs=1e-6)
+    assert near.scores["shifting"] != pytest.approx(exact.scores["shifting"], abs=1e-4)
+    assert OPERATIONS["shifting"].max_shifts is None
+    with pytest.raises(ValueError, match="max_shifts=0: a sentence is moved to one other place at least"):
+        score_stories([STORY], encoder, max_shifts=0)
+
+
+def test_every_door_takes_them(encoder, bert_folder, tmp_path):
+    salience = pipeline("narrative-salience", model=bert_folder, approximate="one-pass", dtype="float32")
+    assert salience({"sentences": STORY})["approximate"] == "one-pass"
+    (tmp_path / "story.txt").write_text(" ".join(STORY))
+    common = ["score", str(tmp_path / "story.txt"), "--model", bert_folder, "--format", "jsonl", "--out"]
+    assert main([*common, str(tmp_path / "a.jsonl"), "--approximate", "one-pass"]) == 0
+    assert main([*common, str(tmp_path / "b.jsonl"), "--max-shifts", "1"]) == 0
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.jsonl", "b.jsonl"))
+    assert a["approximate"] == "one-pass" and list(a["scores"]) == ["deletion", "disruption", "summarization"]
+    assert b["approximate"] == "max_shifts=1" and list(b["scores"]) == list(OPERATIONS)
+
+
+def test_the_command_line_tells_of_them(bert_folder, tmp_path, capsys):
+    (tmp_path / "story.txt").write_text(" ".join(STORY))
+    command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder]
+    assert main([*command, "--approximate", "one-pass"]) == 0
+    assert "The scores are approximate (one-pass)." in " ".join(capsys.readouterr().out.split())
+    assert main([*command, "--approximate", "one-pass", "--operations", "shifting"]) == 1
+    assert "shifting can't be had from one forward pass" in capsys.readouterr().err
+
+
+def test_resuming_with_another_approximation_is_refused(bert_folder, tmp_path, capsys):
+    (tmp_path / "story.txt").write_text(" ".join(STORY))
+    out = tmp_path / "a.jsonl"
+    command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder, "--format", "jsonl", "--out", str(out)]
+    assert main([*command, "--max-shifts", "2"]) == 0
+    out.rename(f"{out}.part")
+    assert main([*command, "--max-shifts", "3", "--resume"]) == 1
+    assert "it was begun with --approximate max_shifts=2, not max_shifts=3" in capsys.readouterr().err
+    assert main([*command, "--max-shifts", "2", "--resume"]) == 0

@@ -1,0 +1,355 @@
+"""The engine: equal to the naive oracle, to itself in any company, and nothing silent."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from itertools import count, islice
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_stories
+
+from support.models import FAMILIES, encoder_of, small
+from support.oracle import Oracle
+from support.scoring import TALE, Echo, one
+from support.strategies import sentence, stories, window_sizes
+
+
+def assert_close(a, b, tolerance=1e-5):
+    assert a.keys() == b.keys()
+    for name in a:
+        assert a[name] == pytest.approx(b[name], abs=tolerance), name
+
+
+@pytest.mark.parametrize("attention", ["auto", "padded"])
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("windows", [1, 3, [4, 1, 7]], ids=str)
+@pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
+def test_parity_with_the_oracle(kind, windows, pooling, attention):
+    encoder = small(kind, pooling=pooling, attention=attention)
+    assert encoder.passes.attention == ("padded" if attention == "padded" or kind == "mpnet" else "packed")
+    result = one(TALE, encoder, windows=windows)
+    assert len(result) == 12
+    assert_close(
+        result.scores, Oracle(encoder.model, encoder.tokens.tokenizer, pooling).score(result.sentences, result.windows)
+    )
+    assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), "the encoder tells nothing apart"
+
+
+@given(stories(1, 8), st.data())
+@settings(max_examples=20)
+def test_parity_on_any_stories_and_windows(sentences, data):
+    sizes = data.draw(window_sizes(len(sentences)))
+    encoder = small("roberta")
+    result = one({"sentences": sentences, "windows": sizes}, encoder)
+    assert_close(result.scores, Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows))
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_parity_of_a_window_in_a_context_that_fits(kind):
+    """Where a story does not fit, a window is scored as it is in the part of the story that does."""
+    encoder = StoryEncoder(*encoder_of(kind), context_tokens=90)
+    result = one(TALE, encoder, windows=6, on_truncation="ignore")
+    assert result.truncated
+    tokens = encoder.read(result.sentences)
+    oracle = Oracle(encoder.model, encoder.tokens.tokenizer)
+    for span in result.windows:
+        window = tokens.window(span)
+        assert 2 < window.stop - window.start < 12
+        part = result.sentences[window.start : window.stop]
+        spans = [(0, window.lo - window.start), (window.lo - window.start, window.hi - window.start)]
+        spans = [(lo, hi) for lo, hi in [*spans, (spans[1][1], len(part))] if lo < hi]
+        expected = oracle.score(part, spans)
+        for name, scores in expected.items():
+            found = result.scores[name][window.lo : window.hi]
+            assert found == pytest.approx(scores[window.lo - window.start : window.hi - window.start], abs=1e-5)
+
+
+@given(st.lists(stories(), min_size=2, max_size=6), st.data())
+@settings(max_examples=20)
+def test_company_changes_nothing(several, data):
+    """Batch mates, their order, the size of batch and buffer and the operations asked for along: within 1e-5."""
+    model, tokenizer = encoder_of("modernbert")
+    alone = [one(story, small("modernbert")).scores for story in several]
+    order = data.draw(st.permutations(range(len(several))))
+    attention = data.draw(st.sampled_from(["packed", "padded"]))
+    encoder = StoryEncoder(model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention)
+    buffer = data.draw(st.integers(1, 7))
+    for index, result in zip(order, score_stories([several[i] for i in order], encoder, buffer=buffer), strict=True):
+        assert_close(result.scores, alone[index])
+    names = data.draw(st.lists(st.sampled_from(list(OPERATIONS)), min_size=1, unique=True))
+    for result, whole in zip(score_stories(several, encoder, operations=names), alone, strict=True):
+        assert list(result.scores) == names
+        assert_close(result.scores, {name: whole[name] for name in names})
+
+
+@given(stories(1, 30))
+@settings(max_examples=20)
+def test_one_score_a_sentence_in_order(sentences):
+    result = one(sentences, small(), operations=["deletion", "disruption", "summarization"])
+    assert result.sentences == tuple(sentences)
+    for scores in result.scores.values():
+        assert len(scores) == len(sentences)
+        assert all(isinstance(score, float) and math.isfinite(score) for score in scores)
+
+
+@given(sentence, stories(1, 3))
+def test_equal_sentences_get_their_own_scores(twice, between):
+    result = one([twice, *between, twice], small())
+    assert len(result.scores["disruption"]) == len(between) + 2
+    assert result.scores["summarization"][0] == pytest.approx(result.scores["summarization"][-1], abs=1e-6)
+    # A prefix opens with the one and closes with the other, so what they do to it differs.
+    assert result.scores["disruption"][0] == 0.0 != result.scores["disruption"][-1]
+
+
+def test_a_story_told_backwards_scores_differently(encoder):
+    forwards = one(TALE, encoder, windows=1)
+    backwards = one(forwards.sentences[::-1], encoder, windows=1)
+    for name in ("shifting", "disruption"):
+        assert not np.allclose(sorted(forwards.scores[name]), sorted(backwards.scores[name]), atol=1e-3)
+
+
+def test_stories_of_one_two_and_a_hundred_sentences(encoder):
+    lone = one(["Nadia ran."], encoder)
+    assert {name: scores[0] for name, scores in lone.scores.items()} == {
+        "deletion": 0.0,
+        "shifting": 0.0,
+        "disruption": 0.0,
+        "summarization": pytest.approx(1.0),
+    }
+    two = one(["Nadia ran.", "It rained."], encoder).scores
+    assert two["shifting"][0] == pytest.approx(two["shifting"][1]) != 0
+    hundred = one([f"In {year} the mill burned down." for year in range(1900, 2000)], encoder, on_truncation="ignore")
+    assert len(hundred.windows) == 14
+    assert all(len(scores) == 100 for scores in hundred.scores.values())
+
+
+def test_three_thousand_sentences_come_back_complete(caplog):
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=64)
+    sentences = [f"{i} ran." for i in range(3000)]
+    result = one(sentences, encoder)
+    assert result.sentences == tuple(sentences)
+    assert len(result.windows) == 429
+    assert all(len(scores) == 3000 and np.isfinite(scores).all() for scores in result.scores.values())
+    assert result.truncated
+    assert result.cut_tokens > 3000
+    # Sentences far behind the context are scored like any other, not as if nothing depended on them.
+    late = np.array([result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7])
+    assert (late > 1e-4).all()
+    assert "story 0 does not fit the encoder's context of 64 tokens" in caplog.text
+
+
+@pytest.mark.parametrize("sentences", [1, 4], ids=["alone", "among others"])
+def test_a_sentence_longer_than_the_context_comes_back_and_is_told(sentences, caplog):
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=32)
+    story = [*["It rained."] * (sentences - 1), "Nadia ran and " * 100 + "fell."]
+    result = one(story, encoder, windows="auto")
+    assert result.truncated
+    assert result.context_tokens == 32
+    total = len(encoder.tokens.tokenizer(" ".join(story), add_special_tokens=False)["input_ids"])
+    assert result.cut_tokens == total - 30
+    assert all(len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values())
+    if sentences > 1:
+        assert len(set(result.scores["disruption"])) > 1
+    assert "not read together with a window" in caplog.text
+
+
+def test_truncation_is_warned_of_once_a_call_ignored_or_an_error(caplog):
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
+    with caplog.at_level(logging.WARNING, "narrative_twins"):
+        assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [False, True, True]
+    assert [record.getMessage()[:8] for record in caplog.records] == ["story 1 "]
+    caplog.clear()
+    list(score_stories([TALE], encoder, on_truncation="ignore"))
+    assert not caplog.records
+    with pytest.raises(StoryError, match="story 1: the story does not fit the encoder's context of 40 tokens"):
+        list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
+
+
+def test_a_story_that_fits_is_not_truncated(encoder):
+    result = one(TALE, encoder)
+    assert (result.truncated, result.cut_tokens, result.context_tokens) == (False, 0, 512)
+
+
+BAD = {"": "empty", ("A.", " "): "white space", ("A.", 3): "not text", "\u0301": "no token"}
+
+
+@pytest.mark.parametrize(("bad", "problem"), BAD.items(), ids=list(BAD.values()))
+def test_a_bad_story_loses_nothing_of_the_others(encoder, caplog, bad, problem):
+    bad = list(bad) if isinstance(bad, tuple) else bad
+    stories_ = ["Nadia ran. It rained.", bad, "The mill burned."]
+    expected = [one(stories_[0], encoder).scores, one(stories_[2], encoder).scores]
+
+    results = list(score_stories(stories_, encoder, on_error="skip"))
+    assert [result.index for result in results] == [0, 2]
+    for result, scores in zip(results, expected, strict=True):
+        assert_close(result.scores, scores)
+    assert "skipped story 1: " in caplog.text
+
+    errors: list[StoryError] = []
+    assert len(list(score_stories(stories_, encoder, on_error=errors.append))) == 2
+    assert [(error.index, problem in str(error)) for error in errors] == [(1, True)]
+
+    got = []
+    with pytest.raises(StoryError, match=f"story 1: .*{problem}"):
+        for result in score_stories(stories_, encoder):
+            got.append(result.index)
+    assert got == [0], "the stories before the bad one are out"
+
+
+def test_generators_in_generators_out(encoder):
+    """Endless input, and no further read than the buffer."""
+    taken = []
+
+    def endless():
+        for i in count():
+            taken.append(i)
+            yield f"In {i} the mill burned. Nadia ran."
+
+    results = score_stories(endless(), encoder, buffer=4, operations="deletion")
+    assert taken == []
+    first = list(islice(results, 3))
+    assert [result.index for result in first] == [0, 1, 2]
+    assert len(taken) == 4
+
+
+def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
+    """Windows planned and not yet encoded stay within a number of tokens, whatever the length of a story."""
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 500)
+    planned = []
+    encode = StoryEncoder.encode
+
+    def watched(self, variants, progress=None):
+        planned.append(sum(len(passage.ids) for passages in variants for passage in passages))
+        return encode(self, variants, progress)
+
+    whole = one(TALE, encoder, windows=6)
+    monkeypatch.setattr(StoryEncoder, "encode", watched)
+    parts = one(TALE, encoder, windows=6)
+    assert len(planned) > 3
+    assert_close(parts.scores, whole.scores)
+
+
+def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
+    calls = []
+    encode = StoryEncoder.encode
+    monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
+    list(score_stories(["Nadia ran. It rained."] * 10, encoder, buffer=5))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"operations": "erasure"}, "unknown operation 'erasure'"),
+        ({"operations": []}, "no operation"),
+        ({"buffer": 0}, "buffer=0"),
+        ({"on_error": "panic"}, "on_error='panic'"),
+        ({"on_truncation": "panic"}, "on_truncation='panic'"),
+    ],
+)
+def test_wrong_calls_are_told_at_once(encoder, options, problem):
+    with pytest.raises(ValueError, match=problem):
+        score_stories(["Nadia ran."], encoder, **options)
+
+
+def test_an_encoder_of_another_make_is_told():
+    with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"):
+        score_stories(["Nadia ran."], 5)
+
+
+def test_one_story_is_not_several(encoder):
+    for story in (TALE, {"text": TALE}):
+        with pytest.raises(TypeError, match="put it in a list"):
+            score_stories(story, encoder)
+    for table in (Dataset.from_dict({"text": [TALE]}).to_pandas(),):
+        with pytest.raises(TypeError, match="a table is no list of stories; pass a column"):
+            score_stories(table, encoder)
+    with pytest.raises(TypeError, match="a story or several stories are needed, not NoneType"):
+        score_stories(None, encoder)
+    with pytest.raises(TypeError, match="a splitter is a function"):
+        score_stories([TALE], encoder, splitter="pysbd")
+
+
+def test_an_operation_of_ones_own(encoder):
+    result = one(["Nadia ran.", "It rained."], encoder, operations=[Echo([2.0, 1.0]), "deletion"])
+    assert result.scores["echo"] == [2.0, 1.0]
+    assert result.lead == "echo"
+    for wrong in ([1.0], [1.0, math.nan], 1.0):
+        with pytest.raises(ValueError, match="operation 'echo' gave .* for a window of 2"):
+            one(["Nadia ran.", "It rained."], encoder, operations=Echo(wrong))
+
+
+def test_a_progress_bar_that_ends_where_it_should(encoder, capsys):
+    list(score_stories(["Nadia ran. It rained."] * 3, encoder, progress=True))
+    list(score_stories((text for text in ["Nadia ran. It rained.", ""]), encoder, progress=True, on_error="skip"))
+    shown = capsys.readouterr().err
+    assert "100%" in shown
+    assert "3.0/3 stories" in shown
+    assert "2.0 stories" in shown
+    list(score_stories(["Nadia ran."], encoder))
+    assert capsys.readouterr().err == ""
+
+
+def test_states_that_are_not_finite_fail_their_story_alone(encoder, monkeypatch):
+    encode = StoryEncoder.encode
+
+    def overflown(self, variants, progress=None):
+        vectors = encode(self, variants, progress)
+        vectors[0] = np.inf
+        return vectors
+
+    monkeypatch.setattr(StoryEncoder, "encode", overflown)
+    errors = []
+    results = list(score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append))
+    assert [result.index for result in results] == [1]
+    assert "story 0: the encoder's states are not finite" in str(errors[0])
+
+
+def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
+    errors = []
+    unread = StoryError("a page is missing")
+    results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
+    assert [result.index for result in results] == [0, 2]
+    assert str(errors[0]) == "story 1: a page is missing"
+
+
+def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, capsys):
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
+    story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
+    list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
+    shown = capsys.readouterr().err
+    assert "100%" in shown and "2.0/2 stories" in shown
+    assert max(map(float, re.findall(r"([\d.]+)/2 stories", shown))) == 2.0
+
+
+def test_progress_is_told_and_may_stop_the_scoring(encoder, monkeypatch):
+    told = []
+    list(score_stories([TALE, "", "Nadia ran. It rained."], encoder, on_error="skip", windows=2, progress=told.append))
+    assert told == sorted(told) and told[-1] == pytest.approx(3)
+    told.clear()
+    list(score_stories([TALE], encoder, windows=3, progress=told.append))
+    assert any(0 < done < 1 for done in told), "one long story is told of in parts"
+    passes = []
+    states = type(encoder.passes).states
+    monkeypatch.setattr(type(encoder.passes), "states", lambda self, rows: passes.append(1) or states(self, rows))
+
+    class Enough(Exception):
+        pass
+
+    def stop(done):
+        if done > 0:
+            raise Enough
+
+    with pytest.raises(Enough):
+        list(score_stories([TALE] * 9, encoder, progress=stop))
+    assert len(passes) == 1
+    monkeypatch.undo()
+    assert len(one(TALE, encoder)) == 12

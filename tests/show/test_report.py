@@ -1,0 +1,339 @@
+"""A report: all pages and no half ones, names that are safe, links that lead somewhere, any text as text."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrative_twins.commands.cli import main
+from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.show.report import Report
+
+from support.results import any_text, result_of, write_report
+
+COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "report"]
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the text of each kind of them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags, self.links, self.texts, self.open = [], [], {}, []
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("<!doctype html>") and text.endswith("</html>\n")
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "use", "path"):
+            self.open.append(tag)
+        self.texts.setdefault(tag, []).append("")
+        if tag == "a":
+            self.links.append(dict(attrs)["href"])
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            while self.open.pop() != tag:
+                pass
+
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+
+def pages_of(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def read(folder):
+    """The pages of the stories as the links of the index give them."""
+    links = Page(folder / "index.html").links
+    assert all((folder / link).is_file() for link in links)
+    return [Page(folder / link) for link in links]
+
+
+def test_a_report_is_whole(tmp_path):
+    results = [result_of([f"First of {i}.", "Second."], windows=2, name=f"story {i}") for i in range(4)]
+    write_report(tmp_path / "r", results)
+    index = Page(tmp_path / "r" / "index.html")
+    assert index.links == [f"stories/00000{i + 1}-story-{i}.html" for i in range(4)]
+    assert pages_of(tmp_path / "r") == ["index.html", "report.jsonl", *index.links]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "r"]
+    for i, page in enumerate(read(tmp_path / "r")):
+        assert page.texts["h1"] == [f"story {i}: 2 sentences, 2 windows"]
+        assert [text for text in page.texts["td"] if text.endswith(".")] == [f"First of {i}.", "Second."]
+        assert "svg" in page.texts and {"deletion", "summarization"} <= set(map(str.strip, page.texts["text"]))
+        near = [urljoin(index.links[i], link) for link in page.links]
+        assert near == ["index.html", *index.links[max(0, i - 1) : i], *index.links[i + 1 : i + 2]]
+
+
+def test_rows_of_the_index(tmp_path):
+    one = result_of(["w" * 300 + ".", "Low.", "High."], cut_tokens=3)
+    one.scores["summarization"][:] = [0.1, -1, 0.9]
+    write_report(tmp_path / "r", [one])
+    (name,), cells = (
+        Page(tmp_path / "r" / "index.html").texts["bdi"][:1],
+        Page(tmp_path / "r" / "index.html").texts["td"],
+    )
+    assert (name, cells) == ("story 1", ["1", "3", "w" * 89 + "…", "truncated", "High."])
+
+
+@given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
+@settings(max_examples=12)
+def test_any_text_is_data(tmp_path_factory, rows):
+    """No element is made of it, no file gets out of the folder."""
+    folder = tmp_path_factory.mktemp("report") / "r"
+    write_report(folder, [result_of([text, "Plain."], name=name) for name, text in rows])
+    plain = folder.parent / "plain"
+    write_report(plain, [result_of(["x", "Plain."], name="x") for _ in rows])
+    mine, other = Page(folder / "index.html"), Page(plain / "index.html")
+    assert [tag for tag, _ in mine.tags] == [tag for tag, _ in other.tags]
+    assert mine.texts["bdi"][1::3] == [shortened(text, 90) for _, text in rows]
+    assert len(pages_of(folder)) == len(rows) + 2
+    for (name, text), page, other in zip(rows, read(folder), read(plain), strict=True):
+        assert [tag for tag, _ in page.tags] == [tag for tag, _ in other.tags]
+        assert page.texts["bdi"] == [one_line(name) or "story 1"]
+        assert page.texts["title"] == [shortened(page.texts["bdi"][0], 120)]
+        assert page.texts["td"][3] == one_line(text)
+    assert {path.name for path in folder.parent.iterdir()} == {"r", "plain"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "a\\b", "C:\\x", "\x00", "a\x00b", "\ud83d", ""],
+        ["n" * 5000, "N" * 5000, "İ" * 5000, "東" * 5000, "e\u0301" * 5000],
+        ["same", "same", "SAME", "Same", None, None, 7, 7],
+        ["con", "NUL", "aux.txt", "a:b", "a?b*", " ", "trailing. ", "-rf", "~", "$HOME", "%2e%2e"],
+    ],
+)
+def test_names_of_files_are_safe(tmp_path, names):
+    write_report(tmp_path / "r", [result_of(["A.", "B."], name=name) for name in names])
+    files = os.listdir(tmp_path / "r" / "stories")
+    assert len({name.lower() for name in files}) == len(names)
+    assert all(re.fullmatch(r"\d{6}(-[a-z0-9][a-z0-9-]{0,39})?\.html", name) for name in files)
+    assert os.listdir(tmp_path) == ["r"]
+    assert len(read(tmp_path / "r")) == len(names)
+
+
+def test_pages_are_written_as_results_come(tmp_path):
+    """One story waits for its follower; no more are held."""
+    (tmp_path / "r.part").mkdir()
+    seen = []
+
+    def results():
+        for i in range(5):
+            seen.append(len(list((tmp_path / "r.part" / "stories").iterdir())))
+            assert not (tmp_path / "r").exists()
+            yield result_of(["A."], name=i)
+
+    write_report(tmp_path / "r", results())
+    assert seen == [0, 0, 1, 2, 3]
+
+
+def test_a_report_replaces_a_report_and_nothing_else(tmp_path):
+    folder = tmp_path / "r"
+    write_report(folder, [result_of(["A."], name=i) for i in range(5)])
+    (folder / "notes.txt").write_text("mine")
+    (folder / "stories" / "mine.html").write_text("mine")
+    write_report(folder, [result_of(["B."], name="new")])
+    assert pages_of(folder) == sorted(
+        ["index.html", "notes.txt", "report.jsonl", "stories/000001-new.html", "stories/mine.html"]
+    )
+    assert os.listdir(tmp_path) == ["r"]
+    other = tmp_path / "other"
+    other.mkdir()
+    write_report(other, [])
+    assert "0 stories" in (other / "index.html").read_text()
+
+
+def test_where_no_report_can_be_written_is_told_before_anything_is(tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.docx").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "r.part").mkdir()
+    (tmp_path / "r.part" / "report.jsonl.part").write_text('{"kind": "other"}\n')
+    for name, kind, problem in (
+        ("full", ValueError, "holds other things than a report; name a new or an empty folder"),
+        ("file", NotADirectoryError, "is a file; a report is a folder"),
+        ("no/where", FileNotFoundError, "make it first"),
+        ("r", ValueError, "r.part holds other things"),
+    ):
+        with pytest.raises(kind, match=problem):
+            Report(str(tmp_path / name))
+    assert pages_of(tmp_path) == ["file", "full/thesis.docx", "r.part/report.jsonl.part"]
+
+
+def test_a_list_that_names_other_files_deletes_none(tmp_path):
+    write_report(tmp_path / "r", [result_of(["A."])])
+    (tmp_path / "mine.html").write_text("mine")
+    lines = (tmp_path / "r" / "report.jsonl").read_text().splitlines()
+    row = json.loads(lines[1]) | {"page": "../../mine.html"}
+    (tmp_path / "r" / "report.jsonl").write_text(f"{lines[0]}\n{json.dumps(row)}\n")
+    with pytest.raises(ValueError, match=r"line 2 is not of a report"):
+        write_report(tmp_path / "r", [result_of(["B."])])
+    assert (tmp_path / "mine.html").read_text() == "mine"
+
+
+def broken_off(folder, results, after, kind=KeyboardInterrupt):
+    def some():
+        yield from results[:after]
+        raise kind
+
+    with pytest.raises(kind):
+        write_report(folder, some(), {"operations": ["deletion"]})
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_an_interrupted_report_goes_on(tmp_path, after):
+    results = [result_of(["A.", "B."], name=f"s{i}", seed=i) for i in range(4)]
+    write_report(tmp_path / "whole", results, {"operations": ["deletion"]})
+    folder = tmp_path / "r"
+    broken_off(folder, results, after)
+    assert not folder.exists()
+    if after > 1:
+        with pytest.raises(ValueError, match=f"holds {after - 1} pages of an interrupted report; go on with it, or re"):
+            Report(str(folder))
+    report = Report(str(folder), resume=True)
+    with pytest.raises(ValueError, match="begun with operations") if after > 1 else pytest.raises(KeyError):
+        report.begin({"operations": ["shifting"]})
+        raise KeyError
+    report = Report(str(folder), resume=True)
+    done = report.begin({"operations": ["deletion"]})
+    assert done.total() == after - 1
+    with report:
+        for result in results[after - 1 :]:
+            report.add(result)
+    assert pages_of(folder) == pages_of(tmp_path / "whole")
+    for name in pages_of(folder):
+        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_report_does_not_go_on_with_other_stories(tmp_path):
+    results = [result_of(["A."], name=f"s{i}") for i in range(4)]
+    broken_off(tmp_path / "r", results, 3)
+    for others in ([result_of(["A."], name="other")], []):
+        report = Report(str(tmp_path / "r"), resume=True)
+        report.begin({"operations": ["deletion"]})
+        with pytest.raises(ValueError, match="the stories are no longer those it was begun with"), report:
+            for result in others:
+                report.add(result)
+    assert len(list((tmp_path / "r.part" / "stories").iterdir())) == 2 and not (tmp_path / "r").exists()
+
+
+def test_an_old_report_stays_until_the_new_one_is_whole(tmp_path):
+    write_report(tmp_path / "r", [result_of(["Old."], name="old")])
+    before = {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")}
+    broken_off(tmp_path / "r", [result_of(["New."], name="new")] * 3, 2)
+    assert {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")} == before
+
+
+def test_without_matplotlib_a_word_stands_for_the_curves(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    report = write_report(tmp_path / "r", [result_of(["A.", "B."])])
+    (page,) = read(tmp_path / "r")
+    assert "svg" not in page.texts and page.texts["p"][0].startswith("No curves: plots need matplotlib: pip install")
+    assert "pip install" in report.no_curves
+
+
+def test_pages_ask_for_nothing_from_elsewhere(tmp_path):
+    write_report(tmp_path / "r", [result_of(["A.", "B."], name=i) for i in range(2)])
+    for path in (tmp_path / "r").rglob("*.html"):
+        page, text = Page(path), path.read_text()
+        assert not {"link", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in page.tags}
+        assert set(re.findall(r"\w+://[^\"]*", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+        assert "default-src 'none'" in html.unescape(text)
+        assert ("script" in page.texts) == (path.name == "index.html")
+
+
+@pytest.fixture
+def run(bert_folder, capsys):
+    def call(*arguments):
+        code = main(["report", "--model", bert_folder, "--device", "cpu", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def stories(path, count, start=0):
+    rows = [{"id": f"s{i}", "text": f"In {i} the mill burned. Nadia ran."} for i in range(start, start + count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_command(run, tmp_path):
+    source = stories(tmp_path / "in.jsonl", 3)
+    source.write_text(source.read_text() + '""\n"No name. It rained."\n')
+    code, out, err = run(source, "--out", tmp_path / "r", "--operations", "deletion,summarization", "--top", "1")
+    assert (code, out) == (1, "") and "line 4: the story is empty" in err and "r/index.html has 4 stories" in err
+    assert "1 more could not be scored" in (tmp_path / "r" / "index.html").read_text()
+    pages = read(tmp_path / "r")
+    assert [page.texts["bdi"][0] for page in pages] == ["s0", "s1", "s2", "story 5"], "numbers are places in the input"
+    assert all(len(page.texts["tr"]) == 2 for page in pages)
+
+
+def test_the_command_refuses_early(run, tmp_path, capsys):
+    source = stories(tmp_path / "in.jsonl", 1)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    code, _, err = run(source, "--out", tmp_path / "full", "--model", "/nowhere")
+    assert code == 1 and "holds other things than a report" in err
+    for arguments in ([source], [source, "--out", "-"]):
+        with pytest.raises(SystemExit) as stop:
+            run(*arguments)
+        assert stop.value.code == 2
+    code, _, err = run(tmp_path / "none.txt", "--out", tmp_path / "r")
+    assert code == 1 and (tmp_path / "r" / "index.html").exists()
+
+
+def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
+    source, folder = stories(tmp_path / "in.jsonl", 300), tmp_path / "r"
+    arguments = [str(source), "--out", str(folder), "--operations", "summarization"]
+    command = [*COMMAND, "--model", bert_folder, "--device", "cpu", *arguments, "--batch-size", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    pages, deadline = tmp_path / "r.part" / "stories", time.monotonic() + 120
+    while not (pages.exists() and len(list(pages.iterdir())) > 5):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert "what is done is in" in err and "go on with --resume" in err
+    assert not folder.exists() and not list(pages.glob("*.part"))
+    listed = (tmp_path / "r.part" / "report.jsonl.part").read_text()
+    assert listed.endswith("\n") and 5 <= listed.count("\n") - 1 <= len(list(pages.iterdir()))
+    # The rest without so many pages.
+    source.write_text("".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 3]))
+    code, _, err = run(*arguments, "--resume")
+    assert code == 0, err
+    assert [page.texts["bdi"][0] for page in read(folder)] == [f"s{i}" for i in range(listed.count("\n") + 3)]
+    assert not (tmp_path / "r.part").exists()
+
+
+def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('"Nadia ran."\n' * 3 + '""\n' + '"Nadia ran."\n"He left."\n')
+    run(source, "--out", tmp_path / "whole")
+    Path(tmp_path / "r.part").mkdir()
+    lines = (tmp_path / "whole" / "report.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "r.part" / "report.jsonl.part").write_text("".join(lines[:3]) + lines[3][:30])
+    (tmp_path / "r.part" / "stories").mkdir()
+    for name in ("000001.html", "000002.html"):
+        (tmp_path / "r.part" / "stories" / name).write_bytes((tmp_path / "whole" / "stories" / name).read_bytes())
+    assert run(source, "--out", tmp_path / "r", "--resume")[0] == 1
+    assert pages_of(tmp_path / "r") == pages_of(tmp_path / "whole")
+    assert [page.texts["bdi"][0] for page in read(tmp_path / "r")] == [f"story {i}" for i in (1, 2, 3, 5, 6)]

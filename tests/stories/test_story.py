@@ -1,0 +1,179 @@
+"""Stories: what users have, as sentences, spans and windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from narrative_twins import Story, StoryError
+from narrative_twins.stories.story import partition
+from narrative_twins.stories.windows import even_windows
+
+from support.strategies import any_text, stories
+
+FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
+
+
+def test_text_is_split_and_spans_point_into_it():
+    text = '  "Where to?" asked Mr. Hill. She left at 5 p.m. on Sunday!\n\nTHE END\n\nNobody\nknew. '
+    story = Story.parse(text)
+    assert story.sentences == (
+        '"Where to?" asked Mr. Hill.',
+        "She left at 5 p.m. on Sunday!",
+        "THE END",
+        "Nobody\nknew.",
+    )
+    assert [text[start:end] for start, end in story.spans] == list(story.sentences)
+
+
+@given(st.lists(any_text, max_size=6).map("\n".join))
+def test_text_to_sentences_to_text(text):
+    """Sentences and what lies between them make up the text; between them lies nothing to read."""
+    try:
+        story = Story.parse(text)
+    except StoryError as error:
+        assert "empty" in str(error)
+        return
+    rebuilt, end = "", 0
+    for sentence, (start, stop) in zip(story.sentences, story.spans, strict=True):
+        assert not any(char.isalnum() for char in text[end:start])
+        rebuilt += text[end:start] + sentence
+        end = stop
+    assert rebuilt + text[end:] == text
+    assert not any(char.isalnum() for char in text[end:])
+
+
+@given(stories())
+def test_list_to_text_to_list(sentences):
+    story = Story.parse(sentences)
+    assert [story.text[start:end] for start, end in story.spans] == sentences == list(story.sentences)
+
+
+def test_the_splitter_is_a_parameter():
+    assert Story.parse("a;b ;c", splitter=lambda text: text.split(";")).sentences == ("a", "b", "c")
+    with pytest.raises(StoryError, match=r"sentence 0 \('A'\) is not in the text after character 0"):
+        Story.parse("a;b", splitter=lambda text: text.upper().split(";"))
+    with pytest.raises(StoryError, match="lost text at character 1: ';b'"):
+        Story.parse("a;b", splitter=lambda text: text.split(";")[:1])
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_even_windows_partition(n, count):
+    assume(count <= n)
+    windows = even_windows(n, count)
+    assert [i for lo, hi in windows for i in range(lo, hi)] == list(range(n))
+    assert len(windows) == count
+    sizes = [hi - lo for lo, hi in windows]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(1, 3000))
+def test_auto_windows(n):
+    sizes = [hi - lo for lo, hi in partition(["x"] * n, "auto")]
+    assert sum(sizes) == n
+    assert len(sizes) == 1 if n <= 10 else all(5 <= size <= 9 for size in sizes)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        [2, 3],
+        np.array([2, 3]),
+        [[0, 2], [2, 5]],
+        [(0, 2), (2, 5)],
+        np.array([[0, 2], [2, 5]]),
+        [[0, 1], [2, 3, 4]],
+        [FIVE[:2], FIVE[2:]],
+    ],
+    ids=str,
+)
+def test_windows_in_every_form(windows):
+    for story in (Story.parse(FIVE, windows), Story.parse({"sentences": FIVE, "windows": windows})):
+        assert story.windows == ((0, 2), (2, 5))
+
+
+def test_lists_of_lists_are_windows():
+    nested = [FIVE[:2], FIVE[2:]]
+    for source in (nested, {"sentences": nested}, {"windows": nested}):
+        story = Story.parse(source)
+        assert story.sentences == tuple(FIVE)
+        assert story.windows == ((0, 2), (2, 5))
+    assert Story.parse(nested, windows=1).windows == ((0, 2), (2, 5)), "a story's own windows come first"
+
+
+def test_a_result_is_a_story_again():
+    story = Story.parse({"id": "x", "sentences": FIVE, "windows": 2})
+    again = Story.parse({"id": "x", "sentences": list(story.sentences), "windows": [list(w) for w in story.windows]})
+    assert again == story
+
+
+def test_a_story_stays_what_it_is():
+    story = Story.parse(FIVE, windows=2)
+    assert Story.parse(story, windows=5) is story
+
+
+def test_sentences_are_found_in_the_text_they_come_with():
+    source = {"text": "I. One ran.   Two fell. END", "sentences": ["One ran.", "Two fell."]}
+    story = Story.parse(source)
+    assert story.sentences == ("One ran.", "Two fell.")
+    assert [source["text"][start:end] for start, end in story.spans] == source["sentences"]
+    with pytest.raises(StoryError, match=r"sentence 1 \('Two fell.'\) is not in the text after character 8"):
+        Story.parse({"text": "One ran.", "sentences": ["One ran.", "Two fell."]})
+
+
+def test_what_is_none_is_not_given():
+    """As in a dataset whose rows do not all have a column."""
+    assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == ("One ran.",)
+
+
+def test_windows_none_are_the_calls():
+    assert len(Story.parse({"text": "One ran. Two fell.", "windows": None}, windows=2).windows) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("", "empty"),
+        (" \n\u200b\t ", "empty"),
+        ([], "empty"),
+        (["A b.", " \n"], "sentence 1 is empty or white space"),
+        (["A b.", ""], "sentence 1 is empty"),
+        (["A b.", 3], "sentence 1 is int, not text: 3"),
+        (["A b.", None], "sentence 1 is NoneType"),
+        ([["A b."], "C."], "sentence 0 is list"),
+        (7, "not int"),
+        (None, "not NoneType"),
+        (b"bytes", "not bytes"),
+        ({"A b."}, "not set"),
+        ({"story": "A b."}, r"without 'sentences' or 'text' \(its keys: 'story'\)"),
+        ({"sentences": [["A."], ["B."]], "windows": 2}, "given twice"),
+        ({"text": "A b.", "id": ["x"]}, "the id is list; an id is a text or a whole number"),
+        ({"text": "A b.", "id": "\udc00"}, "the id has a lone surrogate"),
+        (StoryError("a page is missing"), "a page is missing"),
+        ("half \ud83d a character", r"the text has a lone surrogate \(U\+D83D\) at character 5"),
+        (["A b.", "\udc00"], r"sentence 1 has a lone surrogate"),
+    ],
+)
+def test_what_is_no_story_is_told(source, problem):
+    with pytest.raises(StoryError, match=problem):
+        Story.parse(source)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [0, 6, -1, True, "even", 2.5, [], [2, 2], [5, 0], [6, -1], [[0, 2], [3, 5]], [[0, 3], [2, 5]], [[0, 1], [2, 3]],
+     [[1, 0], [2, 3, 4]], [[], [0, 1, 2, 3, 4]], [FIVE[:2], FIVE[3:]], [FIVE[:2], 3], {}, [[0, None], [2, 5]]],
+    ids=str,
+)  # fmt: skip
+def test_windows_that_do_not_partition_are_told(windows):
+    with pytest.raises(StoryError, match="windows="):
+        Story.parse(FIVE, windows)
+
+
+def test_an_error_names_its_story_once_it_knows_it():
+    error = StoryError("something is wrong")
+    assert str(error) == "something is wrong"
+    error.index = 3
+    assert str(error) == "story 3: something is wrong"

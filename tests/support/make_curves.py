@@ -1,0 +1,103 @@
+"""Makes tests/curves.json anew: the loss curves of short training runs, which test_training.py makes once more.
+
+    PYTHONPATH=tests python -m support.make_curves
+
+To be done when what is computed has changed on purpose, never to make a test pass. Nothing in a run depends on a
+machine but the rounding of sums and the random numbers of dropout, which torch draws alike wherever it has MKL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
+
+FILE = Path(__file__).parent.parent / "curves.json"
+STEPS = 50
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+RUNS = {
+    # Rows of the package, and how many of them are a batch.
+    "stories": (lambda: load_story_twins(split="train[:80]"), 4),
+    "windows": (lambda: load_window_twins(split="train[:40]"), 2),
+}
+
+
+def words_of(rows) -> list[str]:
+    """The words of stories, the most frequent ones first."""
+    told = json.dumps([row["story"] for row in rows], ensure_ascii=False).lower()
+    counts = Counter(re.findall(r"[a-z]+", told))
+    return sorted(counts, key=lambda word: (-counts[word], word))[:1500]
+
+
+def model_of(rows) -> SentenceTransformer:
+    """A small BERT whose words and weights are the same on every machine."""
+    vocabulary = {token: at for at, token in enumerate([*SPECIAL, *words_of(rows), *".,!?'\""])}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
+    backend.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep")}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=256,
+    )
+    model = transformers.BertModel(config)
+    random = np.random.default_rng(0)
+    for name, weight in sorted(model.named_parameters()):
+        if weight.ndim > 1:
+            weight.data = torch.from_numpy(random.normal(0, 0.3, weight.shape)).float()
+        else:
+            weight.data.fill_(float(name.endswith("LayerNorm.weight")))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return trainable_encoder(folder, attn_implementation="eager").cpu()
+
+
+def curve(name: str) -> list[float]:
+    """The loss of each step of a run."""
+    load, batch = RUNS[name]
+    rows = load()
+    with tempfile.TemporaryDirectory() as folder:
+        args = NarrativeTwinsTrainingArguments(
+            folder,
+            max_steps=STEPS,
+            per_device_train_batch_size=batch,
+            learning_rate=1e-3,
+            logging_steps=1,
+            save_strategy="no",
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+        )
+        trainer = NarrativeTwinsTrainer(model_of(rows), args, rows)
+        trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    FILE.write_text(json.dumps({name: curve(name) for name in RUNS}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

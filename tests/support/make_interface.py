@@ -1,0 +1,72 @@
+"""Makes tests/interface.json anew: what users of the package rely on, which test_interface.py holds it to.
+
+    PYTHONPATH=tests python -m support.make_interface
+
+To be done when something public has changed on purpose, never to make a test pass. The file has
+
+- `names`: for each module that users import from, the public names in it;
+- `usage`: for each command of `narrative-twins`, the usage line of its `--help`: all options with their choices;
+- `scores`: the scores of some of the packaged stories by the default encoder, in float32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from pkgutil import resolve_name
+
+import narrative_twins
+from narrative_twins import StoryEncoder, score_stories
+from narrative_twins.commands.cli import main as narrative_twins_command
+from narrative_twins.data import load_story_twins, load_window_twins
+
+FILE = Path(__file__).parent.parent / "interface.json"
+MODULES = ("data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
+COMMANDS = ("", "score", "report", "app", "push", "make", "make twins", "make align", "make entities")
+
+
+def names() -> dict[str, list[str]]:
+    """Public names by module: those of `__all__`, or else those that are defined in the module."""
+    found = {"narrative_twins": list(narrative_twins.__all__)}
+    for name in MODULES:
+        module = resolve_name(f"narrative_twins.{name}")
+        defined = [
+            key
+            for key, value in vars(module).items()
+            if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        ]
+        found[f"narrative_twins.{name}"] = sorted(getattr(module, "__all__", defined))
+    return found
+
+
+def usage(command: str) -> str:
+    """The usage line of a command, on one line."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        narrative_twins_command([*command.split(), "--help"])
+    line = printed.getvalue().partition("usage: ")[2].partition("\n\n")[0]
+    return " ".join(line.split())
+
+
+def scores() -> list[dict[str, list[float]]]:
+    """Scores by operation, of 20 short stories and of a synopsis in windows, as far as it goes quickly."""
+    encoder = StoryEncoder.from_pretrained(device="cpu", dtype="float32")
+    stories = [row["story"] for row in load_story_twins(split="validation[:20]")]
+    stories += [row["story"][:2] for row in load_window_twins(split="validation[:1]")]
+    found = [result.scores for result in score_stories(stories, encoder, on_truncation="ignore")]
+    return [{name: [round(score, 9) for score in values] for name, values in one.items()} for one in found]
+
+
+def main() -> None:
+    content = {
+        "names": names(),
+        "usage": {command: usage(command) for command in COMMANDS},
+        "scores": scores(),
+    }
+    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

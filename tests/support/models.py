@@ -1,0 +1,175 @@
+"""Small random encoders of the kinds users bring, with tokenizers trained on a few sentences: no file, no network."""
+
+from __future__ import annotations
+
+from functools import cache
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import torch
+import transformers
+
+try:
+    from sentence_transformers.sentence_transformer import modules
+except ImportError:  # before 5.4
+    from sentence_transformers import models as modules
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from narrative_twins import StoryEncoder
+
+__all__ = ["FAMILIES", "LITTLE", "SENTENCES", "Learn", "encoder_of", "modules", "small", "tokenizer_of", "trainable"]
+
+SENTENCES = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a toy.
+"Where does it lead?" asked Mr. O'Brien, who had heard them. It was the child's.
+She didn't answer. At dawn they walked to the river.
+The water had risen, and the bridge was gone! Her brother wanted to turn back... Nadia swam across alone.
+On the other side she saw the stone from the map. Under it lay 1,250 silver coins and a letter from their mother.
+They never told anyone, not even in 1987. Years later the mill burned down. I was there. It rained all night.
+Das Mädchen öffnete die Tür; niemand war da. Él corrió hacia el río. 東京は雨でした。 Привет, сказал он.""".split("\n")
+"""Sentences to train tokenizers on, in words of our own."""
+
+
+class Learn(NamedTuple):
+    """What a tokenizer learns from, and how many tokens."""
+
+    texts: tuple[str, ...] = tuple(SENTENCES)
+    size: int = 600
+
+
+LITTLE = Learn()
+
+
+SPECIAL = {
+    "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+}
+
+
+def _wordpiece(lowercase: bool, special: list[str], first: str, last: str, unknown: str, learn: Learn) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=learn.size, special_tokens=special, show_progress=False)
+    return _finish(tokenizer, trainer, first, last, learn)
+
+
+def _byte_bpe(special: list[str], first: str, last: str, normalizer, learn: Learn) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=learn.size,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    return _finish(tokenizer, trainer, first, last, learn)
+
+
+def _unigram(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=learn.size // 2, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    return _finish(tokenizer, trainer, first, last, learn)
+
+
+def _superwords(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
+    """BPE over text that is cut nowhere, so that tokens reach across sentences: ids in a row are not the text's."""
+    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
+    trainer = trainers.BpeTrainer(vocab_size=learn.size // 3, special_tokens=special, show_progress=False)
+    return _finish(tokenizer, trainer, first, last, learn._replace(texts=(" ".join(learn.texts),)))
+
+
+def _finish(tokenizer: Tokenizer, trainer, first: str, last: str, learn: Learn) -> Tokenizer:
+    tokenizer.train_from_iterator(learn.texts, trainer)
+    ids = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
+    tokenizer.post_processor = processors.TemplateProcessing(f"{first} $A {last}", special_tokens=ids)
+    return tokenizer
+
+
+@cache
+def tokenizer_of(kind: str, learn: Learn = LITTLE):
+    """The tokenizer of a family as its published checkpoints have it, made once: training breaks ties at random."""
+    if kind in ("bert", "bert-cased", "modernbert", "superwords"):
+        special, ends = SPECIAL["bert"], ("[CLS]", "[SEP]")
+    else:
+        special, ends = SPECIAL["roberta"], ("<s>", "</s>")
+    made = {
+        "bert": lambda: _wordpiece(True, special, *ends, "[UNK]", learn),
+        "bert-cased": lambda: _wordpiece(False, special, *ends, "[UNK]", learn),
+        "mpnet": lambda: _wordpiece(True, special, *ends, "<unk>", learn),
+        "roberta": lambda: _byte_bpe(special, *ends, None, learn),
+        "modernbert": lambda: _byte_bpe(special, *ends, normalizers.NFC(), learn),
+        "xlm-roberta": lambda: _unigram(special, *ends, learn),
+        "superwords": lambda: _superwords(special, *ends, learn),
+    }[kind]()
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    if special is SPECIAL["roberta"]:
+        names = {f"{name}_token": f"<{name}>" for name in ("pad", "unk", "mask")} | {
+            "cls_token": "<s>",
+            "sep_token": "</s>",
+        }
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+FAMILIES = ("bert", "bert-cased", "mpnet", "roberta", "modernbert", "xlm-roberta")
+"""Tokenizer families whose text is cut at white space."""
+
+
+def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
+    """A random model of a kind and its tokenizer."""
+    torch.manual_seed(7)
+    tokenizer = tokenizer_of(kind, learn)
+    size = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+        "pad_token_id": tokenizer.pad_token_id,
+        # Published checkpoints tell stories apart; tiny weights would make all vectors alike.
+        "initializer_range": 0.5,
+    }
+    if kind == "modernbert":
+        window = {"local_attention": 32, "global_attn_every_n_layers": 2}
+        ids = {
+            "cls_token_id": tokenizer.cls_token_id,
+            "sep_token_id": tokenizer.sep_token_id,
+            "bos_token_id": tokenizer.cls_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+        }
+        config = transformers.ModernBertConfig(max_position_embeddings=positions, **window, **ids, **size)
+        return transformers.ModernBertModel(config).eval(), tokenizer
+    model, config, kept = {
+        "bert": (transformers.BertModel, transformers.BertConfig, 0),
+        # These leave the positions up to the padding id unused.
+        "roberta": (transformers.RobertaModel, transformers.RobertaConfig, tokenizer.pad_token_id + 1),
+        "mpnet": (transformers.MPNetModel, transformers.MPNetConfig, tokenizer.pad_token_id + 1),
+        "xlm-roberta": (transformers.XLMRobertaModel, transformers.XLMRobertaConfig, tokenizer.pad_token_id + 1),
+    }[kind if kind in ("roberta", "mpnet", "xlm-roberta") else "bert"]
+    return model(config(max_position_embeddings=positions + kept, **size)).eval(), tokenizer
+
+
+@cache
+def small(kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto") -> StoryEncoder:
+    """A random encoder of a kind, built once."""
+    model, tokenizer = encoder_of(kind, positions)
+    return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)
+
+
+def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
+    """A random `SentenceTransformer` of a kind, ready to be trained."""
+    from narrative_twins.training.trainable import trainable_encoder
+
+    with TemporaryDirectory() as folder:
+        for part in encoder_of(kind, positions):
+            part.save_pretrained(folder)
+        return trainable_encoder(folder, pooling=pooling, **options).cpu()

@@ -1,0 +1,31 @@
+"""Scoring of single stories in tests."""
+
+from __future__ import annotations
+
+from narrative_twins import Operation, StorySalience, score_stories
+
+TALE = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a child's toy.
+"Where does it lead?" asked Mr. O'Brien, who had heard them. She didn't answer. At dawn they walked to the river. I ran.
+The water had risen, and the bridge was gone! Nadia swam across alone. 😀 smiled at her. Über alles stood the stone.
+They never told anyone, not even in 1987. Years later the mill burned down."""
+
+
+def one(story, encoder, **options) -> StorySalience:
+    (result,) = score_stories([story], encoder, **options)
+    return result
+
+
+class Echo(Operation):
+    """A user's operation that gives what it is told."""
+
+    name = "echo"
+    meaning = "nothing"
+
+    def __init__(self, scores):
+        self.given = scores
+
+    def orders(self, window):
+        return [window.base]
+
+    def scores(self, window, vectors):
+        return self.given

@@ -1,0 +1,99 @@
+"""Batches of narrative twins for the loss, and its gradients."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from narrative_twins import StoryEncoder
+from narrative_twins.training.collator import TwinsCollator
+
+from support.models import SENTENCES, trainable
+
+
+def one(*sentences: str) -> tuple[list[str], list[int]]:
+    """A text of one window."""
+    return list(sentences), [0] * len(sentences)
+
+
+def several(*windows: tuple[int, str]) -> tuple[list[str], list[int]]:
+    """A text of sentences and their windows."""
+    return [sentence for _, sentence in windows], [window for window, _ in windows]
+
+
+S = SENTENCES
+STORIES = [
+    {"story": one(S[0], S[1]), "twin": one(S[2]), "negative": one(S[3]), "negative_twin": one(S[5], S[6])},
+    {"story": one(S[4]), "twin": one("A flood.", S[1])},
+    {"story": one("It rained."), "twin": one("Rain fell."), "negative": one("She didn't answer.")},
+    {"story": one("I was there."), "twin": one("He was."), "negative": one(S[2]), "negative_twin": one(S[0])},
+]
+"""With distractors that have a twin, that have none, and without."""
+WINDOWS = [
+    {
+        "story": several((0, "Nadia ran."), (0, "It rained."), (1, S[2]), (2, "I was there.")),
+        "twin": several((1, "She swam."), (0, S[3]), (-1, "Why?"), (2, "So was he.")),
+        "negative": several((0, "A toy."), (1, S[5]), (2, "The mill!")),
+    },
+    {
+        "story": several((0, S[6]), (1, "They told no one."), (2, "Silver coins.")),
+        # Nothing of it is in window 1.
+        "twin": several((0, "A letter."), (0, "They never told."), (2, "It was gold.")),
+    },
+    {
+        "story": several((0, "The bridge was gone!"), (1, "Water."), (2, S[1])),
+        "twin": several((0, "No bridge."), (1, "A river."), (2, "He laughed.")),
+        "negative": several((0, "At dawn."), (2, "Night."), (2, "They walked.")),
+    },
+]
+"""With windows that are not in the twin, or not in the distractor."""
+LEVELS = {"stories": STORIES, "windows": WINDOWS}
+
+
+@cache
+def kept_model(pooling: str = "mean") -> SentenceTransformer:
+    return trainable(pooling=pooling)
+
+
+def model_of(pooling: str = "mean", training: bool = False) -> SentenceTransformer:
+    """A model in float32, without gradients."""
+    model = kept_model(pooling).float().train(training)
+    model.zero_grad()
+    return model
+
+
+def features(model: SentenceTransformer, texts, **options) -> dict[str, torch.Tensor]:
+    """A batch as the loss gets it."""
+    rows = []
+    for row in texts:
+        rows.append({})
+        for side, (sentences, windows) in row.items():
+            rows[-1] |= {side: sentences, f"{side}_windows": [[home] if home >= 0 else [] for home in windows]}
+    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens, **options)(rows)
+    # A story encoder turns dropout off.
+    model.train(model.training)
+    return {key.removeprefix("texts_"): value for key, value in batch.items()}
+
+
+def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def trained(loss: torch.Tensor, model: torch.nn.Module) -> tuple[float, dict[str, torch.Tensor]]:
+    """A loss and the gradients it gives to the model."""
+    model.zero_grad()
+    loss.backward()
+    return loss.item(), gradients(model)
+
+
+def assert_same(found, expected, tolerance: float = 1e-6) -> None:
+    """Equal within the tolerance, in gradients that are larger than 1 in proportion."""
+    assert found[0] == pytest.approx(expected[0], abs=tolerance)
+    assert found[1].keys() == expected[1].keys()
+    largest = max(gradient.abs().max().item() for gradient in expected[1].values())
+    assert largest > 0.01, "there is a gradient to compare"
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=tolerance * max(1, largest), msg=name)

@@ -1,0 +1,178 @@
+"""The twins loss: a formula written out pair by pair, gradients and all; and what sentence-transformers makes of it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.util import cos_sim
+
+from narrative_twins.training.losses import NarrativeTwinsLoss
+
+from support.models import modules
+from support.oracle import twins_loss
+from support.twins_batches import LEVELS, STORIES, assert_same, features, model_of, several, trained
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.05])
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("in_story_negatives", [True, False])
+@pytest.mark.parametrize("distractors", [True, False])
+@pytest.mark.parametrize("level", LEVELS)
+def test_loss_and_gradients_are_those_of_the_formula(level, distractors, in_story_negatives, pooling, temperature):
+    """Within 1e-6, times ten at a temperature of 0.05, as cosines are rounded. The encoder runs in float64, because
+    in float32 a text's states depend on the batch it is in by about as much; the loss itself is in float32."""
+    model = model_of(pooling).double()
+    settings = {"temperature": temperature, "distractors": distractors, "in_story_negatives": in_story_negatives}
+    loss = NarrativeTwinsLoss(model, **settings)
+    found = trained(loss([features(model, LEVELS[level])]), model)
+    expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], pooling, **settings)
+    assert_same(found, trained(expected, model), 5e-7 / temperature)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_formula_in_the_precision_of_the_model(dtype):
+    """Also in float32 as such, and roughly in bfloat16."""
+    model = copy.deepcopy(model_of()).to(dtype)
+    found = NarrativeTwinsLoss(model)([features(model, STORIES)])
+    assert found.dtype == torch.float32
+    expected = twins_loss(model[0].auto_model.float(), model.tokenizer, STORIES)
+    assert found.item() == pytest.approx(expected.item(), abs=3e-5 if dtype == torch.float32 else 0.5)
+
+
+@given(data=st.data())
+@settings(max_examples=15)
+def test_the_formula_on_any_batch(data):
+    """Windows are present or not wherever they like, as long as one pair has both sides."""
+    model = model_of().double()
+    count = data.draw(st.integers(1, 3))
+    sentence = st.sampled_from(["Nadia ran.", "It rained.", "She swam.", "A toy.", "Why?"])
+
+    def text(whole: bool):
+        homes = st.permutations([*range(count), *data.draw(st.lists(st.integers(0, count - 1), max_size=2))])
+        if not whole:
+            homes = st.lists(st.integers(0 if count == 1 else -1, count - 1), min_size=1, max_size=4)
+        drawn = data.draw(homes)
+        return [data.draw(sentence) for _ in drawn], drawn
+
+    batch = [{"story": text(True), "twin": text(number == 0)} for number in range(data.draw(st.integers(1, 3)))]
+    for row in batch:
+        for side in data.draw(st.sampled_from([(), ("negative",), ("negative", "negative_twin")])):
+            row[side] = text(False)
+    options = {"temperature": 0.5, "in_story_negatives": data.draw(st.booleans())}
+    found = NarrativeTwinsLoss(model, **options)([features(model, batch)])
+    expected = twins_loss(model[0].auto_model, model.tokenizer, batch, **options)
+    assert found.item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+def test_without_distractors_and_windows_it_is_multiple_negatives_ranking_loss():
+    model = model_of().double()
+    pairs = [{side: row[side] for side in ("story", "twin")} for row in STORIES]
+    found = trained(NarrativeTwinsLoss(model, 0.5)([features(model, pairs)]), model)
+    theirs = MultipleNegativesRankingLoss(model, scale=2, directions=("query_to_doc", "query_to_query"))
+    a, b = ([" ".join(row[side][0]) for row in pairs] for side in ("story", "twin"))
+    loss = sum(theirs([model.preprocess(x) for x in order], None) for order in ([a, b], [b, a])) / 2
+    assert_same(found, trained(loss, model))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("level", LEVELS)
+def test_gradient_caching_changes_nothing(level, size):
+    model = model_of().double()
+    batch = features(model, LEVELS[level])
+    plain = trained(NarrativeTwinsLoss(model, 0.5)([dict(batch)]), model)
+    cached = NarrativeTwinsLoss(model, 0.5, mini_batch_size=size)
+    assert_same(trained(cached([dict(batch)]), model), plain)
+    with torch.no_grad():
+        assert cached([dict(batch)]).item() == pytest.approx(plain[0], abs=1e-6)
+
+
+def seeded(loss: NarrativeTwinsLoss, batch, model, seed: int = 5):
+    torch.manual_seed(seed)
+    return trained(loss([dict(batch)]), model)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_gradient_caching_plays_dropout_again(level):
+    """In one piece it is the plain loss with the same masks; in pieces, the sum of their gradients."""
+    model = model_of(training=True).double()
+    batch = features(model, LEVELS[level])
+    plain, whole = NarrativeTwinsLoss(model, 0.5), NarrativeTwinsLoss(model, 0.5, mini_batch_size=100)
+    expected = seeded(plain, batch, model)
+    assert_same(seeded(whole, batch, model), expected)
+    assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-5), "there is dropout"
+
+    pieces = NarrativeTwinsLoss(model, 0.5, mini_batch_size=2)
+    found = seeded(pieces, batch, model)
+    assert_same(found, seeded(pieces, batch, model), 1e-12)
+    assert_same(found, seeded(Pieces(model, 0.5, mini_batch_size=2), batch, model))
+
+
+class Pieces(NarrativeTwinsLoss):
+    """Encodes a batch piece by piece as gradient caching does, and caches nothing."""
+
+    def forward_cached(self, sentence_features, labels=None):
+        (texts,) = sentence_features
+        size = self.mini_batch_size
+        pieces = range(0, len(texts["side"]), size)
+        return self.calculate_loss(
+            [[self.embed_minibatch(texts, at, at + size, True, False)[0] for at in pieces]], labels
+        )
+
+
+@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize("level", LEVELS)
+def test_dropout_twins_are_not_the_same_vector(level, size, monkeypatch):
+    """With dropout off they are, and there is nothing to learn from."""
+    seen = []
+    monkeypatch.setattr("narrative_twins.training.losses.cos_sim", lambda a, b: seen.append(cos_sim(a, b)) or seen[-1])
+    model = model_of()
+    loss = NarrativeTwinsLoss(model, mini_batch_size=size)
+    batch = features(model, LEVELS[level], twins="dropout")
+    with torch.no_grad():
+        loss([dict(batch)])
+        assert seen[0].diagonal() == pytest.approx(1, abs=1e-5)
+        model.train()
+        seen.clear()
+        loss([dict(batch)])
+        assert (seen[0].diagonal() < 1 - 1e-3).all()
+
+
+def test_wrong_settings_are_refused():
+    model = model_of()
+    for temperature in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="similarities are divided by it, it is above 0"):
+            NarrativeTwinsLoss(model, temperature)
+    with pytest.raises(ValueError, match="mini_batch_size=0: at least one text is encoded at a time"):
+        NarrativeTwinsLoss(model, mini_batch_size=0)
+    pooled = SentenceTransformer(modules=[model[0], modules.Pooling(32, pooling_mode="max")])
+    with pytest.raises(ValueError, match="pooling by 'max' is not known here"):
+        NarrativeTwinsLoss(pooled)
+
+
+@pytest.mark.parametrize("size", [None, 2])
+def test_a_batch_without_a_pair_is_told(size):
+    """Of the two windows of each text one has a token, and not the same."""
+    model = model_of()
+    batch = features(model, [{"story": several((0, "Nadia ran."), (1, "Rain.")), "twin": several((1, "Rain."))}])
+    batch["window_ids"][0][batch["window_ids"][0] == 1] = -1
+    with pytest.raises(ValueError, match="no window of the batch has a token in both twins"):
+        NarrativeTwinsLoss(model, mini_batch_size=size)([batch])
+
+
+def test_what_the_model_card_says():
+    loss = NarrativeTwinsLoss(model_of("first"), 0.1, distractors=False, mini_batch_size=4)
+    assert loss.get_config_dict() == {
+        "temperature": 0.1,
+        "distractors": False,
+        "in_story_negatives": True,
+        "gather_across_devices": False,
+        "mini_batch_size": 4,
+        "pooling": "first",
+    }
+    assert "Contrastive Learning with Narrative Twins for Modeling Story Salience" in loss.citation

@@ -1,0 +1,132 @@
+"""The masked-language-model baseline: what it reads, what it masks, and the encoder that comes out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+
+from narrative_twins import StoryEncoder
+from narrative_twins.data import RowError
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.evaluators import TwinsEvaluator
+from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model, masked_texts
+from narrative_twins.training.optimizer import MasterWeightsAdamW
+
+from support.models import small
+
+STORY = ["Nadia found a map.", "It led to the mill."]
+TWIN = ["A map was found by Nadia.", "The mill was where it led."]
+NEGATIVE = ["Nadia found a coin.", "It led to the river."]
+NEGATIVE_TWIN = ["A coin was found by Nadia.", "The river was where it led."]
+ROW = {"story": STORY, "twin": TWIN, "negative": NEGATIVE, "negative_twin": NEGATIVE_TWIN}
+WINDOWS = {
+    "story": [[STORY[0]], [STORY[1]]],
+    "twin": TWIN,
+    "twin_windows": [[0], [0, 1]],
+    "negative": [[NEGATIVE[0]], [NEGATIVE[1]]],
+}
+
+
+def rows(*some) -> Dataset:
+    return Dataset.from_list(list(some))
+
+
+def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
+    options = {key: settings.pop(key) for key in ("pooling", "evaluator", "eval_dataset") if key in settings}
+    arguments = MaskedLanguageModelTrainingArguments(
+        str(out), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no", **settings
+    )
+    return MaskedLanguageModelTrainer(folder, arguments, data, **options)
+
+
+def test_the_papers_settings_are_the_defaults(tmp_path):
+    arguments = MaskedLanguageModelTrainingArguments(str(tmp_path))
+    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (5, 3e-5, 0.01)
+    assert arguments.mlm_probability == 0.15
+    assert arguments.lr_scheduler_type == "linear" and arguments.warmup_steps == 0
+
+
+def test_all_texts_of_all_data_sets_are_read():
+    tokens = small().tokens
+    texts = masked_texts({"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens)
+    read = [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in texts["input_ids"]]
+    known = [STORY, TWIN, NEGATIVE, NEGATIVE_TWIN, STORY, TWIN, NEGATIVE, STORY]
+    plain = [tokens.tokenizer(" ".join(text))["input_ids"] for text in known]
+    assert read == [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in plain]
+    assert texts["input_ids"] == plain, "with special tokens, as the tokenizer writes them"
+
+
+def test_texts_are_cut_at_the_context(bert_folder, tmp_path):
+    trainer = trainer_of(bert_folder, tmp_path, rows({"story": STORY * 50}), context_tokens=20)
+    (ids,) = trainer.train_dataset["input_ids"]
+    assert len(ids) == 20
+    tokenizer = trainer.encoder.tokens.tokenizer
+    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+
+
+def test_fifteen_in_a_hundred_tokens_are_masked(bert_folder, tmp_path):
+    trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
+    batch = trainer.data_collator([{"input_ids": ids} for ids in trainer.train_dataset["input_ids"]])
+    guessed = batch["labels"] != -100
+    special = torch.isin(batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids))
+    assert not (guessed & special).any()
+    assert guessed.float().mean() == pytest.approx(0.15, abs=0.02)
+
+
+def test_wrong_rows_are_named(bert_folder, tmp_path):
+    with pytest.raises(RowError, match="train_dataset, row 1"):
+        trainer_of(bert_folder, tmp_path, rows({"story": STORY}, {"story": []}))
+    with pytest.raises(RowError, match=r"train_dataset\['b'\], row 0"):
+        trainer_of(bert_folder, tmp_path, {"a": rows({"story": STORY}), "b": rows({"story": [""]})})
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
+    evaluator = TwinsEvaluator([ROW], name="twins")
+    trainer = trainer_of(
+        bert_folder,
+        tmp_path / "run",
+        rows(*[ROW] * 4),
+        max_steps=4,
+        logging_steps=1,
+        eval_strategy="steps",
+        eval_steps=2,
+        learning_rate=1e-3,
+        per_device_train_batch_size=4,
+        eval_dataset=rows(ROW),
+        evaluator=evaluator,
+        pooling=pooling,
+    )
+    before = trainer.encoder.model.embeddings.word_embeddings.weight.detach().clone()
+    trainer.train()
+    weights = trainer.encoder.model.embeddings.word_embeddings.weight
+    assert not torch.equal(before, weights), "the encoder is what is trained"
+
+    curves = json.loads((tmp_path / "run" / "curves.json").read_text())
+    assert [step for step, _ in curves["loss"]] == [1, 2, 3, 4]
+    assert [step for step, _ in curves["eval_twins_accuracy"]] == [2, 4]
+    assert {"eval_loss"} <= set(curves)
+    assert (tmp_path / "run" / "curves.png").exists()
+
+    trainer.save_encoder(tmp_path / "encoder")
+    saved = StoryEncoder.from_pretrained(tmp_path / "encoder", device="cpu")
+    assert saved.pooling == pooling
+    assert torch.equal(saved.model.embeddings.word_embeddings.weight, weights)
+    sentence_transformer = SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
+    assert evaluator(sentence_transformer) == evaluator(saved) == evaluator(trainer.encoder)
+
+
+def test_weights_of_low_precision_learn_too(bert_folder, tmp_path):
+    model = masked_language_model(bert_folder, dtype=torch.bfloat16)
+    trainer = trainer_of(model, tmp_path, rows(*[ROW] * 4), max_steps=1, learning_rate=1e-6)
+    trainer.train()
+    assert isinstance(trainer.optimizer.optimizer, MasterWeightsAdamW)
+
+
+def test_streams_are_read_through(bert_folder, tmp_path):
+    trainer = trainer_of(bert_folder, tmp_path, rows(ROW, ROW).to_iterable_dataset())
+    assert len(trainer.train_dataset) == 8

@@ -1,0 +1,408 @@
+"""Training: curves that come back, runs that are killed and resumed, wrong data, and what a trained model says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer, TrainerCallback
+
+from narrative_twins import StoryEncoder
+from narrative_twins.data import RowError
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.optimizer import MasterWeightsAdamW
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
+
+from support import make_curves, train_tiny
+from support.models import encoder_of, modules, trainable
+
+STORIES = [
+    {
+        "story": [f"Nadia found {at} coins.", "It rained."],
+        "twin": ["Money was found.", f"{at} of it."],
+        "negative": [f"Her brother laughed {at} times."],
+        "negative_twin": [f"He laughed, {at} times."],
+    }
+    for at in range(12)
+]
+WINDOWS = [
+    {
+        "story": [[f"Nadia found {at} coins."], ["It rained."], ["They never told anyone."]],
+        "twin": ["Money was found.", f"{at} of it.", "A flood.", "She was silent."],
+        "twin_windows": [[0], [0, 1], [1], [2]],
+        "negative": [["Her brother laughed."], [f"The mill burned down {at} times."], ["I was there."]],
+    }
+    for at in range(7)
+]
+
+
+@pytest.mark.parametrize("name", make_curves.RUNS)
+def test_the_same_seed_gives_the_same_loss_curve(name):
+    """As kept in the repository: fifty steps on the package's own data, with dropout. Rounding differs from machine to
+    machine: weights that differ by a millionth give curves that do so by less, a hundredth of what is allowed."""
+    kept = json.loads(make_curves.FILE.read_text())[name]
+    assert len(kept) == make_curves.STEPS
+    # Torch without MKL draws other dropout: such a machine has a curve of its own, which comes back all the same.
+    expected = kept if torch.backends.mkl.is_available() else make_curves.curve(name)
+    assert make_curves.curve(name) == pytest.approx(expected, rel=1e-4)
+
+
+RUNS = {
+    "stories": ({"rows": {"stories": STORIES}}, 6),
+    "stories and windows": ({"rows": {"stories": STORIES, "windows": WINDOWS}}, 13),
+    "bfloat16": ({"rows": {"stories": STORIES}, "dtype": "bfloat16"}, 6),
+}
+"""Settings, and how many steps an epoch has."""
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_is_killed_and_resumed_ends_as_if_it_had_not_been(name, tmp_path):
+    """Killed in the second of three epochs; with dropout, and with twins that are drawn anew in each."""
+    given, steps = RUNS[name]
+    arguments = {
+        "twins": "narrative" if name == "bfloat16" else "dropout",
+        "num_train_epochs": 3,
+        "per_device_train_batch_size": 2,
+        "window_batch_size": 1,
+        "learning_rate": 1e-3,
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "logging_steps": 1,
+    }
+    trainable().save(str(tmp_path / "model"), create_model_card=False)
+    settings = given | {"model": str(tmp_path / "model"), "arguments": arguments}
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(settings))
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    with open(tmp_path / "errors", "w") as errors:
+        command = [sys.executable, train_tiny.__file__, str(file), str(tmp_path / "killed")]
+        killed = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+
+    train_tiny.main(settings, tmp_path / "whole", resume=False)
+
+    middle = tmp_path / "killed" / f"checkpoint-{steps + 4 - steps % 2}"
+    while not (middle / "trainer_state.json").exists():
+        assert killed.poll() is None, (tmp_path / "errors").read_text()[-3000:]
+        time.sleep(0.005)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "final").exists(), "it was killed before its end"
+    train_tiny.main(settings, tmp_path / "killed", resume=True)
+
+    found, expected = (load_file(tmp_path / run / "final" / "model.safetensors") for run in ("killed", "whole"))
+    started = load_file(tmp_path / "model" / "model.safetensors")
+    assert found.keys() == expected.keys() == started.keys()
+    for weight in found:
+        torch.testing.assert_close(found[weight], expected[weight], rtol=0, atol=1e-6, msg=weight)
+    assert any((found[weight].float() - started[weight]).abs().max() > 1e-3 for weight in found), "it has learnt"
+    states = [json.loads((tmp_path / run / "trainer_state.json").read_text()) for run in ("killed", "whole")]
+    losses, all_losses = ([entry["loss"] for entry in state["log_history"] if "loss" in entry] for state in states)
+    assert losses == pytest.approx(all_losses, abs=1e-6)
+    assert len(losses) == 3 * steps
+
+
+def test_a_checkpoint_that_was_not_finished_is_passed_over(tmp_path, caplog):
+    """As of a run that is killed while it saves."""
+    arguments = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2}
+    trainable().save(str(tmp_path / "model"), create_model_card=False)
+    settings = {"rows": {"stories": STORIES}, "model": str(tmp_path / "model"), "arguments": arguments}
+    train_tiny.main(settings, tmp_path / "run", resume=False)
+    state = tmp_path / "run" / "checkpoint-4" / "trainer_state.json"
+    state.write_text(state.read_text()[:100])
+    final = tmp_path / "run" / "final" / "model.safetensors"
+    expected = load_file(final)
+    final.unlink()
+    train_tiny.main(settings, tmp_path / "run", resume=True)
+    assert "checkpoint-4 is not whole" in caplog.text
+    for name, weight in load_file(final).items():
+        torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6)
+    for step in (2, 4):
+        (tmp_path / "run" / f"checkpoint-{step}" / "trainer_state.json").unlink()
+    with pytest.raises(ValueError, match="no checkpoint in .*run is whole; start anew"):
+        train_tiny.main(settings, tmp_path / "run", resume=True)
+
+
+def arguments(folder: Path, **options) -> NarrativeTwinsTrainingArguments:
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **options}
+    return NarrativeTwinsTrainingArguments(str(folder), **settings)
+
+
+def test_the_defaults_are_the_settings_of_the_paper(tmp_path):
+    args = NarrativeTwinsTrainingArguments(str(tmp_path))
+    assert (args.num_train_epochs, args.learning_rate, args.weight_decay) == (5, 3e-5, 0.01)
+    assert (args.lr_scheduler_type, args.warmup_steps) == ("linear", 0)
+    assert (args.twins, args.distractors, args.in_story_negatives) == ("narrative", True, True)
+    assert args.temperature == 0.05
+    assert not args.gather_across_devices
+    assert args.mini_batch_size is args.window_batch_size is args.context_tokens is None
+    trainer = NarrativeTwinsTrainer(trainable(), arguments(tmp_path), Dataset.from_list(STORIES))
+    assert trainer.loss.get_config_dict() == {
+        "temperature": 0.05,
+        "distractors": True,
+        "in_story_negatives": True,
+        "gather_across_devices": False,
+        "mini_batch_size": None,
+        "pooling": "mean",
+    }
+
+
+def test_arguments_reach_collator_and_loss(tmp_path):
+    settings = {"temperature": 0.1, "distractors": False, "in_story_negatives": False, "mini_batch_size": 3}
+    args = arguments(tmp_path, twins="dropout", context_tokens=20, seed=3, **settings)
+    trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES))
+    assert settings.items() <= trainer.loss.get_config_dict().items()
+    collator = trainer.data_collator
+    assert (collator.twins, collator.distractors, collator.seed) == ("dropout", False, 3)
+    assert collator.tokens.context_tokens == 20
+
+
+@pytest.mark.parametrize("where", ["train_dataset", "eval_dataset"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"twin": [["She ran."], ["It rained."]], "twin_windows": None}, r"'twin' has 2 window\(s\) and 'story' 3"),
+        ({"story": []}, "'story' is empty"),
+        ({"story": None}, "no column 'story'"),
+        ({"twin_windows": [[0], [1], [3], [2]]}, r"'twin_windows\[2\]' has 3; whole numbers from 0 to 2 are needed"),
+    ],
+)
+def test_a_bad_row_is_named_before_training_starts(tmp_path, change, message, where):
+    good = WINDOWS[0]
+    if "twin" in change:
+        good = {**good, "twin": [["Money was found."], ["A flood."], ["She was silent."]], "twin_windows": None}
+    rows = Dataset.from_list([good, good, {**good, **change}])
+    data = {"train_dataset": Dataset.from_list([good]), where: rows}
+    with pytest.raises(RowError, match=f"^{where}, row 2: {message}"):
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), **data)
+    with pytest.raises(RowError, match=rf"^{where}\['films'\], row 2: "):
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), **{**data, where: {"films": rows}})
+
+
+def test_no_rows_at_all(tmp_path):
+    with pytest.raises(RowError, match="train_dataset: there are no rows"):
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), Dataset.from_list(STORIES).select([]))
+
+
+def test_a_stream_is_trained_on_and_checked_as_it_comes(tmp_path):
+    args = arguments(tmp_path, max_steps=3, per_device_train_batch_size=2)
+    trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES).to_iterable_dataset())
+    trainer.train()
+    assert trainer.state.global_step == 3
+    bad = Dataset.from_list([*STORIES[:4], STORIES[4] | {"twin": ["  "]}, *STORIES[5:]]).to_iterable_dataset()
+    trainer = NarrativeTwinsTrainer(trainable(), args, bad)
+    with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
+        trainer.train()
+
+
+def without_dropout():
+    """A ModernBERT as published: all its dropouts are 0."""
+    model, tokenizer = encoder_of("modernbert")
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return SentenceTransformer(modules=[modules.Transformer(folder), modules.Pooling(32)], device="cpu")
+
+
+def test_dropout_twins_need_dropout(tmp_path):
+    rows, lone = Dataset.from_list(STORIES), Dataset.from_list([STORIES[0], {**STORIES[1], "twin": None}])
+    dropout = arguments(tmp_path, twins="dropout")
+    with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout.* modernbert"):
+        NarrativeTwinsTrainer(without_dropout(), dropout, rows)
+    for data, where in ((lone, "train_dataset, row 1"), ({"a": rows, "b": lone}, r"train_dataset\['b'\], row 1")):
+        with pytest.raises(ValueError, match=rf"a row without a twin \({where}\) needs an encoder with dropout"):
+            NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), data)
+    NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), rows)
+    NarrativeTwinsTrainer(trainable("modernbert"), dropout, rows)
+    NarrativeTwinsTrainer(trainable("modernbert"), arguments(tmp_path), lone)
+    NarrativeTwinsTrainer(trainable("bert"), dropout, rows)
+
+
+def test_a_trainable_encoder_encodes_a_text_in_two_ways_while_it_trains():
+    def states(model):
+        features = model.preprocess(["Nadia ran to the river."] * 2)
+        return model(features)["token_embeddings"]
+
+    model = trainable("modernbert")
+    assert model[0].auto_model.config.attention_dropout == 0.1
+    assert trainable("modernbert", dropout=0.3)[0].auto_model.config.attention_dropout == 0.3
+    assert trainable("bert")[0].auto_model.config.attention_probs_dropout_prob == 0.1
+    for made, differs in ((model, True), (model.eval(), False), (without_dropout().train(), False)):
+        made.train(made is not model or differs)
+        one, other = states(made)
+        assert torch.allclose(one, other, atol=1e-5) is not differs
+
+
+SECRET = "The heliotrope marmoset of Zanzibar whistled {} times."
+"""What is in no card but by the rows."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A trainer at the end of a run with everything on."""
+    folder = tmp_path_factory.mktemp("finished")
+    rows = [
+        {**row, "story": [*row["story"], SECRET.format(at)], "id": f"marmoset{at}", "title": f"Marmosets {at}"}
+        for at, row in enumerate(STORIES)
+    ]
+    judged = [{"story": row["story"], "counts": [0, 1, 3]} for row in rows]
+    args = arguments(
+        folder,
+        num_train_epochs=3,
+        per_device_train_batch_size=4,
+        learning_rate=1e-3,
+        logging_steps=1,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_votes_summarization_spearman",
+    )
+    trainer = NarrativeTwinsTrainer(
+        trainable(),
+        args,
+        Dataset.from_list(rows),
+        Dataset.from_list(rows[:4]),
+        evaluator=[SalienceEvaluator(judged, name="votes"), TwinsEvaluator(rows, name="twins")],
+    )
+    trainer.train()
+    trainer.save_model(str(folder / "final"))
+    return trainer
+
+
+def test_evaluators_are_logged_and_choose_the_best_model(finished):
+    logs = [entry for entry in finished.state.log_history if "eval_loss" in entry]
+    assert len(logs) == 3
+    for entry in logs:
+        assert 0 <= entry["eval_twins_accuracy"] <= 1
+        for operation in ("deletion", "shifting", "disruption", "summarization"):
+            assert -1 <= entry[f"eval_votes_{operation}_spearman"] <= 1
+            assert 0 <= entry[f"eval_votes_{operation}_auc"] <= 1
+    best = max(logs, key=lambda entry: entry["eval_votes_summarization_spearman"])
+    assert finished.state.best_metric == best["eval_votes_summarization_spearman"]
+    folder = Path(finished.args.output_dir)
+    assert finished.state.best_model_checkpoint == str(folder / f"checkpoint-{best['step']}")
+    kept = load_file(folder / f"checkpoint-{best['step']}" / "model.safetensors")
+    for name, weight in load_file(folder / "final" / "model.safetensors").items():
+        assert torch.equal(weight, kept[name])
+
+
+def test_curves_are_written_and_drawn(finished):
+    folder = Path(finished.args.output_dir)
+    curves = json.loads((folder / "curves.json").read_text())
+    logged = [(entry["step"], entry["loss"]) for entry in finished.state.log_history if "loss" in entry]
+    assert curves["loss"] == [list(point) for point in logged]
+    assert [step for step, _ in curves["loss"]] == list(range(1, 10))
+    assert [step for step, _ in curves["eval_twins_accuracy"]] == [3, 6, 9]
+    assert not {"epoch", "step", "eval_runtime", "train_loss"} & curves.keys()
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_model_card_prints_no_row(finished):
+    folder = Path(finished.args.output_dir)
+    cards = sorted(folder.rglob("README.md"))
+    assert len(cards) == 4, "three checkpoints and the last model"
+    for card in cards:
+        text = card.read_text()
+        assert "NarrativeTwinsLoss" in text, "the card is of this run"
+        assert "narrative-salience" in text
+        told = {
+            "marmoset",
+            "zanzibar",
+            *(sentence.lower() for row in STORIES for side in row.values() for sentence in side),
+        }
+        assert not [one for one in told - {"it rained."} if one in text.lower()]
+        assert "It rained." not in text
+
+
+def test_the_saved_model_loads_everywhere_with_the_same_vectors(finished):
+    folder = str(Path(finished.args.output_dir) / "final")
+    texts = ["Nadia found 3 coins. It rained.", "Why?"]
+    expected = finished.model.eval().encode(texts)
+    assert SentenceTransformer(folder, device="cpu").encode(texts) == pytest.approx(expected, abs=1e-5)
+    encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
+    passages = [encoder.read([text]).passages((0,), None) for text in texts]
+    assert encoder.encode(passages) == pytest.approx(expected, abs=1e-5)
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    for text, vector in zip(texts, expected, strict=True):
+        with torch.no_grad():
+            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
+
+
+def test_weights_of_low_precision_are_trained_with_float32_copies(tmp_path):
+    for dtype, kind in (("float32", torch.optim.AdamW), ("bfloat16", MasterWeightsAdamW)):
+        trainer = NarrativeTwinsTrainer(trainable(dtype=dtype), arguments(tmp_path), Dataset.from_list(STORIES))
+        assert type(trainer.create_optimizer()) is kind
+
+
+@pytest.mark.parametrize(("dtype", "attention"), [("float32", "sdpa"), ("bfloat16", "eager")])
+def test_low_precision_is_trained_with_plain_attention(dtype, attention, tmp_path):
+    """On a CPU; what is saved, and the model afterwards, know nothing of it."""
+    seen = []
+
+    class Attention(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            seen.append(model[0].auto_model.config._attn_implementation)
+
+    args = arguments(tmp_path, max_steps=2, save_strategy="steps", save_steps=1)
+    model = trainable(dtype=dtype)
+    NarrativeTwinsTrainer(model, args, Dataset.from_list(STORIES), callbacks=[Attention()]).train()
+    assert seen == [attention] * 2 and model[0].auto_model.config._attn_implementation == "sdpa"
+    saved = list(tmp_path.rglob("config.json"))
+    assert saved and not any("eager" in path.read_text() for path in saved)
+
+
+def test_columns_may_be_none_in_any_row(tmp_path):
+    rows = [
+        {**row, "title": None if at % 2 else "x", "number": None if at % 2 else at} for at, row in enumerate(STORIES)
+    ]
+    for column in ("twin", "negative", "negative_twin"):
+        rows[2] = {**rows[2], column: None}
+    data = Dataset.from_list(rows)
+    args = arguments(tmp_path, max_steps=4, per_device_train_batch_size=3)
+    for given in (data, data.select([2, 3, 4]), {"a": data, "b": data}):
+        trainer = NarrativeTwinsTrainer(trainable(), args, given, eval_dataset=given)
+        trainer.train()
+        assert trainer.state.global_step == 4
+        kept = trainer.train_dataset["a"] if isinstance(given, dict) else trainer.train_dataset
+        assert [row["twin"] for row in kept].count(None) == 1, "the rows themselves are as they were"
+        trainer.save_model(str(tmp_path / "model"))
+
+
+def test_workers_that_stay_draw_anew_in_every_epoch(tmp_path):
+    def drawn(**options):
+        seen = []
+
+        class Loss(NarrativeTwinsLoss):
+            def forward(self, sentence_features, labels=None):
+                seen.append(sentence_features[0]["window_ids"].tolist())
+                return super().forward(sentence_features, labels)
+
+        model = trainable()
+        args = arguments(tmp_path, num_train_epochs=4, per_device_train_batch_size=7, **options)
+        NarrativeTwinsTrainer(model, args, Dataset.from_list(WINDOWS), loss=Loss(model)).train()
+        return seen
+
+    alone = drawn()
+    assert len({str(ids) for ids in alone}) > 1
+    assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == alone
+
+
+def test_windows_have_a_batch_size_of_their_own(tmp_path):
+    args = arguments(tmp_path, per_device_train_batch_size=4, window_batch_size=2)
+    sets = {"stories": Dataset.from_list(STORIES), "windows": Dataset.from_list(WINDOWS)}
+    batches = list(NarrativeTwinsTrainer(trainable(), args, sets).get_train_dataloader())
+    sizes = [(int(batch["texts_window_ids"].max()) + 1, int(batch["texts_row"].max()) + 1) for batch in batches]
+    assert sorted(sizes) == [*[(1, 4)] * 3, (3, 1), *[(3, 2)] * 3]

@@ -1,0 +1,121 @@
+"""Two processes that share their negatives are one process with the batches of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from narrative_twins.training.losses import NarrativeTwinsLoss
+
+from support.models import trainable
+from support.twins_batches import STORIES, WINDOWS, assert_same, features, trained
+
+SCRIPT = Path(__file__).parents[1] / "support" / "two_processes.py"
+
+
+def run_two(*arguments: object) -> None:
+    """Run the script in two processes."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [*torchrun, str(SCRIPT), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
+    """The texts of some rows of a batch, as a batch of their own: as long as they are, counted from 0."""
+    kept = torch.tensor([row in rows for row in batch["row"].tolist()])
+    part = {key: value[kept] for key, value in batch.items()}
+    longest = int(part["attention_mask"].sum(dim=1).max())
+    part |= {key: value[:, :longest] for key, value in part.items() if value.ndim > 1}
+    return part | {"row": part["row"] - min(rows)}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """What one process and what each of two make of the same batches, by setting."""
+    folder = tmp_path_factory.mktemp("together")
+    model = trainable().eval()
+    model.save(str(folder / "model"), create_model_card=False)
+    model.double()
+    # One row and two or three, distractors with and without twins; one of two windows and three of three.
+    levels = {"stories": (STORIES, {0}), "windows": (WINDOWS, {0, 1})}
+    levels["short and long"] = (
+        [
+            {"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])},
+            *WINDOWS,
+        ],
+        {0},
+    )
+    cases, expected = {}, {}
+    for level, (texts, first) in levels.items():
+        batch = features(model, texts)
+        batches = [share(batch, first), share(batch, set(range(len(texts))) - first)]
+        for size in (None, 2):
+            for in_story_negatives in (True, False) if level == "windows" else (True,):
+                settings = {"temperature": 0.5, "in_story_negatives": in_story_negatives}
+                name = f"{level}, {size}, {in_story_negatives}"
+                cases[name] = {
+                    "model": str(folder / "model"),
+                    "batches": batches,
+                    "settings": settings | {"mini_batch_size": size},
+                }
+                expected[name] = trained(NarrativeTwinsLoss(model, **settings)([batch]), model)
+    torch.save(cases, folder / "cases.pt")
+    run_two("loss", folder / "cases.pt", folder)
+    return {
+        name: (one, [torch.load(folder / f"{name}-{rank}.pt") for rank in (0, 1)]) for name, one in expected.items()
+    }
+
+
+@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize("level", ["stories", "windows", "short and long"])
+def test_loss_and_gradients_are_those_of_one_process(together, level, size):
+    """Though the processes have different numbers of rows, of windows and of pieces that are encoded at a time."""
+    names = [name for name in together if name.startswith(f"{level}, {size}")]
+    assert names
+    for name in names:
+        one, two = together[name]
+        for found in two:
+            assert_same(found, one, 1e-5)
+
+
+def test_a_training_run_in_two_processes(tmp_path):
+    trainable().save(str(tmp_path / "model"), create_model_card=False)
+    short = {"twin": ["She ran."], "negative": ["A toy."]}
+    windows = {"twin": ["She ran.", "A flood."], "twin_windows": [[0], [0, 1]], "negative": [["A toy."], ["Why?"]]}
+    settings = {
+        "model": str(tmp_path / "model"),
+        "rows": {
+            "stories": [{"story": [f"Nadia ran {at}."]} | short for at in range(10)],
+            "windows": [{"story": [[f"Nadia ran {at}."], ["It rained."]]} | windows for at in range(7)],
+        },
+        "arguments": {
+            "use_cpu": True,
+            "gather_across_devices": True,
+            "mini_batch_size": 3,
+            "per_device_train_batch_size": 2,
+            "window_batch_size": 1,
+            "num_train_epochs": 2,
+            "learning_rate": 1e-3,
+            "report_to": "none",
+            "disable_tqdm": True,
+            "save_strategy": "no",
+        },
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    run_two("train", tmp_path / "settings.json", tmp_path)
+    (seen, first), (_, second) = (torch.load(tmp_path / f"trained-{rank}.pt") for rank in (0, 1))
+    assert seen["world"] == 2
+    assert seen["steps"] == 2 * (5 + 7) / 2, "every batch is used, whatever its size"
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    start = trainable().state_dict()
+    assert any(not torch.equal(first[name], start[name]) for name in first), "it has learnt"
