@@ -53,7 +53,7 @@ test-app: $(VENV)/browser  ## the pages in headless Chromium, where there is one
 lint: $(VENV)/dev  ## linters and types
 	$(BIN)/flake8
 	$(BIN)/isort --check-only narrative_twins tests examples benchmarks hub_cards
-	$(BIN)/ruff format --check --line-length 120 narrative_twins tests examples benchmarks hub_cards
+	$(BIN)/ruff format --check narrative_twins tests examples benchmarks hub_cards
 	$(BIN)/mypy
 
 encoder: $(VENV)/package  ## train the default encoder anew, into the folder `runs`

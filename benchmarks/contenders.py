@@ -93,7 +93,7 @@ def naive(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEn
 
     def run() -> None:
         for story in stories:
-            tokens = encoder.read(story.sentences)
+            tokens = encoder.tokenize(story.sentences)
             for span in story.windows:
                 view = tokens.window(span)
                 told = list(story.sentences[view.start : view.stop])

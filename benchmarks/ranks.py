@@ -24,7 +24,7 @@ from narrative_twins import OPERATIONS, StoryEncoder, StorySalience, score_stori
 from narrative_twins.data import load_story_salience, load_turning_points
 from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
 from narrative_twins.evaluation.metrics import spearman
-from narrative_twins.files import WholeFile
+from narrative_twins.files import AtomicFile
 
 
 class Setting(NamedTuple):
@@ -115,7 +115,7 @@ def main() -> None:
                 report[file][name]["rank"][operation] = rank
                 report[file][name]["agreement"][operation] = value
                 print(f"  {name:<20}{operation:<15}{rank:>20.4f}{value:>22.4f}  {people[operation]:.4f}", flush=True)
-            with WholeFile(arguments.out) as out:
+            with AtomicFile(arguments.out) as out:
                 out.write(json.dumps(report, indent=1) + "\n")
 
 

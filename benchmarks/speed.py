@@ -32,7 +32,7 @@ from tqdm.auto import tqdm
 
 from narrative_twins import Story, StoryEncoder, default_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.files import WholeFile
+from narrative_twins.files import AtomicFile
 
 WORK = {
     "stories": "stories of five sentences",
@@ -290,7 +290,7 @@ def main() -> None:
             report[work]["outside the model"] = shares
             print("  outside the model: " + ", ".join(f"{way} {share:.1%}" for way, share in shares.items()))
         if arguments.out is not None:
-            with WholeFile(str(arguments.out)) as out:
+            with AtomicFile(str(arguments.out)) as out:
                 out.write(json.dumps(report, indent=1) + "\n")
 
 

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.encoder.attention import attending, training_attention
+from narrative_twins.encoder.attention import training_attention, using_attention
 from narrative_twins.encoder.precision import MatrixProducts
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
@@ -53,9 +53,9 @@ def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Cal
             if fast:
                 stack.enter_context(MatrixProducts())
             else:
-                stack.enter_context(patch.dict(losses.BATCH_TOKENS, {True: 10**9}))
+                stack.enter_context(patch.dict(losses.PASS_TOKENS, {True: 10**9}))
             if attention:
-                stack.enter_context(attending(transformer, training_attention(transformer)))
+                stack.enter_context(using_attention(transformer, training_attention(transformer)))
             loss([texts]).backward()
         encoder.zero_grad()
 

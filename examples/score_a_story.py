@@ -12,6 +12,6 @@ path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "stor
 
 (result,) = score_stories([path.read_text(encoding="utf-8")])
 
-print(f"{len(result)} sentences in {len(result.windows)} windows; the four most salient by {result.lead}:")
+print(f"{len(result)} sentences in {len(result.windows)} windows; the four most salient by {result.primary_operation}:")
 for sentence in sorted(result.top(4), key=lambda sentence: sentence.index):
     print(f"{sentence.index + 1:4}  {sentence.score:.3f}  {sentence.sentence}")

@@ -13,9 +13,9 @@ from typing import Literal
 
 from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, RecipeArguments, parse_arguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
-from narrative_twins.training.script import judged_stories, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.training.script import judged_stories, run_training, train_and_validation, validation_evaluator
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",
@@ -27,26 +27,26 @@ LOADERS = {"stories": (load_story_twins, load_story_salience), "synopses": (load
 
 
 @dataclass
-class Recipe(RecipeArguments):
+class Recipe(ScriptArguments):
     rows: Literal["stories", "synopses"] = field(default="stories", metadata={"help": "What kind of rows to read."})
 
 
 def main() -> None:
-    arguments, recipe = parse_arguments(
-        MaskedLanguageModelTrainingArguments, DEFAULTS, SMOKE, recipe=Recipe, description=__doc__
+    arguments, script = parse_arguments(
+        MaskedLanguageModelTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
     )
-    load_twins, load_judged = LOADERS[recipe.rows]
-    train, validation = train_and_validation(load_twins, recipe)
-    judged = judged_stories(load_judged, recipe, validation)
+    load_twins, load_judged = LOADERS[script.rows]
+    train, validation = train_and_validation(load_twins, script)
+    judged = judged_stories(load_judged, script, validation)
     trainer = MaskedLanguageModelTrainer(
-        masked_language_model(recipe.encoder, **recipe.encoder_options()),
+        masked_language_model(script.encoder, **script.encoder_options()),
         arguments,
         train,
         validation,
-        pooling=recipe.pooling,
-        evaluator=validation_evaluator(recipe, validation, judged, arguments),
+        pooling=script.pooling,
+        evaluator=validation_evaluator(script, validation, judged, arguments),
     )
-    run_recipe(trainer, recipe, train[0]["story"])
+    run_training(trainer, script, train[0]["story"])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ Ablations of the paper are flags: `--in_story_negatives false`, `--distractors f
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
-from narrative_twins.training.script import judged_stories, run_recipe, train_and_validation, validation_evaluator
+from narrative_twins.training.script import judged_stories, run_training, train_and_validation, validation_evaluator
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -27,17 +27,17 @@ SMOKE = SMOKE | {"output_dir": "runs/wiki-smoke", "per_device_train_batch_size":
 
 
 def main() -> None:
-    arguments, recipe = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
-    train, validation = train_and_validation(load_window_twins, recipe)
-    judged = judged_stories(load_turning_points, recipe, validation)
+    arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
+    train, validation = train_and_validation(load_window_twins, script)
+    judged = judged_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(recipe.encoder, pooling=recipe.pooling, **recipe.encoder_options()),
+        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options()),
         arguments,
         train,
         validation,
-        evaluator=validation_evaluator(recipe, validation, judged, arguments),
+        evaluator=validation_evaluator(script, validation, judged, arguments),
     )
-    run_recipe(trainer, recipe, train[0]["story"])
+    run_training(trainer, script, train[0]["story"])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories
@@ -20,17 +21,13 @@ logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
-_ENCODER_OPTIONS = ("pooling", "context_tokens", "batch_tokens", "attention")
-_ENGINE_OPTIONS = (
-    "operations",
-    "windows",
-    "splitter",
-    "approximate",
-    "max_shifts",
-    "on_error",
-    "on_truncation",
-    "progress",
-)
+_ENCODER_OPTIONS = [
+    name
+    for name, parameter in inspect.signature(StoryEncoder).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+]
+# The pipeline has `batch_size`, as all pipelines do, for the engine's `buffer`.
+_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "buffer"]
 
 
 class SaliencePipeline(Pipeline):
@@ -76,9 +73,9 @@ class SaliencePipeline(Pipeline):
         if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
             inputs = map(inputs.__getitem__, range(len(inputs)))  # torch's map-style datasets
         check_stories(inputs)
-        _, engine_options, _ = self._sanitize_parameters(**options)
-        buffer = next((size for size in (batch_size, self._batch_size) if size is not None), 32)
-        results = self._stream(inputs, buffer, self._forward_params | engine_options)
+        _, scoring_options, _ = self._sanitize_parameters(**options)
+        buffer = next((size for size in (batch_size, self._batch_size) if size is not None), SCORING_OPTIONS["buffer"])
+        results = self._stream(inputs, buffer, self._forward_params | scoring_options)
         if not isinstance(inputs, (list, tuple)):
             return results
         found = list(results)
@@ -117,9 +114,9 @@ class SaliencePipeline(Pipeline):
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         options.pop("num_workers", None)
-        unknown = [key for key in options if key not in _ENGINE_OPTIONS]
+        unknown = [key for key in options if key not in _SCORING_OPTIONS]
         if unknown:
-            raise TypeError(f"unknown option {unknown[0]!r}; a call takes {', '.join(_ENGINE_OPTIONS)}, batch_size")
+            raise TypeError(f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)}, batch_size")
         if "operations" in options:
             options["operations"] = resolve_operations(options["operations"])
         return {}, options, {}
@@ -142,11 +139,7 @@ def register_pipeline() -> None:
     """Make the task known to `transformers.pipeline`, once."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
-            TASK,
-            SaliencePipeline,
-            pt_model=AutoStoryModel,
-            default={"model": (default_encoder(), "main")},
-            type="text",
+            TASK, SaliencePipeline, pt_model=AutoStoryModel, default={"model": (default_encoder(), "main")}, type="text"
         )
         # Without it `save_pretrained` writes no code into a checkpoint, which then loads without `trust_remote_code`.
         del SaliencePipeline._registered_impl

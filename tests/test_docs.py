@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from unittest.mock import patch
@@ -101,9 +102,20 @@ def test_make_targets_named_in_the_readme_exist():
     assert named and named <= targets
 
 
-def public_members():
+FACES = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").glob("*/__init__.py")})
+
+
+def public_names():
     for name in narrative_twins.__all__:
-        value = getattr(narrative_twins, name)
+        yield name, getattr(narrative_twins, name)
+    for face in FACES:
+        for name, value in vars(import_module(face.replace("/", "."))).items():
+            if not name.startswith("_") and inspect.isroutine(value) or inspect.isclass(value):
+                yield f"{face}.{name}", value
+
+
+def public_members():
+    for name, value in public_names():
         yield name, value
         if inspect.isclass(value):
             for attribute, member in vars(value).items():

@@ -1,19 +1,29 @@
-"""Files that appear when they are whole, and runs that go on."""
+"""Files that appear when they are complete, and runs that are resumed."""
 
 from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from narrative_twins.files import WholeFile, whole_lines
+from narrative_twins.files import (
+    AtomicFile,
+    ResumableFile,
+    ResumeError,
+    complete_lines,
+    digest_of_files,
+    read_settings,
+    run_path,
+    run_settings,
+)
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "out.csv"
     path.write_text("old")
-    with WholeFile(str(path)) as out:
+    with AtomicFile(str(path)) as out:
         out.write("a\n")
         assert path.read_text() == "old"
         assert (tmp_path / "out.csv.part").read_text() == "a\n", "each piece is on the disk at once"
@@ -26,7 +36,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 def test_a_broken_run_leaves_the_old_file(tmp_path, keep):
     path = tmp_path / "out.jsonl"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), WholeFile(str(path), keep=keep) as out:
+    with pytest.raises(KeyboardInterrupt), AtomicFile(str(path), keep=keep) as out:
         out.write("a\n")
         raise KeyboardInterrupt
     assert path.read_text() == "old"
@@ -35,30 +45,30 @@ def test_a_broken_run_leaves_the_old_file(tmp_path, keep):
 
 def test_resuming(tmp_path):
     path, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    assert whole_lines(str(path)) == []
+    assert complete_lines(str(path)) == []
     part.write_text('{"a": 1}\n{"b": 2}\n{"cut')
-    assert whole_lines(str(path)) == ['{"a": 1}', '{"b": 2}']
-    with WholeFile(str(path), resume=True) as out:
+    assert complete_lines(str(path)) == ['{"a": 1}', '{"b": 2}']
+    with AtomicFile(str(path), resume=True) as out:
         out.write('{"c": 3}\n')
     assert path.read_text() == '{"a": 1}\n{"b": 2}\n{"c": 3}\n'
-    with WholeFile(str(path), resume=True) as out:
+    with AtomicFile(str(path), resume=True) as out:
         out.write('{"d": 4}\n')
-    assert len(whole_lines(str(path))) == 4
+    assert len(complete_lines(str(path))) == 4
     assert not part.exists()
 
 
 def test_lines_hold_any_character(tmp_path):
     path = tmp_path / "out.jsonl"
-    with WholeFile(str(path)) as out:
+    with AtomicFile(str(path)) as out:
         out.write("a\u2028b\x85c\n")
-    assert whole_lines(str(path)) == ["a\u2028b\x85c"]
+    assert complete_lines(str(path)) == ["a\u2028b\x85c"]
 
 
 def test_what_is_no_plain_file_is_written_as_it_comes(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with WholeFile(str(pipe)) as out:
+    with AtomicFile(str(pipe)) as out:
         out.write("a\n")
     assert os.read(reader, 9) == b"a\n"
     os.close(reader)
@@ -70,7 +80,7 @@ def test_a_link_stays_a_link(tmp_path):
     target.write_text("old")
     target.chmod(0o600)
     link.symlink_to(target)
-    with WholeFile(str(link)) as out:
+    with AtomicFile(str(link)) as out:
         out.write("new")
     assert link.is_symlink()
     assert stat.S_IMODE(target.stat().st_mode) == 0o600, "and a file keeps its mode"
@@ -79,15 +89,15 @@ def test_a_link_stays_a_link(tmp_path):
 
 def test_where_no_file_can_be_written_is_told_at_once(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
-        WholeFile(str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="folder of .* does not exist; make it first"):
-        WholeFile(str(tmp_path / "nowhere" / "out.csv"))
+        AtomicFile(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="folder of .* does not exist; create it first"):
+        AtomicFile(str(tmp_path / "nowhere" / "out.csv"))
 
 
 def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
     part = tmp_path / "out.jsonl.part"
     part.write_text("hours of work\n")
-    with WholeFile(str(tmp_path / "out.jsonl"), keep=True) as out:
+    with AtomicFile(str(tmp_path / "out.jsonl"), keep=True) as out:
         out.write("a\n")
     assert (tmp_path / "out.jsonl.part.old").read_text() == "hours of work\n"
 
@@ -95,7 +105,7 @@ def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
 def test_what_is_durable_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append((tmp_path / "out.part").read_text()))
-    with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True) as file:
+    with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True) as file:
         for number in range(3):
             file.write(f"{number}\n")
             assert len(synced) == number + 1
@@ -103,10 +113,10 @@ def test_what_is_durable_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch)
 
 
 def test_what_is_durable_has_one_writer(tmp_path):
-    with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True) as file:
+    with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True) as file:
         file.write("first\n")
         with pytest.raises(FileExistsError, match="written by another run"):
-            with WholeFile(str(tmp_path / "out"), keep=True, resume=True, durable=True):
+            with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True):
                 pass
         file.write("second\n")
     assert (tmp_path / "out").read_text() == "first\nsecond\n"
@@ -115,10 +125,108 @@ def test_what_is_durable_has_one_writer(tmp_path):
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_second_run_takes_nothing_from_the_first(resume, tmp_path):
     """Whether it would go on with the file or begin anew."""
-    with WholeFile(str(tmp_path / "a"), keep=True, durable=True) as first:
+    with AtomicFile(str(tmp_path / "a"), keep=True, sync=True) as first:
         first.write("one\n")
         with pytest.raises(FileExistsError, match="written by another run"):
-            WholeFile(str(tmp_path / "a"), keep=True, resume=resume, durable=True).__enter__()
+            AtomicFile(str(tmp_path / "a"), keep=True, resume=resume, sync=True).__enter__()
         first.write("two\n")
     assert (tmp_path / "a").read_text() == "one\ntwo\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_settings_of_a_run_are_kept_beside_its_lines(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with ResumableFile(str(path), {"windows": (1, 2)}) as out:
+        out.write("a\n")
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl.part", "out.jsonl.part.run"]
+        assert run_settings(str(path)) == out.settings
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.run"]
+    assert read_settings(run_path(str(path)))["windows"] == [1, 2]
+
+
+def interrupted(path, settings, *lines):
+    with pytest.raises(KeyboardInterrupt), ResumableFile(str(path), settings) as out:
+        for line in lines:
+            out.write(f"{line}\n")
+        raise KeyboardInterrupt
+
+
+def test_a_run_is_resumed_with_the_same_settings_only(tmp_path):
+    path = tmp_path / "out.jsonl"
+    interrupted(path, {"model": "a", "top": None, "old": 1}, "one")
+    with pytest.raises(
+        ResumeError, match=r'started with model "a" \(now "b"\), old 1 \(now null\), new null \(now 2\)'
+    ):
+        ResumableFile(str(path), {"model": "b", "top": None, "new": 2}, resume=True)
+    with ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True) as out:
+        assert out.lines == ["one"]
+        out.write("two\n")
+    assert path.read_text() == "one\ntwo\n"
+    # The complete file is continued as well.
+    assert ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True).lines == ["one", "two"]
+    run = Path(run_path(str(path)))
+    run.unlink()
+    with pytest.raises(ResumeError, match="its settings .*out.jsonl.run.* are missing; start over"):
+        ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True)
+
+
+def test_a_new_run_puts_the_interrupted_one_and_its_settings_aside(tmp_path):
+    path = tmp_path / "out.jsonl"
+    interrupted(path, {"seed": 1}, "one")
+    interrupted(path, {"seed": 2}, "two")
+    assert (tmp_path / "out.jsonl.part.old").read_text() == "one\n"
+    assert read_settings(f"{path}.part.old.run")["seed"] == 1
+    assert run_settings(str(path))["seed"] == 2
+
+
+def test_an_interrupted_run_leaves_the_settings_of_the_complete_file(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with ResumableFile(str(path), {"seed": 1}) as out:
+        out.write("one\n")
+    interrupted(path, {"seed": 2}, "two")
+    assert run_settings(str(path))["seed"] == 2
+    assert read_settings(run_path(str(path)))["seed"] == 1
+    (tmp_path / "out.jsonl.part").unlink()
+    (tmp_path / "out.jsonl.part.run").unlink()
+    assert run_settings(str(path))["seed"] == 1
+
+
+def test_a_complete_file_to_which_nothing_is_added_stays_complete(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with ResumableFile(str(path), {}) as out:
+        out.write("one\n")
+    with pytest.raises(ResumeError), ResumableFile(str(path), {}, resume=True):
+        raise ResumeError("other input")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.run"]
+    assert path.read_text() == "one\n"
+
+
+def test_a_crash_between_the_two_renames_loses_no_settings(tmp_path, monkeypatch):
+    """The lines have their name, the settings not yet."""
+    path = tmp_path / "out.jsonl"
+    with ResumableFile(str(path), {"seed": 1}) as out:
+        out.write("one\n")
+    replace = os.replace
+
+    def crash(source, target):
+        if str(source).endswith(".run") and str(target).endswith("out.jsonl.run"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt), ResumableFile(str(path), {"seed": 2}) as out:
+        out.write("two\n")
+    monkeypatch.undo()
+    assert path.read_text() == "two\n"
+    assert run_settings(str(path))["seed"] == 2
+
+
+def test_files_are_digested_with_their_names(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "b.log").write_text("y")
+    whole, texts = digest_of_files(tmp_path), digest_of_files(tmp_path, {".txt"})
+    assert whole != texts
+    (tmp_path / "b.log").write_text("z")
+    assert digest_of_files(tmp_path) != whole and digest_of_files(tmp_path, {".txt"}) == texts
+    (tmp_path / "a.txt").rename(tmp_path / "c.txt")
+    assert digest_of_files(tmp_path, {".txt"}) != texts

@@ -21,7 +21,9 @@ def test_public_names_stay_where_they_are(module, name):
 
 @pytest.mark.parametrize("command", INTERFACE["usage"])
 def test_options_of_commands_stay(command):
-    assert make_interface.usage(command) == INTERFACE["usage"][command]
+    """All options with their choices, in whatever order."""
+    found, expected = make_interface.usage(command), INTERFACE["usage"][command]
+    assert sorted(found.replace("]", "[").split("[")) == sorted(expected.replace("]", "[").split("["))
 
 
 def test_scores_stay():

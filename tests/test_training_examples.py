@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import RecipeArguments, parse_arguments
+from narrative_twins.training.flags import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
 
@@ -86,11 +86,11 @@ def test_configs_are_understood(config):
     script = "train_mlm.py" if mlm else f"train_{config.stem.split('_')[0]}.py"
     assert f"examples/{script} --config examples/configs/{config.name}" in config.read_text()
     kind = MaskedLanguageModelTrainingArguments if mlm else NarrativeTwinsTrainingArguments
-    recipe = runpy.run_path(str(EXAMPLES / script)).get("Recipe", RecipeArguments)
+    script = runpy.run_path(str(EXAMPLES / script)).get("Recipe", ScriptArguments)
     argv = ["--config", str(config), "--use_cpu"]
-    arguments, recipe = parse_arguments(kind, recipe=recipe, argv=argv)
+    arguments, script = parse_arguments(kind, script=script, argv=argv)
     assert arguments.output_dir == f"runs/{config.stem}"
-    assert recipe.encoder and recipe.train_source
+    assert script.encoder and script.train_source
 
 
 @pytest.mark.parametrize(

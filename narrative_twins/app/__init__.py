@@ -1,10 +1,4 @@
 """The web page: paste a story, score it, read it shaded."""
 
-from __future__ import annotations
-
-from narrative_twins.app.server import application, serve
-
-__all__ = [
-    "application",
-    "serve",
-]
+from narrative_twins.app.server import application as application
+from narrative_twins.app.server import serve as serve

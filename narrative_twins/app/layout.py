@@ -171,7 +171,7 @@ def _wire(gr: Any, page: Page, parts: dict[str, Any]) -> None:
     entered = [parts[name] for name in ("text", "operations", "windows", "how", "encoder")]
     everything = [part for name, part in parts.items() if name != "open"]
     parts["open"].upload(opened, parts["open"], [parts["text"], parts["status"]], **quiet)
-    # As many may wait as there are; the desk takes them one by one.
+    # As many may wait as there are; the queue takes them one by one.
     parts["score"].click(
         _of_session(gr, scored), entered, everything, concurrency_limit=None, trigger_mode="once", **quiet
     )

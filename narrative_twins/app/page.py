@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 from collections import OrderedDict
@@ -10,13 +9,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from rich.console import Console
-
-from narrative_twins.app.queue import Desk, Job, Wish, spoken
-from narrative_twins.salience.operations import OPERATIONS, resolve_operations
+from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue, format_duration
+from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import pieces
+from narrative_twins.show.formats import write_results
 from narrative_twins.show.shaded import salience_curve, salient_list, shaded_text
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import parse_windows
@@ -24,7 +21,8 @@ from narrative_twins.stories.story import parse_windows
 KEPT = 64
 """Results that are kept for their readers."""
 ONE_PASS = "one pass"
-DOWNLOADS = {"json": "application/json", "csv": "text/csv", "html": "text/html"}
+DOWNLOADS = ("json", "csv", "html")
+"""The formats that results are downloaded in."""
 
 Parts = dict[str, Any]
 """What changes on the page, by the name of the part."""
@@ -34,12 +32,12 @@ class Page:
     """What happens on the page: each method is handed what a person entered, and gives what changes.
 
     Args:
-        desk: does the scoring.
+        queue: does the scoring.
         pause: seconds between two looks at a story that is being scored.
     """
 
-    def __init__(self, desk: Desk, pause: float = 0.3) -> None:
-        self.desk, self.pause = desk, pause
+    def __init__(self, queue: ScoringQueue, pause: float = 0.3) -> None:
+        self.queue, self.pause = queue, pause
         self.results: OrderedDict[str, StorySalience] = OrderedDict()
         self.jobs: dict[str, Job] = {}
 
@@ -98,7 +96,7 @@ class Page:
         result = self.results[token]
         if form not in DOWNLOADS:
             raise KeyError(form)
-        return pieces([result], form, resolve_operations(list(result.scores)), None, Console(file=io.StringIO()))
+        return write_results([result], form, result.scores)
 
     def _begin(self, text: str, operations: list[str], windows: str, reading: str, encoder: str) -> Job | str:
         if not text.strip():
@@ -114,7 +112,7 @@ class Page:
         approximate: Approximation | None = "one-pass" if reading == ONE_PASS else None
         if approximate:
             operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
-        return self.desk.start(Wish(text, operations, chosen, encoder.strip() or None, approximate))
+        return self.queue.start(ScoreRequest(text, operations, chosen, encoder.strip() or None, approximate))
 
     def _finished(self, job: Job, result: StorySalience) -> Parts:
         token = secrets.token_urlsafe(12)
@@ -129,10 +127,10 @@ class Page:
         return {
             "status": _status(" ".join([f"{result.extent}.", *result.notes])),
             "token": token,
-            "operation": (list(result.scores), result.lead),
+            "operation": (list(result.scores), result.primary_operation),
             "k": (sentences, k),
             "downloads": f'<p class="downloads"><span>Download as</span> {links}</p>',
-            **self.shade(token, result.lead, k),
+            **self.shade(token, result.primary_operation, k),
         }
 
 
@@ -147,5 +145,5 @@ def _problem(text: str) -> str:
 def _progress(job: Job) -> str:
     if not job.began:
         return _status(f"{job.phase} …")
-    told = f"{job.phase}: {job.share:.0%}, about {spoken(job.seconds_left)} left"
+    told = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
     return _status(told) + f'<progress aria-label="scored" max="1" value="{job.share:.3f}"></progress>'

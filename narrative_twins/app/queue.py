@@ -29,8 +29,8 @@ _SAMPLE = [f"On day {n} Nadia walked to house number {n * 7} by the river and fo
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to score, and how: see `score_stories`. `encoder` is a folder or Hub id, None for the desk's own."""
+class ScoreRequest:
+    """What to score, and how: see `score_stories`. `encoder` is a folder or Hub id, None for the queue's own."""
 
     text: str
     operations: Sequence[str]
@@ -41,10 +41,10 @@ class Wish:
 
 @dataclass
 class Job:
-    """A story that is scored, or waits for it. Made by `Desk.start`.
+    """A story that is scored, or waits for it. Made by `ScoringQueue.start`.
 
     Attributes:
-        wish: what was asked for.
+        request: what was asked for.
         phase: what is done now.
         share: how much of the scoring is done, from 0 to 1.
         seconds: how long the scoring will take, by the work there is; 0 until that is known.
@@ -54,7 +54,7 @@ class Job:
         ended: set when nothing more will happen.
     """
 
-    wish: Wish
+    request: ScoreRequest
     phase: str = "Waiting for its turn"
     share: float = 0.0
     seconds: float = 0.0
@@ -83,26 +83,26 @@ class Job:
         """Take note of the share that is done.
 
         Raises:
-            Stopped: it was asked to stop.
+            Cancelled: it was asked to stop.
         """
         self.share = share
         if self.stopped:
-            raise Stopped
+            raise Cancelled
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """Ends the scoring of a story that nobody waits for any more."""
 
 
 @dataclass
-class Loaded:
+class LoadedEncoder:
     """An encoder, and how many tokens it reads in a second."""
 
     encoder: StoryEncoder
     speed: float
 
 
-class Desk:
+class ScoringQueue:
     """Scores one story at a time for any number of people.
 
     Args:
@@ -113,13 +113,13 @@ class Desk:
 
     def __init__(self, model: str | None = None, patience: float = 3600.0, encoders: int = 2) -> None:
         self.model, self.patience, self.encoders = model, patience, encoders
-        self._loaded: OrderedDict[str | None, Loaded] = OrderedDict()
+        self._loaded: OrderedDict[str | None, LoadedEncoder] = OrderedDict()
         self._turn, self._door = Lock(), Lock()
         self._running: dict[Thread, Job] = {}
 
-    def start(self, wish: Wish) -> Job:
+    def start(self, request: ScoreRequest) -> Job:
         """Begin to score a story, as soon as those before it are through."""
-        job = Job(wish)
+        job = Job(request)
         thread = Thread(target=self._work, args=(job,), daemon=True)
         with self._door:
             self._running = {one: other for one, other in self._running.items() if one.is_alive()}
@@ -144,7 +144,7 @@ class Desk:
                 job.result = self._score(job)
             finally:
                 self._turn.release()
-        except Stopped:
+        except Cancelled:
             job.phase = "Cancelled"
         except (OSError, ValueError, TypeError, MemoryError) as error:
             job.problem = _sentence(error)
@@ -155,42 +155,42 @@ class Desk:
             job.ended.set()
 
     def _score(self, job: Job) -> StorySalience:
-        wish = job.wish
-        if len(wish.text) > LONGEST:
+        request = job.request
+        if len(request.text) > LONGEST:
             raise ValueError(
-                f"The text has {len(wish.text):,} characters, and the page takes {LONGEST:,}; cut it into parts, or "
+                f"The text has {len(request.text):,} characters, and the page takes {LONGEST:,}; cut it into parts, or "
                 "use the command `narrative-twins score`."
             )
-        operations = resolve_operations(wish.operations, one_pass=wish.approximate is not None)
+        operations = resolve_operations(request.operations, one_pass=request.approximate is not None)
         job.phase = "Finding sentences"
-        story = Story.parse(wish.text, wish.windows)
+        story = Story.parse(request.text, request.windows)
         job.tell(0.0)
         job.phase = "Loading the encoder"
-        loaded = self.load(wish.encoder)
+        loaded = self.load(request.encoder)
         job.tell(0.0)
         job.phase = "Counting the work"
-        job.seconds = self._seconds(loaded, operations, story, wish.approximate)
+        job.seconds = self._seconds(loaded, operations, story, request.approximate)
         job.tell(0.0)
         job.phase, job.began = "Scoring", time.monotonic()
         (result,) = score_stories(
             [story],
             loaded.encoder,
             operations=operations,
-            approximate=wish.approximate,
+            approximate=request.approximate,
             on_truncation="ignore",
             progress=job.tell,
         )
         return result
 
-    def load(self, name: str | None = None) -> Loaded:
-        """An encoder, held in memory as long as few others are asked for; that of the desk always.
+    def load(self, name: str | None = None) -> LoadedEncoder:
+        """An encoder, held in memory as long as few others are asked for; that of the queue always.
 
         Raises:
             OSError, ValueError: as `StoryEncoder.from_pretrained`.
         """
         if name not in self._loaded:
             encoder = StoryEncoder.from_pretrained(self.model if name is None else name)
-            self._loaded[name] = Loaded(encoder, _speed(encoder))
+            self._loaded[name] = LoadedEncoder(encoder, _speed(encoder))
         self._loaded.move_to_end(name)
         others = [other for other in self._loaded if other is not None]
         for other in others[: -self.encoders]:
@@ -198,14 +198,14 @@ class Desk:
         return self._loaded[name]
 
     def _seconds(
-        self, loaded: Loaded, operations: list[Operation], story: Story, approximate: Approximation | None
+        self, loaded: LoadedEncoder, operations: list[Operation], story: Story, approximate: Approximation | None
     ) -> float:
         """How long a story takes.
 
         Raises:
-            ValueError: longer than the desk's patience; names what would take less.
+            ValueError: longer than the queue's patience; names what would take less.
         """
-        tokens = loaded.encoder.read(story.sentences)
+        tokens = loaded.encoder.tokenize(story.sentences)
         # Windows that share a text have some of what stands round them read again.
         one_pass = 2 * tokens.size((0, len(story))) / loaded.speed
         if approximate is not None:
@@ -223,18 +223,18 @@ class Desk:
         others = [operation for operation in operations if operation.name != "shifting"]
         cures = []
         if (auto := seconds(operations, "auto")) < inf:
-            cures.append(f"give it more windows ('auto' takes {spoken(auto)})")
+            cures.append(f"give it more windows ('auto' takes {format_duration(auto)})")
         if 0 < len(others) < len(operations) and (without := seconds(others)) < inf:
-            cures.append(f"leave shifting out ({spoken(without)})")
-        cures.append(f"choose one pass ({spoken(one_pass)}, approximate, without shifting)")
+            cures.append(f"leave shifting out ({format_duration(without)})")
+        cures.append(f"choose one pass ({format_duration(one_pass)}, approximate, without shifting)")
         longest = max(hi - lo for lo, hi in story.windows)
         raise ValueError(
-            f"Windows of up to {longest:,} sentences take more than {spoken(enough / loaded.speed)} to score exactly "
-            f"on this machine; {', or '.join(cures)}."
+            f"Windows of up to {longest:,} sentences take more than {format_duration(enough / loaded.speed)} to score "
+            f"exactly on this machine; {', or '.join(cures)}."
         )
 
 
-def spoken(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time as people say it, roughly."""
     for unit, size in (("hour", 3600), ("minute", 60)):
         if seconds >= 1.5 * size:
@@ -251,7 +251,7 @@ def _speed(encoder: StoryEncoder) -> float:
         began = time.perf_counter()
         list(score_stories([_SAMPLE], encoder, operations="deletion", windows=1, on_truncation="ignore"))
         seconds = min(seconds, time.perf_counter() - began)
-    tokens, operations = encoder.read(_SAMPLE), resolve_operations("deletion")
+    tokens, operations = encoder.tokenize(_SAMPLE), resolve_operations("deletion")
     return workload(operations, tokens, [(0, len(_SAMPLE))], MOST_TOKENS) / seconds
 
 

@@ -9,8 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from narrative_twins.app.layout import HEAD, blocks, gradio, theme
-from narrative_twins.app.page import DOWNLOADS, Page
-from narrative_twins.app.queue import Desk
+from narrative_twins.app.page import Page
+from narrative_twins.app.queue import ScoringQueue
+from narrative_twins.show.formats import FORMATS
 
 PORT = 7860
 
@@ -52,9 +53,9 @@ def serve(
     import uvicorn
 
     with _listening(host, port) as listening:
-        desk = Desk(model, patience)
-        desk.load()
-        app = application(Page(desk), any_encoder=host in _LOCAL)
+        queue = ScoringQueue(model, patience)
+        queue.load()
+        app = application(Page(queue), any_encoder=host in _LOCAL)
         # What is open when the end comes is cut off; that is no error to log.
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         name = f"[{host}]" if ":" in host else host
@@ -62,7 +63,7 @@ def serve(
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            desk.close()
+            queue.close()
 
 
 def application(page: Page, any_encoder: bool = True) -> Any:
@@ -89,7 +90,7 @@ def application(page: Page, any_encoder: bool = True) -> Any:
         except KeyError:
             raise HTTPException(404, "These results are no longer kept; score the story again.") from None
         kept = {"Content-Disposition": f"attachment; filename=salience.{form}"}
-        return StreamingResponse(found, media_type=f"{DOWNLOADS[form]}; charset=utf-8", headers=kept)
+        return StreamingResponse(found, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=kept)
 
     app.add_api_route("/download/{name}", download, response_model=None)
     return gr.mount_gradio_app(

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from narrative_twins.data.shapes import vote_counts
 from narrative_twins.llm.answers import digest
 from narrative_twins.llm.json_answers import AnswerError, list_schema, read_object, schema_of
-from narrative_twins.llm.running import Asks, Prices, Rejected, run_jobs, settled
+from narrative_twins.llm.running import ChatLike, Prices, Rejected, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.salience.result import StorySalience
@@ -85,7 +85,7 @@ def prompted_salience(
     parsed = [_parsed(at, story, splitter) for at, story in enumerate(stories)]
     different = {story.sentences: story for story in parsed}
 
-    async def work(chat: Asks, story: Story) -> dict[str, list[float]]:
+    async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
         scores = {}
         for style in styles:
             if style == "choose":
@@ -117,14 +117,14 @@ def _parsed(at: int, story: Any, splitter: Splitter | None) -> Story:
         raise StoryError(error.problem, at) from None
 
 
-async def _chosen(chat: Asks, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
+async def _chosen(chat: ChatLike, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
     """How often each sentence was chosen."""
     count = len(story)
 
     async def choice(sample: int) -> int:
         step = f"choose, sample {sample}"
         schema = schema_of({"sentence": {"type": "integer", "minimum": 1, "maximum": count}})
-        chosen = await settled(
+        chosen = await ask_until_valid(
             chat,
             digest(story.sentences),
             step,
@@ -143,11 +143,11 @@ async def _chosen(chat: Asks, story: Story, template: Template, samples: int, at
     return list(map(float, vote_counts([one for one in chosen if isinstance(one, int)], count)))
 
 
-async def _rated(chat: Asks, story: Story, template: Template, attempts: int) -> list[float]:
+async def _rated(chat: ChatLike, story: Story, template: Template, attempts: int) -> list[float]:
     """The score of each sentence."""
     count = len(story)
     schema = schema_of({"scores": list_schema("number", count)})
-    scores = await settled(
+    scores = await ask_until_valid(
         chat,
         digest(story.sentences),
         "rate",

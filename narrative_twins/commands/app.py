@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
-from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins.app.server import PORT, serve
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "app",
-        help="a web page to score stories on",
-        description="Serve a web page to score stories on, until Ctrl-C. Nothing is sent anywhere else.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.description = "Serve a web page to score stories on, until Ctrl-C. Nothing is sent anywhere else."
     add = parser.add_argument
     add(
         "--host",
@@ -27,7 +22,6 @@ def add_parser(commands: Any) -> None:
     add("--port", type=port, metavar="N", help=f"0 for any that is free (default: {PORT}, or the next that is free)")
     add("--open", action="store_true", help="open the page in the browser")
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`narrative-twins`: the command-line door."""
+"""`narrative-twins`: the command line."""
 
 from __future__ import annotations
 
@@ -6,43 +6,89 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
+from typing import Any, NamedTuple
 
-from narrative_twins.commands import app, make, push, report, score
+from narrative_twins.files import ResumeError
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, as in shells."""
+
+
+class Command(NamedTuple):
+    """A command: its line in `--help`, and its own commands if it has any."""
+
+    help: str
+    commands: dict[str, Command] = {}
+
+
+COMMANDS = {
+    "score": Command("score every sentence of stories"),
+    "report": Command("score stories, and write a folder of pages on them"),
+    "app": Command("a web page to score stories on"),
+    "push": Command("push an encoder to the Hub"),
+    "make": Command(
+        "make data to train on",
+        {
+            "twins": Command("narrative twins and distractors of stories, by a language model"),
+            "align": Command("long narrative twins from several tellings of works"),
+            "entities": Command("replace the names in narrative twins"),
+        },
+    ),
+}
+"""The commands. `NAME` is in the module `commands.NAME`, `make NAME` in `commands.make_NAME`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; gives its exit code: 0, 1 if something could not be done, such as a story scored, 130 after
-    Ctrl-C (wrong calls exit with 2)."""
-    options = _parser().parse_args(arguments)
-    options.check(options)
+    """Run a command.
+
+    Args:
+        arguments: of the command line; default those of the process.
+
+    Returns:
+        The exit code: 0; 1 if something failed, for example a story that could not be scored; 130 after Ctrl-C. Wrong
+        arguments exit with 2.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
+    parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
+    _add_commands(parser, COMMANDS, arguments)
+    options = parser.parse_args(arguments)
+    # The module of the command: `run`, and perhaps `check` (options that contradict each other) and `on_interrupt`.
+    command: Any = options.command
+    if hasattr(command, "check"):
+        command.check(options.parser, options)
     try:
-        return int(options.run(options))
+        return int(command.run(options))
     except KeyboardInterrupt:
-        kept = options.kept(options)
-        print(f"narrative-twins: interrupted{f'; {kept}' if kept else ''}", file=sys.stderr)
+        hint = command.on_interrupt(options) if hasattr(command, "on_interrupt") else None
+        print(f"narrative-twins: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of a pipe has had enough; what is still buffered goes nowhere.
+        # The reader of the pipe has stopped reading; what is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, ImportError) as error:
         print(f"narrative-twins: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ResumeError) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
-    parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
-    # What a command leaves out: options that do not go together, and what is kept after an interruption.
-    parser.set_defaults(check=lambda options: None, kept=lambda options: None)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (score, report, app, push, make):
-        command.add_parser(commands)
-    return parser
+def _add_commands(
+    parser: argparse.ArgumentParser, commands: dict[str, Command], arguments: Sequence[str], prefix: str = ""
+) -> None:
+    """Add commands to a parser. Only the module of the command that the arguments name is imported, since the others
+    import libraries that it does not need."""
+    subparsers = parser.add_subparsers(required=True, metavar="WHAT" if prefix else "COMMAND")
+    for name, command in commands.items():
+        subparser = subparsers.add_parser(name, help=command.help, description=f"{command.help.capitalize()}.")
+        if list(arguments[:1]) != [name]:
+            continue
+        if command.commands:
+            _add_commands(subparser, command.commands, arguments[1:], f"{prefix}{name}_")
+        else:
+            module = import_module(f"narrative_twins.commands.{prefix}{name}")
+            module.add_options(subparser)
+            subparser.set_defaults(command=module, parser=subparser)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What commands that score stories have in common: their options, their stories, and the results."""
+"""What `score` and `report` share: options of scoring, the stories to score, and their results."""
 
 from __future__ import annotations
 
@@ -6,78 +6,96 @@ import argparse
 import signal
 import sys
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.commands.numbers import count
+from narrative_twins.commands.options import count, parsed_by
+from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.files import STDIN, StoryKey, story_key
-from narrative_twins.salience.engine import score_stories
+from narrative_twins.files import STDIN, ResumeError
+from narrative_twins.salience.engine import SCORING_OPTIONS, OnTruncation, score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
+from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.reading import count_stories, read_stories
-from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows
+from narrative_twins.stories.reading import InputFormat, count_stories, read_stories, story_digest
+from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the stories to read, of the engine and of the encoder."""
+def operations(text: str) -> list[Operation]:
+    """A comma-separated list of operations, for `argparse`."""
+    return parsed_by(resolve_operations)([name.strip() for name in text.split(",")])
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "operations": {"type": operations, "metavar": "A,B", "help": f"of {','.join(OPERATIONS)} (default: all)"},
+    "windows": {
+        "type": parsed_by(parse_windows),
+        "metavar": "N",
+        "help": "a number of windows, their sizes such as 7,7,6, or auto (default)",
+    },
+    "approximate": {
+        "choices": get_args(Approximation),
+        "help": "all operations but shifting from one forward pass over a story; docs/speed.md says what that costs",
+    },
+    "max_shifts": {"type": count, "metavar": "N", "help": "shifting to the N nearest other positions only"},
+    "on_truncation": {
+        "choices": get_args(OnTruncation),
+        "help": "what to do if a story does not fit the encoder's context (default: %(default)s)",
+    },
+}
+"""The options of `score_stories` that are options of commands; `argparse` gets their names and defaults from there."""
+
+
+def add_scoring_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the input, of scoring and of the encoder."""
     add = parser.add_argument
     add(
         "files",
         nargs="*",
         metavar="FILE",
-        help="text (one story), JSON Lines (a story a line) or JSON; - for standard input",
+        help="text (one story), JSON Lines (one story per line) or JSON; - for standard input",
     )
+    for name, settings in _OPTIONS.items():
+        add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
     add(
-        "--operations",
-        type=operations,
-        metavar="A,B",
-        help=f"of {','.join(OPERATIONS)} (default: all)",
+        "--batch-size",
+        dest="buffer",
+        type=count,
+        default=SCORING_OPTIONS["buffer"],
+        metavar="N",
+        help="stories that are held in memory at once (default: %(default)s)",
     )
-    add(
-        "--approximate",
-        choices=("one-pass",),
-        help="all operations but shifting from one forward pass over a story; see the README for what that costs",
-    )
-    add("--max-shifts", type=count, metavar="N", help="shifting to no more than the N nearest places")
-    add("--windows", type=windows, default="auto", metavar="N", help="a count, sizes as 7,7,6, or auto (default)")
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    add(
-        "--input-format",
-        choices=("auto", "text", "jsonl", "json"),
-        default="auto",
-        help="default: by the file's suffix",
-    )
+    add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by the suffix of the file")
     add(
         "--context-tokens",
         type=count,
         metavar="N",
-        help="read at most so many tokens at once (default: the encoder's limit)",
+        help="read at most N tokens at once (default: as many as the encoder can)",
     )
-    add("--batch-size", type=count, default=32, metavar="N", help="stories held at once (default: 32)")
-    add("--device", help="such as cpu or cuda:0 (default: an accelerator if there is one)")
-    add("--dtype", default="auto", help="precision, such as float32 (default: the fastest that keeps ranks)")
-    add("--on-truncation", choices=("warn", "error", "ignore"), default="warn", help="what to do where a story is cut")
+    add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
+    add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that contradict each other."""
     if not options.files and sys.stdin.isatty():
         parser.error("name a file, or - for standard input")
 
 
-def encoder_of(options: argparse.Namespace) -> StoryEncoder:
-    """The encoder that is asked for. Sets what operations there are to score, too.
+def load_encoder(options: argparse.Namespace) -> StoryEncoder:
+    """Load the encoder, and set `options.operations` to the operations that will be scored.
 
     Raises:
-        ValueError: an operation can't be had so.
+        ValueError: an operation does not support the approximation.
     """
     options.operations = resolve_operations(
         options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
@@ -88,48 +106,128 @@ def encoder_of(options: argparse.Namespace) -> StoryEncoder:
     )
 
 
-def settings_of(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
-    """What has to be the same where an interrupted run goes on, as JSON has it."""
+def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
+    """All that the results depend on, as JSON data: a run is resumed with the same settings only."""
+    name = options.model or default_encoder()
     return {
-        "operations": [operation.name for operation in options.operations],
+        "model": Path(name).resolve().name if Path(name).exists() else name,
+        "model fingerprint": fingerprint(name, encoder.model.config),
+        "dtype": str(encoder.dtype).removeprefix("torch."),
         "context tokens": encoder.context_tokens,
-        "--approximate": options.approximate or (options.max_shifts and f"max_shifts={options.max_shifts}"),
+        "operations": [operation.name for operation in options.operations],
+        "windows": options.windows,
+        "approximate": options.approximate,
+        "max shifts": options.max_shifts,
+        "top": options.top,
     }
 
 
-def results_of(options: argparse.Namespace, stories: Stories, encoder: StoryEncoder) -> Iterator[StorySalience]:
-    """The results, lazily. Stories that can't be scored are reported and passed over."""
-    results = score_stories(
-        stories,
-        encoder,
-        operations=options.operations,
-        approximate=options.approximate,
-        max_shifts=options.max_shifts,
-        buffer=options.batch_size,
-        on_error=stories.report,
-        on_truncation=options.on_truncation,
-        progress=sys.stderr.isatty() and not options.quiet,
-    )
-    with _interrupts() as lost:
-        for result in stories.checked_off(results):
-            if lost():
+class _Position(NamedTuple):
+    """Where a story is in the input, in words and as a number from 0, and whether scored stories were still to come
+    when it was read."""
+
+    name: str
+    number: int
+    before_scored: bool
+
+
+class StoryInput:
+    """The stories of some files, without those that an interrupted run has scored.
+
+    Stories that can't be read are yielded as errors, so that the engine reports them in order.
+
+    Args:
+        files: the files; none for standard input.
+        form: the input format.
+        windows: of stories that have none of their own.
+        done: digests of the stories that are scored already, in the order of the input; see `story_digest`.
+
+    Attributes:
+        found: how many stories were found so far.
+        problems: how many of them could not be scored.
+    """
+
+    def __init__(self, files: Sequence[str], form: InputFormat, windows: Any, done: Iterable[str] = ()) -> None:
+        self.files, self.form, self.windows = list(files) or [STDIN], form, windows
+        self.done = deque(done)
+        self.found = self.problems = 0
+        self._positions: dict[int, _Position] = {}
+
+    def __length_hint__(self) -> int:
+        return max(0, count_stories(self.files, self.form) - len(self.done))
+
+    def __iter__(self) -> Iterator[Story | StoryError]:
+        yielded = 0
+        for name, content, problem in read_stories(self.files, self.form):
+            self.found += 1
+            try:
+                story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
+            except StoryError as error:
+                story = error
+            if isinstance(story, Story) and self._is_done(story):
+                continue
+            self._positions[yielded] = _Position(name, self.found - 1, before_scored=bool(self.done))
+            yielded += 1
+            yield story
+        if self.done:
+            raise ResumeError(
+                f"can't resume: {len(self.done)} stories of the earlier run are not in the input, or not in that "
+                "order; use the same input, or write to another file"
+            )
+
+    def _is_done(self, story: Story) -> bool:
+        if not self.done or self.done[0] != story_digest(story.id, story.sentences, story.windows):
+            return False
+        self.done.popleft()
+        return True
+
+    def report(self, error: StoryError) -> None:
+        """Print what is wrong with a story."""
+        self.problems += 1
+        position = self._positions.pop(error.index or 0)
+        tqdm.write(f"narrative-twins: {position.name}: {error.problem}", file=sys.stderr)
+
+    def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
+        """Results with the index of their story in the whole input, scored stories included.
+
+        Raises:
+            ResumeError: a story comes before stories that are scored, but was not scored itself.
+        """
+        for result in results:
+            position = self._positions.pop(result.index)
+            if position.before_scored:
+                raise ResumeError(
+                    f"can't resume: the earlier run did not have {position.name}; use the same input, or write to "
+                    "another file"
+                )
+            yield replace(result, index=position.number)
+
+
+def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:
+    """Score the stories, lazily; those that can't be scored are reported and skipped."""
+    scoring = {name: getattr(options, name) for name in SCORING_OPTIONS if hasattr(options, name)}
+    progress = sys.stderr.isatty() and not options.quiet
+    results = score_stories(stories, encoder, **{**scoring, "on_error": stories.report, "progress": progress})
+    with _interrupts() as was_interrupted:
+        for result in stories.renumber(results):
+            if was_interrupted():
                 raise KeyboardInterrupt
             yield result
 
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C that is not lost: Python drops what is raised while an object is being cleared away, which happens all the
-    time where pictures are drawn. Gives a function that says whether there was one."""
+    """Make sure that Ctrl-C is not lost: Python drops exceptions that are raised in callbacks of the garbage collector,
+    which run often while matplotlib draws. Yields a function that tells whether Ctrl-C was pressed."""
     seen: list[int] = []
 
     def interrupt(number: int, frame: Any) -> None:
         seen.append(number)
         raise KeyboardInterrupt
 
-    here = threading.current_thread() is threading.main_thread()
-    # Where Ctrl-C is ignored, as in a job in the background, it stays so.
-    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    # A process that ignores Ctrl-C, such as a background job, keeps ignoring it.
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield lambda: False
         return
     signal.signal(signal.SIGINT, interrupt)
@@ -139,76 +237,8 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def exit_code(stories: Stories) -> int:
-    """0 if all stories were scored; says where there was none."""
+def exit_code(stories: StoryInput) -> int:
+    """0 if all stories were scored, otherwise 1; warns if there was no story."""
     if not stories.found:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
     return 1 if stories.problems else 0
-
-
-class Stories:
-    """The stories of the files named, less those done before; one that can't be read keeps its place as an error."""
-
-    def __init__(self, options: argparse.Namespace, done: Counter[StoryKey]) -> None:
-        self.paths: list[str] = options.files or [STDIN]
-        self.form, self.windows, self.done = options.input_format, options.windows, done
-        self.begun: dict[str, set[Any]] = defaultdict(set)
-        for text, windows in done:
-            self.begun[text].add(windows)
-        self.found = self.problems = 0
-        self.places: dict[int, tuple[str, int]] = {}
-
-    def __length_hint__(self) -> int:
-        return max(0, count_stories(self.paths, self.form) - self.done.total())
-
-    def __iter__(self) -> Iterator[Story | StoryError]:
-        count = 0
-        for name, content, problem in read_stories(self.paths, self.form):
-            self.found += 1
-            try:
-                story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
-            except StoryError as error:
-                story = error
-            if isinstance(story, Story) and self._is_done(story_key(story.id, story.sentences, story.windows)):
-                continue
-            self.places[count] = name, self.found - 1
-            count += 1
-            yield story
-
-    def _is_done(self, key: StoryKey) -> bool:
-        """Whether a story was scored before; as often as it was, since the same story may stand there twice."""
-        text, windows = key
-        if windows not in self.begun.get(text, {windows}):
-            raise ValueError("can't resume: it was begun with other windows; go on with the same options")
-        if not self.done[key]:
-            return False
-        self.done[key] -= 1
-        return True
-
-    def report(self, error: StoryError) -> None:
-        """Tell of a story that can't be scored."""
-        self.problems += 1
-        name, _ = self.places.pop(error.index or 0)
-        tqdm.write(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
-
-    def checked_off(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """The results, numbered by their places in the input, of which some may have been done before."""
-        for result in results:
-            _, place = self.places.pop(result.index)
-            yield replace(result, index=place)
-
-
-def operations(text: str) -> list[Operation]:
-    """A comma-separated list of names."""
-    try:
-        return resolve_operations([name.strip() for name in text.split(",")])
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def windows(text: str) -> Windows:
-    """`auto`, a count, or sizes."""
-    try:
-        return parse_windows(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -6,17 +6,26 @@ import argparse
 import json
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
-from narrative_twins.commands.numbers import amount, count, positive, share, whole
-from narrative_twins.commands.outputs import check_rows_file, counted, refuse_input
+from narrative_twins.commands.options import (
+    amount,
+    check_output,
+    check_rows_file,
+    count,
+    natural,
+    plural,
+    positive,
+    share,
+)
 from narrative_twins.files import STDIN
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.chat import ServerError
-from narrative_twins.llm.running import Prices
+from narrative_twins.llm.running import Prices, Rejected
 from narrative_twins.llm.server import KEY_VARIABLE, Server
-from narrative_twins.making.twins.estimates import estimate, questions_for
-from narrative_twins.making.twins.make import Made, Source, make_twins
+from narrative_twins.making.twins.estimates import estimate, planned_questions
+from narrative_twins.making.twins.make import Made, SourceStory, make_twins
 from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import StoryError
@@ -25,21 +34,14 @@ _REASONS = 5
 """How many reasons for setting stories aside are told."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "twins",
-        help="narrative twins and distractors of stories, by a language model",
-        description="Have a language model write narrative twins and distractors of stories, as rows to train on. A "
-        "run that was broken off goes on where it was, by the same command.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.description = (
+        "Have a language model write narrative twins and distractors of stories, as rows to train on. An interrupted "
+        "run is continued by the same command."
     )
     add = parser.add_argument
-    add(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="text (one story), JSON Lines or JSON; - for standard input",
-    )
+    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines or JSON; - for standard input")
     add("-o", "--out", required=True, metavar="FILE", help="write the rows there, as JSON Lines")
     add(
         "--recipe",
@@ -65,7 +67,6 @@ def add_parser(commands: Any) -> None:
     add("-q", "--quiet", action="store_true", help="no progress bar")
     _add_server(parser.add_argument_group("the language model").add_argument)
     _add_checks(parser.add_argument_group("what holds as an answer").add_argument)
-    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
 
 
 def _add_server(add: Any) -> None:
@@ -86,7 +87,7 @@ def _add_server(add: Any) -> None:
     )
     add(
         "--retries",
-        type=whole,
+        type=natural,
         default=Server.retries,
         metavar="N",
         help="of a request that the server failed at (default: %(default)s)",
@@ -110,7 +111,7 @@ def _add_server(add: Any) -> None:
     )
     add(
         "--seed",
-        type=whole,
+        type=natural,
         default=Server.seed,
         metavar="N",
         help="another one gives other answers (default: %(default)s)",
@@ -158,12 +159,12 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error("name a file, or - for standard input")
     check_rows_file(parser, options.files, options.out)
     # What was set aside is written anew, and so are the rows of the others.
-    refuse_input(parser, options.files, f"{options.out}.rejects")
+    check_output(parser, options.files, f"{options.out}.rejects")
 
 
-def kept(options: argparse.Namespace) -> str:
-    """What there is to go on from after an interruption."""
-    return f"the answers so far are kept beside {options.out}; the same command goes on"
+def on_interrupt(options: argparse.Namespace) -> str:
+    """What to tell the user after an interruption."""
+    return f"the answers so far are kept beside {options.out}; continue with the same command"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -195,7 +196,7 @@ def run(options: argparse.Namespace) -> int:
             sources, server, options.out, recipe=recipe, prices=prices, language=options.language, progress=progress
         )
     except ServerError as error:
-        raise ServerError(f"{error}; {kept(options)}") from None
+        raise ServerError(f"{error}; {on_interrupt(options)}") from None
     _report(options.out, made, prices)
     return 1 if problems or made.rejects else 0
 
@@ -216,24 +217,26 @@ def _server(options: argparse.Namespace) -> Server:
     )
 
 
-def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[Source], int]:
+def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[SourceStory], int]:
     """The stories, and how many can't be read; of these each is reported."""
     sources, problems = [], 0
     for name, content, problem in read_stories(options.files or [STDIN], options.input_format):
         try:
-            sources.append(Source.parse(StoryError(problem) if problem else content, recipe))
+            sources.append(SourceStory.parse(StoryError(problem) if problem else content, recipe))
         except StoryError as error:
             problems += 1
             print(f"narrative-twins: {name}: {error.problem}", file=sys.stderr)
     return sources, problems
 
 
-def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
+def _show(sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
     """What would be asked."""
-    questions = (questions_for(source.windows, recipe) for source in sources)
-    for one in next(filter(None, questions), []):
-        note = " (of what is not there yet; the story stands for it)" if one.stand_in else ""
-        print(f"--- {one.step}{note} ---\n{one.prompt}\n")
+    for source in sources:
+        with suppress(Rejected):
+            for question in planned_questions(source.windows, recipe, server):
+                note = " (with the story in place of an answer that is not there yet)" if question.is_stand_in else ""
+                print(f"--- {question.step.name}{note} ---\n{question.prompt}\n")
+            break
     found = estimate(sources, recipe, server, answers)
     print(
         f"{len(sources):,} stories, {len(answers):,} answers are there already; {found.questions:,} questions to ask "
@@ -244,10 +247,10 @@ def _show(sources: list[Source], recipe: Recipe, prices: Prices, server: Server,
 
 def _report(out: str, made: Made, prices: Prices) -> None:
     """What came of it."""
-    aside = f"; {counted(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
+    aside = f"; {plural(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
     paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
-    rows = f"{out}: {counted(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
-    print(f"{rows}{aside}; {counted(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
+    rows = f"{out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
+    print(f"{rows}{aside}; {plural(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
     reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects).most_common()
     for reason, number in reasons[:_REASONS]:
         print(f"{number:>9,}  {reason}", file=sys.stderr)

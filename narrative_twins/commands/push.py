@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
@@ -11,13 +10,9 @@ from narrative_twins.hub.facts import EncoderFacts, read_facts
 from narrative_twins.hub.push import encoder_files, push_encoder
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "push",
-        help="push an encoder to the Hub",
-        description="Push an encoder to the Hub with its card. The token is that of `hf auth login`, or HF_TOKEN.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.description = "Push an encoder to the Hub with its card. The token is that of `hf auth login`, or HF_TOKEN."
     add = parser.add_argument
     add("model", metavar="MODEL", help="the folder an encoder was saved in")
     add("--to", required=True, metavar="USER/NAME", help="where to")
@@ -28,7 +23,6 @@ def add_parser(commands: Any) -> None:
     add("--revision", metavar="BRANCH", help="push to a branch, made if need be (default: main)")
     add("--message", help="of the commit")
     add("--dry-run", action="store_true", help="only show what would be pushed, card included")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

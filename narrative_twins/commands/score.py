@@ -1,117 +1,109 @@
-"""`narrative-twins score`: the salience of stories, as text, tables, a page or a picture."""
+"""`narrative-twins score`: the salience of stories as text, data, a page or an image."""
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import sys
-from collections import Counter
-from typing import Any
 
 from rich.console import Console
 
 from narrative_twins.commands.inputs import (
-    Stories,
-    add_options,
+    StoryInput,
+    add_scoring_options,
     check_options,
-    encoder_of,
     exit_code,
-    results_of,
-    settings_of,
+    load_encoder,
+    run_settings,
+    score,
 )
-from narrative_twins.commands.numbers import count
-from narrative_twins.commands.outputs import kept_part, refuse_input
-from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.files import STDIN, StoryKey, WholeFile, check_begun, story_key, whole_lines
-from narrative_twins.plots.style import PICTURES, check_picture
-from narrative_twins.show.formats import FORMATS, pieces
+from narrative_twins.commands.options import check_output, count, resume_hint
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
+from narrative_twins.plots.style import check_figure
+from narrative_twins.show.formats import FORMATS, write_results
+from narrative_twins.stories.reading import story_digest
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "score",
-        help="score every sentence of stories",
-        description="Score every sentence of stories. Reads standard input if no file is named, or where one is '-'.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.description = (
+        "Score every sentence of stories. Reads standard input if no file is named, or for the file name '-'."
     )
-    add_options(parser)
+    add_scoring_options(parser)
     add = parser.add_argument
     add(
         "-f",
         "--format",
         choices=FORMATS,
         default="text",
-        help="of the output (default: text); png and svg show the curves of one story, or several as a heat map",
+        help="of the output (default: text); png and svg show the curves of one story, or many stories as a heat map",
     )
     add(
-        "-o", "--out", default=STDIN, metavar="FILE", help="write there, whole or not at all (default: standard output)"
+        "-o",
+        "--out",
+        default=STDIN,
+        metavar="FILE",
+        help="output file, written completely or not at all (default: standard output)",
     )
     add(
         "--top",
         type=count,
         metavar="K",
-        help="only the K most salient sentences; json, jsonl and pictures keep the others and name these",
+        help="only the K most salient sentences; json, jsonl and images keep the others and mark these",
     )
-    add("--resume", action="store_true", help="go on where an interrupted --format jsonl --out FILE stopped")
-    parser.set_defaults(run=run, check=lambda options: check(parser, options), kept=kept)
+    add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that contradict each other."""
     check_options(parser, options)
-    if options.format in PICTURES and options.out == STDIN and sys.stdout.isatty():
-        parser.error(f"--format {options.format} is no text for a terminal; name a file with --out")
-    if options.resume and not _resumable(options):
-        parser.error("--resume goes with --format jsonl and --out FILE")
-    refuse_input(parser, options.files, options.out)
+    if FORMATS[options.format].is_image and options.out == STDIN and sys.stdout.isatty():
+        parser.error(f"--format {options.format} can't be shown in a terminal; name a file with --out")
+    if options.resume and not _is_resumable(options):
+        parser.error("--resume needs --format jsonl and --out FILE")
+    check_output(parser, options.files, options.out)
 
 
-def kept(options: argparse.Namespace) -> str | None:
-    """What there is to go on from after an interruption."""
-    return kept_part(options.out) if _resumable(options) else None
+def on_interrupt(options: argparse.Namespace) -> str | None:
+    """What to tell the user after an interruption."""
+    return resume_hint(options.out) if _is_resumable(options) else None
 
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
-    if options.format in PICTURES:
-        check_picture(None)
-    out = WholeFile(options.out, keep=_resumable(options), resume=options.resume)
-    encoder = encoder_of(options)
-    done = _done(options, encoder) if options.resume else Counter()
-    stories = Stories(options, done)
+    if FORMATS[options.format].is_image:
+        check_figure(None)
+    # Reports an output file that can't be written before the encoder is loaded.
+    out, done = AtomicFile(options.out), list[str]()
+    encoder = load_encoder(options)
+    if _is_resumable(options):
+        out = ResumableFile(options.out, run_settings(options, encoder), options.resume)
+        done = _digests(out)
+    stories = StoryInput(options.files, options.input_format, options.windows, done)
     # A terminal gets colours and its own width.
-    console = Console() if options.out == STDIN and sys.stdout.isatty() else Console(file=io.StringIO(), width=120)
+    console = Console() if options.out == STDIN and sys.stdout.isatty() else None
+    names = [operation.name for operation in options.operations]
     with out:
-        results = results_of(options, stories, encoder)
-        for piece in pieces(results, options.format, options.operations, options.top, console):
+        for piece in write_results(score(options, stories, encoder), options.format, names, options.top, console):
             out.write(piece)
     return exit_code(stories)
 
 
-def _resumable(options: argparse.Namespace) -> bool:
-    return bool(options.format == "jsonl" and options.out != STDIN)
+def _is_resumable(options: argparse.Namespace) -> bool:
+    return FORMATS[options.format].is_resumable and options.out != STDIN
 
 
-def _done(options: argparse.Namespace, encoder: StoryEncoder) -> Counter[StoryKey]:
-    """The stories an interrupted run has scored, and how often.
+def _digests(out: ResumableFile) -> list[str]:
+    """The digests of the stories that an interrupted run has scored, in order.
 
     Raises:
-        ValueError: the file is not of such a run, or of one with other options.
+        ResumeError: the file is not the output of such a run.
     """
-    done: Counter[StoryKey] = Counter()
-    asked = settings_of(options, encoder) | {"--top": options.top is not None}
-    for number, line in enumerate(whole_lines(options.out), start=1):
+    digests = []
+    for number, line in enumerate(out.lines, start=1):
         try:
             row = json.loads(line)
-            begun = {
-                "operations": list(row["scores"]),
-                "context tokens": row["context_tokens"],
-                "--approximate": row.get("approximate"),
-                "--top": "top" in row,
-            }
-            done[story_key(row.get("id"), row["sentences"], row["windows"])] += 1
+            digests.append(story_digest(row.get("id"), row["sentences"], row["windows"]))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"can't resume {options.out}: its line {number} is no result of this command") from None
-        check_begun(options.out, begun, asked)
-    return done
+            raise ResumeError(f"can't resume {out.path}: line {number} is not a result of this command") from None
+    return digests

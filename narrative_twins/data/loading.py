@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import datasets
 
@@ -16,20 +16,34 @@ from narrative_twins.data.builders import (
     WindowTwinsBuilder,
 )
 from narrative_twins.data.rows import RowError
-from narrative_twins.data.sources import Source, SplitFiles, corpus_files, source_files
+from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, source_files
 
-Loaded: TypeAlias = datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
+
+class LoadOptions(TypedDict, total=False):
+    """Options that all loading functions take.
+
+    Attributes:
+        revision: a branch, tag or commit of a Hub id.
+        token: for private and gated data on the Hub.
+        streaming: yield rows one by one, without preparing them. Data on the Hub are still downloaded completely.
+        cache_dir: where prepared rows are kept, instead of the cache of `datasets`. Files from the Hub stay in the
+            cache of the Hub.
+    """
+
+    revision: str | None
+    token: str | bool | None
+    streaming: bool
+    cache_dir: str | None
+
+
+LoadedData: TypeAlias = (
+    datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
+)
 
 
 def load_story_twins(
-    source: Source | None = None,
-    split: str | None = None,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    streaming: bool = False,
-    cache_dir: str | None = None,
-) -> Loaded:
+    source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
+) -> LoadedData:
     """Short stories with narrative twins: `id`, `story`, `twin`, and where there are any `negative`, `negative_twin`.
 
     A row in a file has `story`, `twin` (or `narrative_twin`), `negative` and `negative_twin` (or
@@ -41,11 +55,7 @@ def load_story_twins(
             `"igorsterner/rocstory-narrative-twins"`, where the names of the files tell the split. None is the package's
             own corpus of 1,920 rows in the splits `train` and `validation`, written by a language model.
         split: one split, or a slice of one as `datasets` has it: `"train[:100]"`. None gives all of them in a dict.
-        revision: of the Hub id: a branch, tag or commit.
-        token: for private and gated data on the Hub.
-        streaming: give the rows one by one, and prepare nothing. What is on the Hub is downloaded whole all the same.
-        cache_dir: where the prepared rows are kept, instead of the cache of `datasets`. The files of a Hub id stay in
-            the Hub's cache.
+        options: see `LoadOptions`.
 
     Returns:
         What `datasets.load_dataset` would: a `Dataset`, a `DatasetDict` or their streaming likes.
@@ -55,21 +65,14 @@ def load_story_twins(
         FileNotFoundError: the source is neither here nor on the Hub.
         ValueError: a file is in no known format, or there is no such split.
     """
-    files = corpus_files("stories") if source is None else source_files(source, revision, token)
+    files = corpus_files("stories") if source is None else _files(source, options)
     known = {"license": "cc0-1.0"} if source is None else {}
-    return _load(StoryTwinsBuilder, "story_twins", files, split, streaming, cache_dir, **known)
+    return _load(StoryTwinsBuilder, "story_twins", files, split, options, **known)
 
 
 def load_window_twins(
-    source: Source | None = None,
-    split: str | None = None,
-    *,
-    windows: int = 5,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    streaming: bool = False,
-    cache_dir: str | None = None,
-) -> Loaded:
+    source: DataSource | None = None, split: str | None = None, *, windows: int = 5, **options: Unpack[LoadOptions]
+) -> LoadedData:
     """Longer stories in windows, with narrative twins: `id`, `title`, `story` and perhaps `negative` as lists of
     windows, `twin` as a list of sentences and `twin_windows`, for each of them the windows of the story that it may
     belong to: mostly one, two if it is aligned to both, none if to nothing. `turning_points` are sentences of the story
@@ -84,10 +87,7 @@ def load_window_twins(
         split: as in `load_story_twins`.
         windows: how many even windows to cut a story into that comes as a plain list of sentences. Negatives that come
             in sections need as many.
-        revision: as in `load_story_twins`.
-        token: as in `load_story_twins`.
-        streaming: as in `load_story_twins`.
-        cache_dir: as in `load_story_twins`.
+        options: see `LoadOptions`.
 
     Returns:
         As `load_story_twins`.
@@ -97,20 +97,14 @@ def load_window_twins(
         FileNotFoundError: the source is neither here nor on the Hub.
         ValueError: a file is in no known format, or there is no such split.
     """
-    files = corpus_files("synopses") if source is None else source_files(source, revision, token)
+    files = corpus_files("synopses") if source is None else _files(source, options)
     known = {"license": "cc0-1.0"} if source is None else {}
-    return _load(WindowTwinsBuilder, "window_twins", files, split, streaming, cache_dir, windows=windows, **known)
+    return _load(WindowTwinsBuilder, "window_twins", files, split, options, windows=windows, **known)
 
 
 def load_story_salience(
-    source: Source | None = None,
-    split: str | None = None,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    streaming: bool = False,
-    cache_dir: str | None = None,
-) -> Loaded:
+    source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
+) -> LoadedData:
     """Short stories with people's judgments: `id`, `title`, `story`, `choices` (the sentence each annotator found most
     important, counted from 1), `counts` (the votes of each sentence) and `summaries` or None.
 
@@ -120,10 +114,7 @@ def load_story_salience(
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`; the package has none of its own.
         split: as in `load_story_twins`.
-        revision: as in `load_story_twins`.
-        token: as in `load_story_twins`.
-        streaming: as in `load_story_twins`.
-        cache_dir: as in `load_story_twins`.
+        options: see `LoadOptions`.
 
     Returns:
         As `load_story_twins`.
@@ -138,20 +129,13 @@ def load_story_salience(
             "name a source: a file, a folder or a Hub id such as 'igorsterner/rocstory-salience'; the stories are from "
             "ROCStories, which is free for research on request from the University of Rochester"
         )
-    files = source_files(source, revision, token)
-    return _load(StorySalienceBuilder, "story_salience", files, split, streaming, cache_dir)
+    files = _files(source, options)
+    return _load(StorySalienceBuilder, "story_salience", files, split, options)
 
 
 def load_turning_points(
-    source: Source | None = None,
-    split: str | None = None,
-    *,
-    windows: int = 5,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    streaming: bool = False,
-    cache_dir: str | None = None,
-) -> Loaded:
+    source: DataSource | None = None, split: str | None = None, *, windows: int = 5, **options: Unpack[LoadOptions]
+) -> LoadedData:
     """Film synopses with turning points: `id`, `story`, `windows` (half-open ranges of sentences, even) and the five
     `turning_points`, sentences of the story counted from 0.
 
@@ -163,10 +147,7 @@ def load_turning_points(
         source: as in `load_story_twins`, or TRIPOD's `.csv`; the package has none of its own.
         split: as in `load_story_twins`.
         windows: how many even windows to cut a synopsis into.
-        revision: as in `load_story_twins`.
-        token: as in `load_story_twins`.
-        streaming: as in `load_story_twins`.
-        cache_dir: as in `load_story_twins`.
+        options: see `LoadOptions`.
 
     Returns:
         As `load_story_twins`.
@@ -178,8 +159,12 @@ def load_turning_points(
     """
     if source is None:
         raise ValueError("name a source: a file, a folder or a Hub id; TRIPOD is at github.com/ppapalampidi/TRIPOD")
-    files = source_files(source, revision, token)
-    return _load(TurningPointsBuilder, "turning_points", files, split, streaming, cache_dir, windows=windows)
+    files = _files(source, options)
+    return _load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
+
+
+def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
+    return source_files(source, options.get("revision"), options.get("token"))
 
 
 def _load(
@@ -187,20 +172,19 @@ def _load(
     name: str,
     files: SplitFiles,
     split: str | None,
-    streaming: bool,
-    cache_dir: str | None,
+    options: LoadOptions,
     **settings: Any,
-) -> Loaded:
+) -> LoadedData:
     # By default a cache is named after the module, and is kept whatever becomes of the files and of this package.
     version = importlib.metadata.version("narrative_twins")
     builder = builder_class(
         dataset_name=f"narrative_twins_{name}",
-        hash=None if streaming else f"{version}-{_fingerprint(files)}",
-        cache_dir=cache_dir,
+        hash=None if options.get("streaming") else f"{version}-{_fingerprint(files)}",
+        cache_dir=options.get("cache_dir"),
         files=files,
         **settings,
     )
-    if streaming:
+    if options.get("streaming"):
         return builder.as_streaming_dataset(split=split)
     try:
         builder.download_and_prepare()

@@ -55,20 +55,20 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
     require(row, where, "story")
     count = 0
     for column in TWINS_COLUMNS:
-        content, homes = row.get(column), row.get(f"{column}_windows")
+        content, windows_of = row.get(column), row.get(f"{column}_windows")
         if content is None:
             continue
         if is_nested(content):
-            if homes is not None:
+            if windows_of is not None:
                 raise RowError(where, f"'{column}' is a list of windows, so '{column}_windows' is not to be given")
             used = set(range(len(check_windows(content, column, where))))
         else:
             check_sentences(content, column, where)
             last = (len(content) if column == "story" else count) - 1
-            used = {0} if homes is None else _used(homes, f"{column}_windows", len(content), last, where)
+            used = {0} if windows_of is None else _used(windows_of, f"{column}_windows", len(content), last, where)
         if column == "story":
             count = max(used, default=0) + 1
-        if homes is None and len(used) != count:
+        if windows_of is None and len(used) != count:
             raise RowError(where, f"'{column}' has {len(used)} window(s) and 'story' {count}; cut both into the same")
         if len(used) < count:
             lone = min(set(range(count)) - used)
@@ -176,11 +176,11 @@ def check_places(places: Any, column: str, where: str, first: int, last: int) ->
     return numbers
 
 
-def _used(homes: Any, column: str, sentences: int, last: int, where: str) -> set[int]:
+def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -> set[int]:
     """The windows that a column of candidate windows names."""
-    if len(check_list(homes, column, where, "lists of windows")) != sentences:
+    if len(check_list(windows_of, column, where, "lists of windows")) != sentences:
         raise RowError(
-            where, f"'{column}' has {len(homes)} list(s) of windows for {sentences} sentence(s); give each one"
+            where, f"'{column}' has {len(windows_of)} list(s) of windows for {sentences} sentence(s); give each one"
         )
-    used = [check_places(one, f"{column}[{i}]", where, 0, last) for i, one in enumerate(homes)]
+    used = [check_places(one, f"{column}[{i}]", where, 0, last) for i, one in enumerate(windows_of)]
     return {window for one in used for window in one}

@@ -50,18 +50,18 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
     if isinstance(negative, Mapping):
         negative = _sections(negative, where)
     negative = None if negative is None else _cut(negative, "negative", where, windows)
-    homes = find(row, "twin_windows")
-    if homes is None and not is_nested(twin):
-        homes = _aligned(require(row, where, "alignment", "twin_windows"), story, twin, where)
-    check_twins_row({"story": story, "twin": twin, "twin_windows": homes, "negative": negative}, where)
-    if homes is None:
-        homes = [[w] for w, window in enumerate(twin) for _ in window]
+    windows_of = find(row, "twin_windows")
+    if windows_of is None and not is_nested(twin):
+        windows_of = _aligned(require(row, where, "alignment", "twin_windows"), story, twin, where)
+    check_twins_row({"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where)
+    if windows_of is None:
+        windows_of = [[w] for w, window in enumerate(twin) for _ in window]
         twin = [sentence for window in twin for sentence in window]
     return {
         "title": _title(row),
         "story": story,
         "twin": twin,
-        "twin_windows": homes,
+        "twin_windows": windows_of,
         "negative": negative,
         "turning_points": _turning_points(row, story, where),
     }
@@ -76,10 +76,10 @@ def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]
         sentences: how many the twin has.
     """
     window_of = [w for w, window in enumerate(story) for _ in window]
-    homes: list[set[int]] = [set() for _ in range(sentences)]
+    windows_of: list[set[int]] = [set() for _ in range(sentences)]
     for i, j in pairs:
-        homes[j].add(window_of[i])
-    return [sorted(windows) for windows in homes]
+        windows_of[j].add(window_of[i])
+    return [sorted(windows) for windows in windows_of]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:

@@ -14,7 +14,7 @@ from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, Repo
 from narrative_twins.data.records import DATA_PATTERNS, is_data_file
 
 Name: TypeAlias = str | os.PathLike[str]
-Source: TypeAlias = Name | Iterable[Name] | Mapping[str, Name | Iterable[Name]]
+DataSource: TypeAlias = Name | Iterable[Name] | Mapping[str, Name | Iterable[Name]]
 SplitFiles: TypeAlias = dict[str, list[str]]
 
 PUBLISHED: dict[str, str | None] = {
@@ -42,7 +42,7 @@ def corpus_files(name: str) -> SplitFiles:
     return _folder_files(Path(__file__).parent / name)
 
 
-def source_files(source: Source, revision: str | None = None, token: str | bool | None = None) -> SplitFiles:
+def source_files(source: DataSource, revision: str | None = None, token: str | bool | None = None) -> SplitFiles:
     """The data files of a source, by split.
 
     Args:

@@ -15,7 +15,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from narrative_twins.encoder.tokens import Ids
 
 # The word "flash" in the name of an attention makes transformers look for a kernel of it.
-BY_RUNS = "narrative_twins_packed"
+PACKED = "narrative_twins_packed"
 FLASH = "flash_attention_2"
 
 _CACHED_SCORES = 3 * 2**19
@@ -25,7 +25,7 @@ Runs = list[tuple[int, int]]
 """Texts of equal length in a row: how many, and how long."""
 
 
-def attention_by_runs(
+def packed_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -67,7 +67,7 @@ def attention_by_runs(
             places = torch.arange(length, device=query.device)
             mask = (places[:, None] - places).abs() < sliding_window
         if slow and 48 <= length <= 1_024:
-            states = _in_bits(q * (q.shape[3] ** -0.5 if scaling is None else scaling), k, v, mask)
+            states = _attention_in_chunks(q * (q.shape[3] ** -0.5 if scaling is None else scaling), k, v, mask)
         else:
             states = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling)
         done.append(states.transpose(1, 2).flatten(0, 1))
@@ -75,7 +75,9 @@ def attention_by_runs(
     return torch.cat(done).unsqueeze(0), None
 
 
-def _in_bits(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def _attention_in_chunks(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
     """Attention in bfloat16 on a CPU, where torch's own is slow: so many texts at a time as the caches hold the scores
     of, in memory that is asked for once. The queries are scaled; all of shape (texts, heads, tokens, size)."""
     count, heads, length, size = value.shape
@@ -95,12 +97,12 @@ def _no_mask(*_: Any, **__: Any) -> None:
     """What keeps texts apart is the attention itself."""
 
 
-AttentionInterface.register(BY_RUNS, attention_by_runs)
-AttentionMaskInterface.register(BY_RUNS, _no_mask)
+AttentionInterface.register(PACKED, packed_attention)
+AttentionMaskInterface.register(PACKED, _no_mask)
 
 
 @contextmanager
-def attending(model: Any, attention: str | None) -> Iterator[None]:
+def using_attention(model: Any, attention: str | None) -> Iterator[None]:
     """The model with the attention of a name, None for its own; afterwards with the one it had.
 
     Raises:
@@ -129,7 +131,7 @@ def packed_states(model: Any, rows: Sequence[Ids], first_position: int) -> torch
     """Token states of some texts from one row of tokens; fastest where texts of equal length are neighbours.
 
     Args:
-        model: one that is `attending` by runs, or by flash attention.
+        model: one that is `using_attention` by runs, or by flash attention.
         rows: token ids of each text.
         first_position: of a text, see `checkpoint.first_position`.
 

@@ -13,12 +13,16 @@ from transformers import AutoModel
 from transformers.utils import cached_file
 
 from narrative_twins.encoder.pooling import Pooling
+from narrative_twins.encoder.tokens import StoryTokenizer
+from narrative_twins.files import digest_of_files
 
 DEFAULT_ENCODER = Path(__file__).parent / "default"
 
 SETTINGS = "narrative_twins"
 """Where in its configuration a model may have the settings of its checkpoint."""
 
+_MODEL_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
+"""Suffixes of files that change what an encoder computes: settings, weights, vocabularies."""
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
@@ -29,12 +33,25 @@ def default_encoder() -> str:
     return str(DEFAULT_ENCODER)
 
 
+def fingerprint(name: str | Path, config: Any) -> str | None:
+    """What tells two encoders of the same name apart: a digest of the files of a folder, the commit of a Hub id.
+
+    Args:
+        name: folder or Hub id.
+        config: the configuration of the model that was loaded.
+    """
+    if not Path(name).is_dir():
+        commit: str | None = getattr(config, "_commit_hash", None)
+        return commit
+    return digest_of_files(name, _MODEL_FILES)
+
+
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Of the options for `from_pretrained`, those that say where and how a file of a checkpoint is found."""
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
-class Stored(NamedTuple):
+class CheckpointSettings(NamedTuple):
     """Settings of a sentence-transformers checkpoint that change its vectors.
 
     Attributes:
@@ -49,19 +66,19 @@ class Stored(NamedTuple):
 
 
 class AutoStoryModel(AutoModel):
-    """`AutoModel` that also keeps on the model, as `stored`, the settings of its checkpoint; and as `precision` whether
-    that was left to choose, `"auto"`."""
+    """`AutoModel` that also sets two attributes of the model: `checkpoint_settings`, the settings of its checkpoint,
+    and `precision`, which is `"auto"` unless a dtype was chosen."""
 
     @classmethod
     def from_pretrained(cls, name: str, *args: Any, **kwargs: Any) -> Any:
         model = super().from_pretrained(name, *args, **kwargs)
         # Errors would be swallowed by `pipeline`, which then loads the model in another way: they are kept as well.
-        model.stored = read_stored(name, **hub_options(kwargs))
+        model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(kwargs))
         model.precision = "auto" if kwargs.get("dtype", "auto") in ("auto", None) else None
         return model
 
 
-def read_stored(name: str | Path, **hub_options: Any) -> Stored:
+def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
     """The settings of a checkpoint, a folder or on the Hub. What can't be read is told as `pooling`, never raised."""
 
     def read(file: str) -> Any:
@@ -71,23 +88,25 @@ def read_stored(name: str | Path, **hub_options: Any) -> Stored:
     try:
         modules = read("modules.json")
         if modules is None:
-            return Stored()
+            return CheckpointSettings()
         paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
         pooling = read(f"{paths['Pooling']}/config.json") if "Pooling" in paths else None
         lowercase = bool((read("sentence_bert_config.json") or {}).get("do_lower_case"))
         prompt = (read("config_sentence_transformers.json") or {}).get("default_prompt_name")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return Stored(f"settings that can't be read ({error})")
+        return CheckpointSettings(f"settings that can't be read ({error})")
     others = [kind for kind in paths if kind not in _KNOWN_MODULES]
-    return Stored("+".join(others) or _mode(pooling or {}), lowercase, prompt)
+    return CheckpointSettings("+".join(others) or _mode(pooling or {}), lowercase, prompt)
 
 
-def stored_of_modules(modules: Iterable[Any]) -> Stored:
+def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
     """The settings of a loaded `SentenceTransformer`, which is a sequence of modules."""
     kinds = {type(module).__name__: module for module in modules}
     others = [kind for kind in kinds if kind not in _KNOWN_MODULES]
     pooling = _mode(kinds["Pooling"].get_config_dict()) if "Pooling" in kinds else None
-    return Stored("+".join(others) or pooling, bool(getattr(kinds.get("Transformer"), "do_lower_case", False)))
+    return CheckpointSettings(
+        "+".join(others) or pooling, bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
+    )
 
 
 def _mode(config: dict[str, Any]) -> str | None:
@@ -98,7 +117,9 @@ def _mode(config: dict[str, Any]) -> str | None:
     return "+".join(_POOLINGS.get(one, one) for one in ([mode] if isinstance(mode, str) else mode)) or None
 
 
-def write_stored(folder: str | Path, pooling: Pooling, dimensions: int, lowercase: bool, context_tokens: int) -> None:
+def write_checkpoint_settings(
+    folder: str | Path, pooling: Pooling, dimensions: int, lowercase: bool, context_tokens: int
+) -> None:
     """Make a saved model and tokenizer a sentence-transformers checkpoint, in the layout that every release reads."""
     kinds = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
@@ -125,6 +146,24 @@ def model_limit(model: Any, tokenizer: Any) -> int:
     if tokenizer.model_max_length < 10**9:
         limits.append(tokenizer.model_max_length)
     return min(limits, default=512)
+
+
+def story_tokenizer(
+    model: Any, tokenizer: Any, settings: CheckpointSettings, context_tokens: int | None = None
+) -> StoryTokenizer:
+    """The story tokenizer of a model.
+
+    Args:
+        model: the `transformers` model.
+        tokenizer: its tokenizer.
+        settings: of its checkpoint.
+        context_tokens: read at most this many tokens at once; default as many as the model can.
+
+    Raises:
+        ValueError: as `StoryTokenizer`.
+    """
+    limit = model_limit(model, tokenizer)
+    return StoryTokenizer(tokenizer, min(limit, context_tokens or limit), settings.lowercase)
 
 
 def first_position(model: Any) -> int:

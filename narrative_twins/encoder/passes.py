@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from narrative_twins.encoder.attention import BY_RUNS, FLASH, attending, packed_states, to_device
+from narrative_twins.encoder.attention import FLASH, PACKED, packed_states, to_device, using_attention
 from narrative_twins.encoder.checkpoint import first_position
 from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, sensitive_weights
 from narrative_twins.encoder.tokens import Ids
@@ -94,7 +94,7 @@ class ForwardPasses:
     def running(self) -> Iterator[None]:
         """The model made ready for `states`: no gradients, its attention and precision set, and set back after."""
         # Another thread that set the attention back meanwhile would make texts attend to each other.
-        with _ONE_AT_A_TIME, torch.inference_mode(), attending(self.model, self._attention), self._products:
+        with _ONE_AT_A_TIME, torch.inference_mode(), using_attention(self.model, self._attention), self._products:
             yield
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
@@ -171,7 +171,7 @@ class ForwardPasses:
     def _attentions(self) -> list[str]:
         """The attentions that keep texts in a row apart, the fastest first."""
         flash = self.device.type == "cuda" and self.dtype in (torch.float16, torch.bfloat16)
-        return [FLASH, BY_RUNS] if flash else [BY_RUNS]
+        return [FLASH, PACKED] if flash else [PACKED]
 
     def _try(self, rows: list[Ids]) -> torch.Tensor:
         with self.running():

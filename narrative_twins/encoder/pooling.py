@@ -14,7 +14,7 @@ Pooling: TypeAlias = Literal["mean", "first"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "first")
 
 
-def known_pooling(name: str) -> Pooling:
+def check_pooling(name: str) -> Pooling:
     """The pooling of a name.
 
     Raises:

@@ -43,7 +43,7 @@ def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
     ]
 
 
-def by_convolution(device: torch.device) -> bool:
+def linear_is_convolution(device: torch.device) -> bool:
     """Whether linear layers are faster as convolutions: torch hands float32 products on a CPU to MKL, which leaves half
     of an AMD processor idle, and convolutions to oneDNN, which does not."""
     one_dnn: Any = torch.backends.mkldnn
@@ -110,7 +110,7 @@ class MatrixProducts(TorchFunctionMode):
 
 
 def _linear(states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    if not states.numel() or not by_convolution(states.device):
+    if not states.numel() or not linear_is_convolution(states.device):
         return F.linear(states, weight, bias)
     # A kernel of one pixel over a picture of one row: tokens are its pixels, dimensions its channels, and the memory
     # stays as it is.

@@ -15,16 +15,16 @@ from transformers import AutoTokenizer
 from narrative_twins.encoder.checkpoint import (
     SETTINGS,
     AutoStoryModel,
-    Stored,
+    CheckpointSettings,
     default_encoder,
-    model_limit,
-    read_stored,
-    stored_of_modules,
-    write_stored,
+    module_settings,
+    read_checkpoint_settings,
+    story_tokenizer,
+    write_checkpoint_settings,
 )
 from narrative_twins.encoder.passes import Attention, ForwardPasses
-from narrative_twins.encoder.pooling import Pooling, known_pooling, pool
-from narrative_twins.encoder.tokens import Passage, StoryTokenizer, TokenizedStory
+from narrative_twins.encoder.pooling import Pooling, check_pooling, pool
+from narrative_twins.encoder.tokens import Chunk, TokenizedStory
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +57,11 @@ class StoryEncoder:
         attention: Attention = "auto",
     ) -> None:
         self.model = model.eval()
-        stored = _stored_of(model)
-        self.pooling = known_pooling(pooling or stored.pooling or "mean")
-        if stored.prompt:
-            logger.warning("the checkpoint's prompt %r is not put before the texts", stored.prompt)
-        limit = model_limit(model, tokenizer)
-        self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit), stored.lowercase)
+        settings = _settings_of(model)
+        self.pooling = check_pooling(pooling or settings.pooling or "mean")
+        if settings.prompt:
+            logger.warning("the checkpoint's prompt %r is not put before the texts", settings.prompt)
+        self.tokens = story_tokenizer(model, tokenizer, settings, context_tokens)
         plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
         one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         # Padding is masked, so where the tokenizer names none any id does.
@@ -134,7 +133,7 @@ class StoryEncoder:
         transformer = getattr(model[0], "auto_model", None)
         if transformer is None:
             raise ValueError(f"{type(model[0]).__name__} as the first module is no transformer; load one that is")
-        transformer.stored = stored_of_modules(model)
+        transformer.checkpoint_settings = module_settings(model)
         return cls(transformer, model.tokenizer, **options)
 
     @property
@@ -162,22 +161,24 @@ class StoryEncoder:
     def save_settings(self, folder: str | Path) -> None:
         """Write beside a saved model and tokenizer how the encoder pools and prepares text."""
         tokens = self.tokens
-        write_stored(folder, self.pooling, self.model.config.hidden_size, tokens.lowercase, self.context_tokens)
+        write_checkpoint_settings(
+            folder, self.pooling, self.model.config.hidden_size, tokens.lowercase, self.context_tokens
+        )
 
-    def read(self, sentences: Sequence[str]) -> TokenizedStory:
+    def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story, each sentence once."""
-        return self.tokens.read(sentences)
+        return self.tokens.tokenize(sentences)
 
     def encode(
-        self, variants: Sequence[Sequence[Passage]], progress: Callable[[float], None] | None = None
+        self, variants: Sequence[Sequence[Chunk]], progress: Callable[[float], None] | None = None
     ) -> NDArray[np.float32]:
         """One vector for each variant.
 
-        Equal passages go through the model once, whoever asks for them and whatever of them is pooled. A variant of
-        several passages is the mean of all its pooled tokens (with first-token pooling, of its passages).
+        Equal chunks go through the model once, whoever asks for them and whatever of them is pooled. A variant of
+        several chunks is the mean of all its pooled tokens (with first-token pooling, of its chunks).
 
         Args:
-            variants: the passages of each, from `TokenizedStory.passages`.
+            variants: the chunks of each, from `TokenizedStory.chunks`.
             progress: called after each forward pass with its share of the work; the shares add up to one.
 
         Returns:
@@ -187,16 +188,16 @@ class StoryEncoder:
         unique: dict[bytes, dict[bytes, int]] = {}
         members: list[int] = []
         places = 0
-        for passages in variants:
-            for passage in passages:
-                masks = unique.setdefault(passage.ids.tobytes(), {})
-                place = masks.setdefault(passage.pooled.tobytes(), places)
+        for chunks in variants:
+            for chunk in chunks:
+                masks = unique.setdefault(chunk.ids.tobytes(), {})
+                place = masks.setdefault(chunk.pooled.tobytes(), places)
                 places += place == places
                 members.append(place)
         if not members:
             return np.empty((0, 0), np.float32)
         vectors, weights = self._pooled(unique, progress)
-        sizes = [len(passages) for passages in variants]
+        sizes = [len(chunks) for chunks in variants]
         if max(sizes) == 1:
             return vectors[members]
         starts = np.cumsum([0, *sizes[:-1]])
@@ -208,7 +209,7 @@ class StoryEncoder:
     def _pooled(
         self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The pooled vectors by place, and how much each weighs among the passages of a variant."""
+        """The pooled vectors by place, and how much each weighs among the chunks of a variant."""
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(key, np.int32) for key, _ in texts]
         total = sum(map(len, rows))
@@ -230,14 +231,14 @@ class StoryEncoder:
         return torch.cat(found).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
 
 
-def _stored_of(model: Any) -> Stored:
+def _settings_of(model: Any) -> CheckpointSettings:
     """The settings of a model's checkpoint, also where the model was loaded by plain `AutoModel`."""
-    stored = getattr(model, "stored", None)
-    if isinstance(stored, Stored):
+    stored = getattr(model, "checkpoint_settings", None)
+    if isinstance(stored, CheckpointSettings):
         return stored
     # The self-contained form, which plain `AutoModel` loads from the Hub, has them in its configuration.
     settings = getattr(model.config, SETTINGS, None)
     if settings is not None:
-        return Stored(**settings)
+        return CheckpointSettings(**settings)
     folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
-    return read_stored(folder) if folder is not None and folder.is_dir() else Stored()
+    return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()

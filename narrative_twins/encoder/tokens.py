@@ -21,7 +21,7 @@ _ANCHOR = "a"
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
-class Passage(NamedTuple):
+class Chunk(NamedTuple):
     """Tokens read in one forward pass, special tokens included, and which of them are pooled; both of shape (T,)."""
 
     ids: Ids
@@ -86,7 +86,7 @@ class StoryTokenizer:
             owners.append(counts.argmax() if counts.any() else place[min(start, len(text) - 1)])
         return np.asarray(row["input_ids"], np.int32), np.asarray(owners, np.int32)
 
-    def read(self, sentences: Sequence[str]) -> TokenizedStory:
+    def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story.
 
         Raises:
@@ -127,7 +127,7 @@ def _cuts_at_spaces(tokenizer: Any) -> bool:
 
 @dataclass
 class TokenizedStory:
-    """One story in token ids. Made by `StoryTokenizer.read`.
+    """One story in token ids. Made by `StoryTokenizer.tokenize`.
 
     Attributes:
         texts: the sentences as they are read: line breaks inside a sentence are spaces.
@@ -182,13 +182,13 @@ class TokenizedStory:
         """How many tokens the text of an order of sentences has, nearly."""
         return sum(len(self.later[i]) for i in order)
 
-    def cut(self, window: Window) -> int:
+    def cut_tokens(self, window: Window) -> int:
         """How many of the story's tokens are not read together with the window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
         return int(self._ends[-1]) - min(read, self._room)
 
-    def passages(self, order: Order, pooled: Span | None) -> list[Passage]:
-        """An order of sentences as passages to encode: one, or several in a row where it exceeds the context.
+    def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
+        """An order of sentences as chunks to encode: one, or several in a row where it exceeds the context.
 
         Args:
             order: the sentences.
@@ -198,20 +198,20 @@ class TokenizedStory:
         Raises:
             StoryError: no token of the order belongs to a pooled sentence.
         """
-        ids, owners = self._read(order)
+        ids, owners = self._ids_of(order)
         own = np.ones(len(ids), bool) if pooled is None else (owners >= pooled[0]) & (owners < pooled[1])
         if not own.any():
             raise StoryError(f"sentences {order} have no token in the window {pooled}; there is nothing to pool")
         return self._passages(ids, own, special=pooled is None)
 
-    def parts(self, window: Window, special: bool) -> tuple[list[list[Passage]], list[list[Passage]]]:
+    def parts(self, window: Window, special: bool) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
         """The text of a window with what is read round it, once for each sentence of the window with only its tokens
         pooled; and, where they are asked for, once with only the special tokens.
 
         Raises:
             StoryError: a sentence has no token of its own.
         """
-        ids, owners = self._read(window.base)
+        ids, owners = self._ids_of(window.base)
         texts = []
         for i in range(window.lo, window.hi):
             own = owners == i
@@ -220,26 +220,26 @@ class TokenizedStory:
             texts.append(self._passages(ids, own, special=False))
         return texts, [self._passages(ids, np.zeros(len(ids), bool), special=True)] if special else []
 
-    def _passages(self, ids: Ids, own: Mask, special: bool) -> list[Passage]:
-        """A text as passages of which some tokens are pooled, and perhaps the special ones."""
+    def _passages(self, ids: Ids, own: Mask, special: bool) -> list[Chunk]:
+        """A text as chunks of which some tokens are pooled, and perhaps the special ones."""
         head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.room
         ends = np.full(len(head), special), np.full(len(tail), special)
         return [
-            Passage(np.concatenate([head, ids[at : at + room], tail]), np.concatenate([ends[0], mask, ends[1]]))
+            Chunk(np.concatenate([head, ids[at : at + room], tail]), np.concatenate([ends[0], mask, ends[1]]))
             for at in range(0, len(ids), room)
             if (mask := own[at : at + room]).any() or special
         ]
 
-    def _read(self, order: Order) -> tuple[Ids, Ids]:
+    def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
         """Ids of the text of an order of sentences, and the sentence each token belongs to."""
-        return self._row(order) if self.exact else self._tokenize(order)
+        return self._concatenated(order) if self.exact else self._joined(order)
 
-    def _row(self, order: Order) -> tuple[Ids, Ids]:
+    def _concatenated(self, order: Order) -> tuple[Ids, Ids]:
         """Ids of the sentences in a row, and the sentence each token belongs to."""
         rows = [self.first[order[0]], *(self.later[i] for i in order[1:])]
         return np.concatenate(rows), np.repeat(np.array(order, np.int32), [len(row) for row in rows])
 
-    def _tokenize(self, order: Order) -> tuple[Ids, Ids]:
+    def _joined(self, order: Order) -> tuple[Ids, Ids]:
         """Ids of the joined text, and the sentence each token belongs to."""
         ids, places = self.tokenizer.joined([self.texts[i] for i in order])
         return ids, np.array(order, np.int32)[places]

@@ -1,10 +1,4 @@
 """Evaluation: how well scores agree with human labels."""
 
-from __future__ import annotations
-
-from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
-
-__all__ = [
-    "agreement_with_turning_points",
-    "agreement_with_votes",
-]
+from narrative_twins.evaluation.agreement import agreement_with_turning_points as agreement_with_turning_points
+from narrative_twins.evaluation.agreement import agreement_with_votes as agreement_with_votes

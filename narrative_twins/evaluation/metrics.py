@@ -1,4 +1,4 @@
-"""How well salience agrees with human readers: Spearman and AUC against annotators' counts, AUC of a turning point.
+"""Metrics of agreement between scores and human labels: Spearman and AUC within a story, AUC of a turning point.
 
 Each metric is defined for every input: where an agreement does not exist (constant scores or labels, one sentence, no
 or only relevant sentences) it is nan, which `mean` leaves out and counts.
@@ -6,16 +6,15 @@ or only relevant sentences) it is nan, which `mean` leaves out and counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from narrative_twins.data.shapes import vote_counts
-
-__all__ = ["Mean", "auc", "mean", "spearman", "turning_point_auc", "vote_counts"]
+from narrative_twins.data.shapes import vote_counts as vote_counts  # noqa: F401
 
 
 class Mean(NamedTuple):
@@ -87,3 +86,22 @@ def _paired(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], 
     if np.isnan(x).any() or np.isnan(y).any():
         raise ValueError("scores and labels must be numbers, found nan")
     return x, y
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of agreement within a story.
+
+    Attributes:
+        key: its name in results.
+        words: its name in tables and cards.
+        function: computes it from the scores and the labels of the sentences; nan where it is not defined.
+    """
+
+    key: str
+    words: str
+    function: Callable[[ArrayLike, ArrayLike], float]
+
+
+METRICS = {metric.key: metric for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc))}
+"""The registry: the metrics that operations are evaluated with, by key."""

@@ -1,19 +1,12 @@
 """Sharing on the Hugging Face Hub: cards, and pushing of encoders, data sets and the metric."""
 
-from __future__ import annotations
-
-from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_facts
-from narrative_twins.hub.push import HubError, encoder_files, full_id, push_dataset, push_encoder, push_metric
-
-__all__ = [
-    "DatasetFacts",
-    "EncoderFacts",
-    "Figure",
-    "HubError",
-    "encoder_files",
-    "full_id",
-    "push_dataset",
-    "push_encoder",
-    "push_metric",
-    "read_facts",
-]
+from narrative_twins.hub.facts import DatasetFacts as DatasetFacts
+from narrative_twins.hub.facts import EncoderFacts as EncoderFacts
+from narrative_twins.hub.facts import Figure as Figure
+from narrative_twins.hub.facts import read_facts as read_facts
+from narrative_twins.hub.push import HubError as HubError
+from narrative_twins.hub.push import encoder_files as encoder_files
+from narrative_twins.hub.push import full_id as full_id
+from narrative_twins.hub.push import push_dataset as push_dataset
+from narrative_twins.hub.push import push_encoder as push_encoder
+from narrative_twins.hub.push import push_metric as push_metric

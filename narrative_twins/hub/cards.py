@@ -14,7 +14,7 @@ from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard,
 
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
 
-ANYONE = "user/name"
+PLACEHOLDER_ID = "user/name"
 """Stands in a card for the Hub id, as long as there is none."""
 
 
@@ -23,7 +23,7 @@ def template(name: str) -> str:
     return files("narrative_twins.hub_cards").joinpath(name).read_text(encoding="utf-8")
 
 
-def encoder_card(facts: EncoderFacts, model_id: str | None = ANYONE) -> ModelCard:
+def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
     """The card of an encoder.
 
     Args:
@@ -117,16 +117,16 @@ def dataset_card(
 
 def metric_card(repo_id: str) -> RepoCard:
     """The card of the metric."""
-    text = template("metric_card.md").replace(ANYONE, repo_id)
+    text = template("metric_card.md").replace(PLACEHOLDER_ID, repo_id)
     return RepoCard(text)
 
 
 def with_id(card: str, repo_id: str) -> str:
     """A card that was written before there was a Hub id, with the id in its snippets."""
-    return card.replace(ANYONE, repo_id)
+    return card.replace(PLACEHOLDER_ID, repo_id)
 
 
-def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = ANYONE) -> DatasetCard:
+def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:
     """The card of a data set, with its columns and counts.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-NOT_SAID = "not said"
+UNKNOWN = "not said"
 
 
 Facts = TypeVar("Facts", "EncoderFacts", "DatasetFacts")
@@ -52,12 +52,12 @@ class EncoderFacts:
     """
 
     name: str = "A story encoder"
-    base_model: str = NOT_SAID
+    base_model: str = UNKNOWN
     base_model_id: str | None = None
-    training_data: str = NOT_SAID
-    objective: str = NOT_SAID
-    windows: str = NOT_SAID
-    seeds: str = NOT_SAID
+    training_data: str = UNKNOWN
+    objective: str = UNKNOWN
+    windows: str = UNKNOWN
+    seeds: str = UNKNOWN
     figures: Sequence[Figure] = ()
     table: str | None = None
     limits: str = "Not measured beyond the figures above. Salience is what an encoder's similarities say."
@@ -83,15 +83,15 @@ class DatasetFacts:
     """
 
     name: str = "Stories"
-    what: str = NOT_SAID
-    source: str = NOT_SAID
-    limits: str = NOT_SAID
+    what: str = UNKNOWN
+    source: str = UNKNOWN
+    limits: str = UNKNOWN
     license: str | None = None
     language: str = "en"
     tags: Sequence[str] = field(default_factory=list)
 
 
-def said_in(kind: type[Facts], path: str | Path) -> dict[str, Any]:
+def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
     """The attributes of facts that a YAML file has.
 
     Raises:
@@ -118,9 +118,9 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
     """Facts from a YAML file of their attributes.
 
     Raises:
-        ValueError: as `said_in`.
+        ValueError: as `read_fact_values`.
     """
-    return kind(**said_in(kind, path))
+    return kind(**read_fact_values(kind, path))
 
 
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:

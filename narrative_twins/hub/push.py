@@ -15,7 +15,7 @@ from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.utils._validators import validate_repo_id
 
-from narrative_twins.encoder.checkpoint import read_stored
+from narrative_twins.encoder.checkpoint import read_checkpoint_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
     card_of_rows,
@@ -108,7 +108,9 @@ def push_encoder(
         with _pushing(repo_id, "model", token, private, update) as hub:
             hub.commit(content, message or "Story encoder", revision)
             if with_code:
-                hub.commit(self_contained_files(content, read_stored(folder)), "Self-contained form", WITH_CODE)
+                hub.commit(
+                    self_contained_files(content, read_checkpoint_settings(folder)), "Self-contained form", WITH_CODE
+                )
             return hub.address
 
 

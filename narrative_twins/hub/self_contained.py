@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from narrative_twins.encoder.checkpoint import SETTINGS, Stored
+from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings
 
 PACKAGE = Path(__file__).parent.parent
 _DOOR = "pipeline"
@@ -20,7 +20,7 @@ _OPTIONAL = ("syntok", "pandas", "matplotlib")
 """Libraries that are needed for some things only; what is imported outright has to be there for anything."""
 
 
-def self_contained_files(encoder: dict[str, Path | bytes], stored: Stored) -> dict[str, Path | bytes]:
+def self_contained_files(encoder: dict[str, Path | bytes], stored: CheckpointSettings) -> dict[str, Path | bytes]:
     """The files of a self-contained repository.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from narrative_twins.files import WholeFile, whole_lines
+from narrative_twins.files import AtomicFile, complete_lines
 
 _ENDS = ("stop", "eos", "eos_token", "end_turn", "stop_sequence")
 
@@ -66,7 +66,7 @@ class Answers:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._file = WholeFile(self.path, keep=True, resume=True, durable=True)
+        self._file = AtomicFile(self.path, keep=True, resume=True, sync=True)
         self._found: dict[str, Answer] = {}
         self._read()
 
@@ -95,7 +95,7 @@ class Answers:
         self._found[answer.key] = answer
 
     def _read(self) -> None:
-        for number, line in enumerate(whole_lines(self.path), start=1):
+        for number, line in enumerate(complete_lines(self.path), start=1):
             try:
                 answer = Answer(**json.loads(line))
             except (ValueError, TypeError):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from narrative_twins.llm.answers import Answer, Answers
-from narrative_twins.llm.server import Question, Server, tokens_of
+from narrative_twins.llm.server import Question, Server, estimate_tokens
 
 MALFORMED_RETRIES = 2
 """How often a request is repeated whose answer is none, such as a page of HTML."""
@@ -21,11 +21,11 @@ class ServerError(OSError):
     """The server can't be used; says why, and the cure."""
 
 
-class Unanswered(ValueError):
+class NoAnswer(ValueError):
     """One request got no answer, however often it was repeated; says why."""
 
 
-class Stopped(Exception):
+class ChatStopped(Exception):
     """No further request is to be sent."""
 
 
@@ -85,9 +85,9 @@ class Chat:
         """The answer to a question: the one that there is, or else a new one, which is then kept.
 
         Raises:
-            Unanswered: this request got no answer.
+            NoAnswer: this request got no answer.
             ServerError: no request gets one.
-            Stopped: it was not sent, because of `stopping`.
+            ChatStopped: it was not sent, because of `stopping`.
         """
         known = self.known(question)
         if known is not None:
@@ -95,7 +95,7 @@ class Chat:
         key = self.server.key_of(question)
         async with self._gate:
             if self.stopping:
-                raise Stopped
+                raise ChatStopped
             answer = await self._sent(question, key)
             self.answers.add(answer)
         self.asked += 1
@@ -115,7 +115,7 @@ class Chat:
             if error.status_code in _REFUSED:
                 if self._answers_some:
                     # It is this prompt that it does not take.
-                    raise Unanswered(problem) from None
+                    raise NoAnswer(problem) from None
                 problem += "; if it does not take a field, leave that out by `fields`, or the schema by `structured`"
         except openai.APITimeoutError:
             problem = f"the server did not answer within {self.server.timeout:g} seconds"
@@ -131,7 +131,7 @@ class Chat:
         self._failures += 1
         if self._failures >= max(3, self.server.concurrency):
             raise ServerError(f"{problem}; {self._failures} requests in a row failed, so no more are sent")
-        raise Unanswered(problem)
+        raise NoAnswer(problem)
 
     async def _repeated(self, question: Question, key: str) -> Answer:
         """The client repeats what failed by itself, but takes anything for an answer that has the status of one."""
@@ -163,7 +163,7 @@ class Chat:
         usage = completion.usage
         counts = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
         paid = [
-            count if isinstance(count, int) else tokens_of(one)
+            count if isinstance(count, int) else estimate_tokens(one)
             for count, one in zip(counts, (question.prompt, text), strict=True)
         ]
         return Answer(

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from tqdm.auto import tqdm
 
 from narrative_twins.llm.answers import Answer, Answers, seed_of
-from narrative_twins.llm.chat import Chat, Stopped, Unanswered
+from narrative_twins.llm.chat import Chat, ChatStopped, NoAnswer
 from narrative_twins.llm.json_answers import AnswerError, Schema
 from narrative_twins.llm.server import Question, Server
 
@@ -73,8 +73,8 @@ class Run:
     completion_tokens: int
 
 
-class Asks(Protocol):
-    """Whom `settled` asks: a `Chat`, or what stands for one.
+class ChatLike(Protocol):
+    """Whom `ask_until_valid` asks: a `Chat`, or what stands for one.
 
     Attributes:
         server: how it is asked.
@@ -89,8 +89,8 @@ class Asks(Protocol):
         """The answer to a question."""
 
 
-async def settled(
-    chat: Asks, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
+async def ask_until_valid(
+    chat: ChatLike, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
 ) -> Result:
     """The first answer that holds, out of so many, as it is read. What there is goes before what would be asked for.
 
@@ -119,7 +119,7 @@ async def settled(
             return _read(answer, read)
         except AnswerError as error:
             problem = str(error)
-        except Unanswered as error:
+        except NoAnswer as error:
             raise Rejected(step, str(error), None, question.attempt + 1) from None
     raise Rejected(step, problem, None if answer is None else answer.text, attempts)
 
@@ -195,7 +195,7 @@ async def _all(
                 results[at] = await work(chat, job)
             except Rejected as error:
                 results[at] = error
-            except Stopped:
+            except ChatStopped:
                 return
             done(1)
 

@@ -169,6 +169,6 @@ class Secret:
         return text.replace(self._value, "***") if len(self._value) >= _SHORTEST else text
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """How many tokens a text may be, roughly: one for four bytes."""
     return -(-len(text.encode("utf-8", "replace")) // 4)

@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.plots.printable import printable
-from narrative_twins.plots.style import FAINT, LINE, PAGE, fitting, hexed, line_style, new_figure, styled, write_line
+from narrative_twins.plots.style import (
+    FAINT,
+    LINE,
+    PAGE,
+    figure_style,
+    fit_text,
+    hex_color,
+    line_style,
+    new_figure,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +71,7 @@ def salience_figure(
     lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19)) if not bare]
     panel, below = 0.75 + 0.05 * width, _AXIS + LINE * (0 if bare else len(key) + len(lines) + 1)
     height = _HEAD * (not bare) + len(scores) * (_NAME + panel) + below
-    with styled():
+    with figure_style():
         figure = new_figure(width, height)
         if not bare:
             write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
@@ -69,7 +79,7 @@ def salience_figure(
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
             place = _LEFT / width, bottom / height, inner / width, panel / height
             axes = figure.add_axes(place, label=f"panel {number}")
-            axes.set_title(fitting(figure, name, inner), loc="left", pad=3, size=7)
+            axes.set_title(fit_text(figure, name, inner), loc="left", pad=3, size=7)
             _draw(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
@@ -80,7 +90,7 @@ def salience_figure(
 
 
 def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, title: str, width: float = PAGE) -> Figure:
-    """Stories as a heat map, a row a story, each stretched over the whole width whatever its length.
+    """Stories as a heat map, a row a story, each resample over the whole width whatever its length.
 
     Args:
         names: what to call the stories. Where there is no room for all, the title says how many are left out.
@@ -93,12 +103,12 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
     height, inner = _HEAD + body + below, width - left - 0.15
     step = int(np.ceil(LINE / row))
     some = f" ({step - 1} of {step} stories without their names)" if step > 1 else ""
-    with styled():
+    with figure_style():
         figure = new_figure(width, height)
         write_line(figure, 0.1, height - 0.2, title + some, width - 0.2, weight="bold", size=8)
         axes = figure.add_axes((left / width, below / height, inner / width, body / height), label="stories")
         shown = axes.imshow(
-            np.stack([stretched(one, COLUMNS) for one in shares]),
+            np.stack([resample(one, COLUMNS) for one in shares]),
             cmap="cividis",
             vmin=0,
             vmax=1,
@@ -109,7 +119,7 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
         if row > LINE:
             for place in range(1, len(names)):
                 axes.axhline(place, color="white", linewidth=0.8)
-        fit = [fitting(figure, name, left - 0.2, both_ends=True) for name in names[::step]]
+        fit = [fit_text(figure, name, left - 0.2, both_ends=True) for name in names[::step]]
         axes.set_yticks(np.arange(0, len(names), step) + 0.5, fit)
         axes.set_xticks([0, 0.5, 1], ["beginning", "middle", "end"])
         axes.tick_params(left=False)
@@ -122,7 +132,7 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
     return figure
 
 
-def stretched(values: Sequence[float], places: int) -> NDArray[np.float64]:
+def resample(values: Sequence[float], places: int) -> NDArray[np.float64]:
     """Values that share a line evenly, as the means over as many even parts of it, shape `(places,)`."""
     total = np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
     edges = np.linspace(0, len(values), places + 1)
@@ -130,7 +140,7 @@ def stretched(values: Sequence[float], places: int) -> NDArray[np.float64]:
     return means
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Places between `low` and `high` in the given, rising order, moved apart so that neighbours have a gap between
     them; the gap shrinks where there is no room for it."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
@@ -155,7 +165,7 @@ def _draw(
     borders = [lo for lo, _ in windows[1:]]
     if _apart(windows, width):
         for border in borders:
-            axes.axvline(border + 0.5, label="border", color=hexed(FAINT), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
+            axes.axvline(border + 0.5, label="border", color=hex_color(FAINT), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
     dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > DENSE else {}
     places = np.insert(np.arange(1.0, n + 1), borders, np.nan)
     axes.plot(places, np.insert(scores, borders, np.nan), label="scores", **style | dense)
@@ -180,7 +190,7 @@ def _number(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: 
     digit, style = _DIGIT * len(scores) / width, line_style(number)
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
-    places = spread([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
+    places = space_labels([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
     for i, place in zip(chosen, places, strict=True):
         axes.plot(i + 1, scores[i], label="labelled", color=style["color"], marker=style["marker"], markersize=5.5)
         axes.annotate(
@@ -192,7 +202,7 @@ def _number(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: 
             va="top",
             weight="bold",
             bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": hexed(FAINT), "shrinkA": 0, "shrinkB": 3},
+            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": hex_color(FAINT), "shrinkA": 0, "shrinkB": 3},
         )
 
 
@@ -207,7 +217,7 @@ def _write_key(figure: Figure, top: float, sentences: Mapping[int, str], notes: 
     y -= LINE / 2
     for note in notes:
         y -= LINE
-        write_line(figure, 0.1, y, note, width - 0.2, color=hexed(FAINT))
+        write_line(figure, 0.1, y, note, width - 0.2, color=hex_color(FAINT))
 
 
 def _keep_ticks_inside(axes: Axes) -> None:

@@ -19,13 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.files import WholeFile
+from narrative_twins.files import AtomicFile
 from narrative_twins.plots.printable import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = ("png", "svg")
+IMAGE_FORMATS = ("png", "svg")
 """The formats of pictures."""
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -44,24 +44,24 @@ LINE = 0.13
 """Inches that a line of text takes."""
 
 
-def hexed(colour: tuple[int, int, int]) -> str:
+def hex_color(colour: tuple[int, int, int]) -> str:
     """A colour as CSS and matplotlib have it."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 _STYLE = {
     "font.size": 7,
-    "text.color": hexed(INK),
+    "text.color": hex_color(INK),
     "text.parse_math": False,
-    "axes.labelcolor": hexed(INK),
-    "axes.edgecolor": hexed(FAINT),
+    "axes.labelcolor": hex_color(INK),
+    "axes.edgecolor": hex_color(FAINT),
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.color": hexed(FAINT),
-    "ytick.color": hexed(FAINT),
-    "xtick.labelcolor": hexed(INK),
-    "ytick.labelcolor": hexed(INK),
+    "xtick.color": hex_color(FAINT),
+    "ytick.color": hex_color(FAINT),
+    "xtick.labelcolor": hex_color(INK),
+    "ytick.labelcolor": hex_color(INK),
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "svg.fonttype": "none",
@@ -92,7 +92,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches, to be drawn on within `styled`."""
+    """An empty figure of so many inches, to be drawn on within `figure_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = _figure_class()(figsize=(width, height), facecolor="white")
@@ -101,7 +101,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def figure_style() -> Iterator[None]:
     """Within it figures are made and saved in one style, whatever the settings of the process are."""
     check_matplotlib()
     from matplotlib import rcParams, style
@@ -112,22 +112,22 @@ def styled() -> Iterator[None]:
             yield
 
 
-def picture(figure: Figure, form: str) -> bytes:
+def render(figure: Figure, form: str) -> bytes:
     """A figure as PNG or SVG: the same bytes for the same figure, and the text of an SVG as text."""
     data = io.BytesIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with styled():
+    with figure_style():
         figure.savefig(data, format=form, dpi=200, metadata=nothing if form == "svg" else {"Software": None})
     return data.getvalue()
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure to a file, whole or not at all; its ending says whether as PNG or SVG."""
-    with WholeFile(os.fspath(path)) as file:
-        file.write(picture(figure, _form(path)))
+    with AtomicFile(os.fspath(path)) as file:
+        file.write(render(figure, _form(path)))
 
 
-def check_picture(path: str | os.PathLike[str] | None, width: float = PAGE) -> None:
+def check_figure(path: str | os.PathLike[str] | None, width: float = PAGE) -> None:
     """Tell before anything is drawn what would keep a picture from being made.
 
     Args:
@@ -144,12 +144,12 @@ def check_picture(path: str | os.PathLike[str] | None, width: float = PAGE) -> N
         raise ValueError(f"width={width}: a figure is {NARROWEST} to {WIDEST} inches wide")
     if path is not None:
         _form(path)
-        WholeFile(os.fspath(path))
+        AtomicFile(os.fspath(path))
 
 
 def _form(path: str | os.PathLike[str]) -> str:
     form = Path(path).suffix.lower().removeprefix(".")
-    if form not in PICTURES:
+    if form not in IMAGE_FORMATS:
         raise ValueError(f"{os.fspath(path)!r}: a picture is written as PNG or SVG; end its name in .png or .svg")
     return form
 
@@ -157,11 +157,11 @@ def _form(path: str | os.PathLike[str]) -> str:
 def write_line(figure: Figure, x: float, y: float, text: str, room: float, **style: Any) -> None:
     """A line of text at a place in inches, cut short to the room there is."""
     width, height = figure.get_size_inches()
-    line = fitting(figure, text, room, **style)
+    line = fit_text(figure, text, room, **style)
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
-def fitting(figure: Figure, text: str, room: float, both_ends: bool = False, **style: Any) -> str:
+def fit_text(figure: Figure, text: str, room: float, both_ends: bool = False, **style: Any) -> str:
     """As much of a text as fits into so many inches, see `shortened`."""
     line = shortened(text, int(room * 30) + 2, both_ends)
     size = style.get("size", _STYLE["font.size"]) / 72

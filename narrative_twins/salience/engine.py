@@ -1,14 +1,15 @@
-"""The engine: stories in, the salience of every sentence out, many stories at a time in bounded memory."""
+"""The engine: scores every sentence of many stories, in bounded memory and as few forward passes as possible."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import length_hint
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation, Plan, exact_plans, one_pass_plans, views
+from narrative_twins.salience.plans import Approximation, Plan, contexts, exact_plans, one_pass_plans
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
@@ -27,7 +28,7 @@ OnError: TypeAlias = Literal["raise", "skip"] | Callable[[StoryError], None]
 OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
 BUFFER_TOKENS = 1_000_000
-"""Tokens of variants that are planned before the encoder runs: what holds memory together where stories are long."""
+"""Tokens of variants that are planned before the encoder runs, which bounds memory when stories are long."""
 
 
 def score_stories(
@@ -47,29 +48,30 @@ def score_stories(
     """Score every sentence of some stories, lazily and in order.
 
     Args:
-        stories: any number of stories, each as `Story.parse` takes them: text, list of sentences, mapping, `Story`.
-        encoder: a `StoryEncoder`, the folder or Hub id of one, or None for the default encoder.
-        operations: names or `Operation`s; default all of the registry.
-        windows: for stories that do not say their own, see `Story.parse`.
-        splitter: cuts raw text into sentences, see `Story.parse`.
-        approximate: `"one-pass"` for all operations from the token states of one forward pass over a story, a small
-            part of the cost; shifting can't be had so. None for what the operations say, exactly.
-        max_shifts: another approximation: shifting to no more than so many other places, the nearest.
-        buffer: stories held at once, whose variants share forward passes; results come when their buffer is through.
-        on_error: `"raise"` the `StoryError` of a bad story once the stories before it are out, `"skip"` it with a
-            warning, or hand it to a function; the other stories are scored all the same.
-        on_truncation: `"warn"` once where a story does not fit the encoder's context, make it an `"error"` of the
-            story, or `"ignore"` it; results tell in any case.
-        progress: show a progress bar; or a function that gets how many stories are done, parts of one counted, whenever
-            a window is planned and after each forward pass. What it raises ends the scoring there: so a long story is
-            stopped.
+        stories: any number of stories in the forms that `Story.parse` accepts: text, list of sentences, mapping,
+            `Story`.
+        encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
+        operations: names or `Operation`s; default all registered operations.
+        windows: for stories without windows of their own, see `Story.parse`.
+        splitter: splits raw text into sentences, see `Story.parse`.
+        approximate: `"one-pass"` computes all operations but shifting from the token states of one forward pass per
+            story, at a fraction of the cost. None is exact.
+        max_shifts: another approximation: shifting to this many other positions only, the nearest ones.
+        buffer: stories that are held at once. Their variants share forward passes; results are yielded when all stories
+            of the buffer are scored.
+        on_error: `"raise"` the `StoryError` of a bad story after the results before it, `"skip"` the story with a
+            warning, or a function that gets the error; the other stories are scored in any case.
+        on_truncation: `"warn"` once if a story does not fit the encoder's context, raise an `"error"` for the story, or
+            `"ignore"` it. Results tell in any case.
+        progress: show a progress bar; or a function that gets the number of stories that are done, fractions included,
+            after each planned window and each forward pass. An exception that it raises stops the scoring.
 
     Returns:
-        An iterator of results, one a story; `index` says which.
+        An iterator over one result per story; `index` tells which.
 
     Raises:
-        ValueError: unknown operation, or an argument that is none of its choices; before anything is scored.
-        StoryError: a story can't be scored; names its index. While iterating.
+        ValueError: an unknown operation or an invalid argument; raised before anything is scored.
+        StoryError: a story can't be scored; names its index. Raised while iterating.
     """
     check_stories(stories)
     if buffer < 1:
@@ -78,27 +80,35 @@ def score_stories(
         raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function of the error")
-    if on_truncation not in ("warn", "error", "ignore"):
+    if on_truncation not in get_args(OnTruncation):
         raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
-    if approximate not in (None, "one-pass"):
+    if approximate is not None and approximate not in get_args(Approximation):
         raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
     if approximate is not None and max_shifts is not None:
-        raise ValueError(f"max_shifts={max_shifts} has no part in approximate={approximate!r}; give one of the two")
+        raise ValueError(f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of the two")
     chosen = resolve_operations(operations, one_pass=approximate is not None, max_shifts=max_shifts)
     if not isinstance(encoder, StoryEncoder):
         if not isinstance(encoder, (str, Path, type(None))):
             raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}")
         encoder = StoryEncoder.from_pretrained(encoder)
     if approximate is not None and encoder.pooling != "mean":
-        raise ValueError(f"approximate={approximate!r} goes by means of tokens; this encoder pools the first token")
+        raise ValueError(f"approximate={approximate!r} needs mean pooling; this encoder pools the first token")
     note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
-    bar, tell = (_bar(stories, False), progress) if callable(progress) else (_bar(stories, progress), None)
-    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, tell)
+    bar, on_progress = (_bar(stories, False), progress) if callable(progress) else (_bar(stories, progress), None)
+    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, on_progress)
     return engine.run(stories, windows, splitter, buffer)
 
 
+SCORING_OPTIONS: dict[str, Any] = {
+    name: parameter.default
+    for name, parameter in inspect.signature(score_stories).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+}
+"""The options of scoring with their defaults, from which the pipeline and the command line take theirs."""
+
+
 @dataclass
-class _Held:
+class _Pending:
     """A story in the buffer: its scores so far, or what is wrong with it."""
 
     index: int
@@ -110,7 +120,16 @@ class _Held:
 
 @dataclass
 class _Engine:
-    """Plans windows, encodes what they ask for together, scores them."""
+    """Plans windows, embeds the variants of many windows together, scores the windows.
+
+    Attributes:
+        buffer: the stories whose results are not yielded yet, in order.
+        plans: the planned windows that are not embedded yet, with their stories.
+        planned: tokens of their variants.
+        finished: stories that left the buffer.
+        done: stories that are done, fractions included.
+        warned: whether there was a warning about truncation.
+    """
 
     encoder: StoryEncoder
     operations: list[Operation]
@@ -119,11 +138,11 @@ class _Engine:
     on_error: OnError
     on_truncation: OnTruncation
     bar: tqdm[Any]
-    tell: Callable[[float], None] | None
-    held: list[_Held] = field(default_factory=list)
-    plans: list[tuple[_Held, Plan]] = field(default_factory=list)
+    on_progress: Callable[[float], None] | None
+    buffer: list[_Pending] = field(default_factory=list)
+    plans: list[tuple[_Pending, Plan]] = field(default_factory=list)
     planned: int = 0
-    through: int = 0
+    finished: int = 0
     done: float = 0.0
     warned: bool = False
 
@@ -132,83 +151,84 @@ class _Engine:
     ) -> Iterator[StorySalience]:
         with closing(self.bar):
             for index, source in enumerate(stories):
-                held = _Held(index)
-                self.held.append(held)
+                pending = _Pending(index)
+                self.buffer.append(pending)
                 try:
-                    self._take(held, Story.parse(source, windows, splitter))
+                    self._plan(pending, Story.parse(source, windows, splitter))
                 except StoryError as error:
-                    held.error = error
-                stop = held.error is not None and self.on_error == "raise"
-                if stop or len(self.held) >= buffer or self.planned >= BUFFER_TOKENS:
-                    yield from self._results()
-            yield from self._results()
+                    pending.error = error
+                # An error is raised after the results of the stories before it.
+                must_raise = pending.error is not None and self.on_error == "raise"
+                if must_raise or len(self.buffer) >= buffer or self.planned >= BUFFER_TOKENS:
+                    yield from self._flush()
+            yield from self._flush()
 
-    def _take(self, held: _Held, story: Story) -> None:
-        """Plan a story; where it is long its first windows are scored before the last are planned."""
-        tokens = self.encoder.read(story.sentences)
-        held.story = story
-        held.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
-        held.cut_tokens = max(map(tokens.cut, views(tokens, story.windows, self.approximate)))
-        if held.cut_tokens:
-            self._tell_cut(held)
+    def _plan(self, pending: _Pending, story: Story) -> None:
+        """Plan the windows of a story. The first windows of a long story are scored before its last are planned."""
+        tokens = self.encoder.tokenize(story.sentences)
+        pending.story = story
+        pending.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
+        pending.cut_tokens = max(map(tokens.cut_tokens, contexts(tokens, story.windows, self.approximate)))
+        if pending.cut_tokens:
+            self._report_truncation(pending)
         plans = exact_plans if self.approximate is None else one_pass_plans
         for plan in plans(self.operations, tokens, story.windows):
-            self.plans.append((held, plan))
+            self.plans.append((pending, plan))
             self.planned += plan.tokens
             self._advance(0.0)
             if self.planned >= BUFFER_TOKENS:
                 self._score()
 
-    def _tell_cut(self, held: _Held) -> None:
+    def _report_truncation(self, pending: _Pending) -> None:
         text = (
-            f"does not fit the encoder's context of {self.encoder.context_tokens} tokens: up to {held.cut_tokens} of "
-            "its tokens are not read together with a window; an encoder of a longer context reads more round each"
+            f"does not fit the encoder's context of {self.encoder.context_tokens} tokens: up to {pending.cut_tokens} "
+            "of its tokens are not read together with a window; an encoder with a longer context reads more of it"
         )
         if self.on_truncation == "error":
             raise StoryError(f"the story {text}")
         if self.on_truncation == "warn" and not self.warned:
             self.warned = True
-            name = "" if held.story is None or held.story.id is None else f" ({held.story.id})"
-            logger.warning("story %d%s %s (said once a call; results have cut_tokens)", held.index, name, text)
+            name = "" if pending.story is None or pending.story.id is None else f" ({pending.story.id})"
+            logger.warning("story %d%s %s (reported once; results have cut_tokens)", pending.index, name, text)
 
     def _score(self) -> None:
-        """Encode what is planned and score its windows."""
-        stories = sum(plan.window.size / len(held.story or ()) for held, plan in self.plans)
+        """Embed the variants of all planned windows, and score the windows."""
+        stories = sum(plan.window.size / len(pending.story or ()) for pending, plan in self.plans)
         variants = [variant for _, plan in self.plans for variant in plan.variants]
         vectors = self.encoder.encode(variants, lambda part: self._advance(part * stories))
         start = 0
-        for held, plan in self.plans:
+        for pending, plan in self.plans:
             stop = start + len(plan.variants)
             try:
                 for name, scores in plan.scores(vectors[start:stop]):
-                    held.scores[name][plan.window.lo : plan.window.hi] = scores
+                    pending.scores[name][plan.window.lo : plan.window.hi] = scores
             except StoryError as error:
-                held.error = error
+                pending.error = error
             start = stop
         self.plans, self.planned = [], 0
 
     def _advance(self, stories: float) -> None:
         self.done += stories
         self.bar.update(stories)
-        if self.tell is not None:
-            self.tell(self.done)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
 
-    def _results(self) -> Iterator[StorySalience]:
-        """Score what is planned and let go of the stories, in order."""
+    def _flush(self) -> Iterator[StorySalience]:
+        """Score the planned windows, and yield the results of the buffer in order."""
         if self.plans:
             self._score()
-        held, self.held = self.held, []
-        # Stories that failed on the way are done too.
-        self.through += len(held)
-        self._advance(self.through - self.done)
-        for one in held:
-            if one.error is not None:
-                one.error.index = one.index
-                self._report(one.error)
-            elif one.story is not None:
-                scores = {name: values.tolist() for name, values in one.scores.items()}
+        buffer, self.buffer = self.buffer, []
+        # Stories with errors are done as well.
+        self.finished += len(buffer)
+        self._advance(self.finished - self.done)
+        for pending in buffer:
+            if pending.error is not None:
+                pending.error.index = pending.index
+                self._report(pending.error)
+            elif pending.story is not None:
+                scores = {name: values.tolist() for name, values in pending.scores.items()}
                 context = self.encoder.context_tokens
-                yield StorySalience(one.story, scores, context, one.cut_tokens, self.note, one.index)
+                yield StorySalience(pending.story, scores, context, pending.cut_tokens, self.note, pending.index)
 
     def _report(self, error: StoryError) -> None:
         if self.on_error == "raise":
@@ -220,8 +240,9 @@ class _Engine:
 
 
 def _bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
-    """A bar in stories that moves with every forward pass, so that it moves on one long story too."""
+    """A progress bar in stories. It moves with every forward pass, so it also moves during one long story."""
     total = length_hint(stories) or None
-    shape = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
-    open_end = "{desc}: {n:.1f} stories [{elapsed}]"
-    return tqdm(total=total, desc="scoring", bar_format=shape if total else open_end, disable=not shown)
+    with_total = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
+    without_total = "{desc}: {n:.1f} stories [{elapsed}]"
+    shape = with_total if total else without_total
+    return tqdm(total=total, desc="scoring", bar_format=shape, disable=not shown)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.tokens import Passage, TokenizedStory
+from narrative_twins.encoder.tokens import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
 from narrative_twins.stories.story import StoryError
 from narrative_twins.stories.windows import Order, Span, Window
@@ -28,14 +28,14 @@ class Plan:
     Attributes:
         window: what is scored.
         operations: each with the places of its vectors among the variants.
-        variants: the passages of each.
+        variants: the chunks of each.
         one_pass: whether the variants are the sentences of the window as they stand in one text, and after them what
             that text has besides sentences.
     """
 
     window: Window
     operations: list[tuple[Operation, list[int]]] = field(default_factory=list)
-    variants: list[list[Passage]] = field(default_factory=list)
+    variants: list[list[Chunk]] = field(default_factory=list)
     one_pass: bool = False
 
     @property
@@ -43,7 +43,7 @@ class Plan:
         """How many tokens the variants have together; a text of which several are pooled counts once."""
         # In one pass all variants are parts of the same text, held once.
         held = self.variants[:1] if self.one_pass else self.variants
-        return sum(len(passage.ids) for passages in held for passage in passages)
+        return sum(len(chunk.ids) for chunks in held for chunk in chunks)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
         """Scores of the window's sentences by operation, from one vector a variant.
@@ -53,7 +53,7 @@ class Plan:
             ValueError: an operation gives something else than a finite score a sentence.
         """
         if self.one_pass:
-            sizes = [sum(int(passage.pooled.sum()) for passage in passages) for passages in self.variants]
+            sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in self.variants]
             vectors = vectors * np.array(sizes, np.float32)[:, None]
         for operation, rows in self.operations:
             if not np.isfinite(vectors[rows]).all():
@@ -92,9 +92,9 @@ def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: 
             if not isinstance(order, tuple) or order not in places:
                 _check_order(operation, order, window)
                 places[order] = len(plan.variants)
-                passages = tokens.passages(order, pooled)
-                plan.variants.append(passages)
-                planned += sum(len(passage.ids) for passage in passages)
+                chunks = tokens.chunks(order, pooled)
+                plan.variants.append(chunks)
+                planned += sum(len(chunk.ids) for chunk in chunks)
             rows.append(places[order])
             if planned > WINDOW_TOKENS:
                 raise StoryError(
@@ -149,7 +149,7 @@ def one_pass_plans(operations: Sequence[Operation], tokens: TokenizedStory, span
             yield plan
 
 
-def views(tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None) -> list[Window]:
+def contexts(tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None) -> list[Window]:
     """Each window, or each group of windows that share a text, with what is read together with it."""
     if approximate is None:
         return [tokens.window(span) for span in spans]

@@ -1,91 +1,159 @@
-"""Results for people and for programs: a terminal table, JSON, JSON Lines, CSV, a page of HTML, pictures."""
+"""Output formats: a registry of functions that write results as text, data, pages or images."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from narrative_twins.plots.style import PICTURES, picture
-from narrative_twins.salience.operations import Operation
+from narrative_twins.plots.style import render
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.show.html import to_html
 from narrative_twins.show.table import to_table
 
-FORMATS = ("text", "json", "jsonl", "csv", "html", *PICTURES)
+
+@dataclass(frozen=True)
+class Layout:
+    """How results are laid out.
+
+    Attributes:
+        operations: the names of the operations that were scored, for the header of a table.
+        top: show only this many sentences of each story. JSON lists them as `top` and keeps the others; curves label
+            them.
+        console: the width and colours of the format `text`.
+    """
+
+    operations: Sequence[str]
+    top: int | None
+    console: Console
 
 
-def pieces(
-    results: Iterable[StorySalience], form: str, operations: Iterable[Operation], top: int | None, console: Console
+Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Iterator[str | bytes]]
+"""Yields the output in pieces, lazily, one piece per story where the format allows."""
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """An output format.
+
+    Attributes:
+        write: writes results.
+        media_type: its MIME type.
+        is_image: its pieces are bytes that no terminal can show.
+        is_resumable: each story is one line, so an interrupted run can be continued.
+    """
+
+    write: Writer
+    media_type: str
+    is_image: bool = False
+    is_resumable: bool = False
+
+
+FORMATS: dict[str, OutputFormat] = {}
+"""The registry: formats by name, in the order they are listed."""
+
+
+def register_format(name: str, media_type: str, **properties: bool) -> Callable[[Writer], Writer]:
+    """Decorator that registers a function as the writer of a format; see `OutputFormat`."""
+
+    def register(write: Writer) -> Writer:
+        FORMATS[name] = OutputFormat(write, media_type, **properties)
+        return write
+
+    return register
+
+
+def write_results(
+    results: Iterable[StorySalience],
+    name: str,
+    operations: Iterable[str],
+    top: int | None = None,
+    console: Console | None = None,
 ) -> Iterator[str | bytes]:
-    """Results in a format, lazily, a piece a story; a picture is one piece: the curves of one story, or several stories
-    as a heat map.
+    """Results in a format, in pieces, lazily.
 
     Args:
-        results: what `score_stories` gave.
-        form: one of `FORMATS`.
-        operations: what was scored, for the head of a table.
-        top: show only so many sentences of each story; JSON names them as `top` and keeps the others, the curves of a
-            story label them.
-        console: says for `text` how wide and colourful it is.
+        results: the results, from `score_stories`.
+        name: one of `FORMATS`.
+        operations, top, console: see `Layout`; the default console writes plain text of 120 columns.
 
     Raises:
-        ValueError: a picture is asked for, and there is no story. While iterating.
+        ValueError: an image of no story. Raised while iterating.
     """
-    if form in PICTURES:
-        yield _picture(iter(results), form, top)
-    elif form == "html":
-        yield from to_html(results, top)
-    elif form == "text":
-        for result in results:
-            with console.capture() as captured:
-                console.print(to_table(result, top))
-            yield captured.get() + "\n"
-    elif form == "csv":
-        yield _row(["story", "index", "window", "start", "end", "sentence", *(one.name for one in operations)])
-        for result in results:
-            yield _rows(result, top)
+    layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120))
+    return FORMATS[name].write(results, layout)
+
+
+@register_format("text", "text/plain")
+def _text(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    for result in results:
+        with layout.console.capture() as captured:
+            layout.console.print(to_table(result, layout.top))
+        yield captured.get() + "\n"
+
+
+@register_format("json", "application/json")
+def _json(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    yield "["
+    yield from (f"{',' * (at > 0)}\n{_object(result, layout)}" for at, result in enumerate(results))
+    yield "\n]\n"
+
+
+@register_format("jsonl", "application/jsonl", is_resumable=True)
+def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    yield from (f"{_object(result, layout)}\n" for result in results)
+
+
+@register_format("csv", "text/csv")
+def _csv(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    """One row per sentence."""
+    yield _row(["story", "index", "window", "start", "end", "sentence", *layout.operations])
+    for result in results:
+        name = result.index if result.story.id is None else result.story.id
+        shown = {sentence.index for sentence in result.top(len(result) if layout.top is None else layout.top)}
+        lines = []
+        for w, (lo, hi) in enumerate(result.windows):
+            for i in (i for i in range(lo, hi) if i in shown):
+                scores = [values[i] for values in result.scores.values()]
+                lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
+        yield "".join(lines)
+
+
+@register_format("html", "text/html")
+def _html(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    yield from to_html(results, layout.top)
+
+
+@register_format("png", "image/png", is_image=True)
+def _png(results: Iterable[StorySalience], layout: Layout) -> Iterator[bytes]:
+    yield _image(iter(results), layout, "png")
+
+
+@register_format("svg", "image/svg+xml", is_image=True)
+def _svg(results: Iterable[StorySalience], layout: Layout) -> Iterator[bytes]:
+    yield _image(iter(results), layout, "svg")
+
+
+def _image(results: Iterator[StorySalience], layout: Layout, form: str) -> bytes:
+    """The curves of one story, or several stories as a heat map."""
+    first = list(islice(results, 2))
+    if len(first) == 1:
+        figure = first[0].plot() if layout.top is None else first[0].plot(top=layout.top)
     else:
-        lines = (json.dumps(_plain(result, top), ensure_ascii=False) for result in results)
-        if form == "jsonl":
-            yield from (f"{line}\n" for line in lines)
-        else:
-            yield "["
-            yield from (f"{',' * (at > 0)}\n{line}" for at, line in enumerate(lines))
-            yield "\n]\n"
+        figure = plot_stories(chain(first, results))
+    return render(figure, form)
 
 
-def _picture(results: Iterator[StorySalience], form: str, top: int | None) -> bytes:
-    begun = list(islice(results, 2))
-    if len(begun) == 1:
-        figure = begun[0].plot() if top is None else begun[0].plot(top=top)
-    else:
-        figure = plot_stories(chain(begun, results))
-    return picture(figure, form)
-
-
-def _plain(result: StorySalience, top: int | None) -> dict[str, Any]:
-    chosen = {} if top is None else {"top": [asdict(one) for one in result.top(top)]}
-    return result.to_dict() | chosen
-
-
-def _rows(result: StorySalience, top: int | None) -> str:
-    """A story as CSV, a row a sentence."""
-    name = result.index if result.story.id is None else result.story.id
-    chosen = {one.index for one in result.top(len(result) if top is None else top)}
-    lines = []
-    for w, (lo, hi) in enumerate(result.windows):
-        for i in (i for i in range(lo, hi) if i in chosen):
-            scores = [values[i] for values in result.scores.values()]
-            lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
-    return "".join(lines)
+def _object(result: StorySalience, layout: Layout) -> str:
+    chosen = {} if layout.top is None else {"top": [asdict(sentence) for sentence in result.top(layout.top)]}
+    return json.dumps(result.to_dict() | chosen, ensure_ascii=False)
 
 
 def _row(cells: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from narrative_twins.plots.figures import heat_figure
 from narrative_twins.plots.printable import shortened
-from narrative_twins.plots.style import PAGE, check_picture, save
+from narrative_twins.plots.style import PAGE, check_figure, save_figure
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.highlights import shares
 
@@ -42,10 +42,10 @@ def plot_stories(
         ValueError: there is no story, the operation was not scored, or the path names no PNG or SVG file.
         OSError: no file can be written there.
     """
-    check_picture(path, width)
+    check_figure(path, width)
     names, rows = [], []
     for result in results:
-        operation = operation or result.lead
+        operation = operation or result.primary_operation
         names.append(shortened(result.name, 80, both_ends=True))
         rows.append(array("f", shares(result.scores_of(operation))))
     if not rows:
@@ -53,5 +53,5 @@ def plot_stories(
     title = f"{operation}, {len(rows)} stor{'y' if len(rows) == 1 else 'ies'}"
     figure = heat_figure(names, rows, title=title, width=width)
     if path is not None:
-        save(figure, path)
+        save_figure(figure, path)
     return figure

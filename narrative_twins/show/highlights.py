@@ -53,6 +53,6 @@ def caption(result: StorySalience) -> str:
     """How to read the stars and shades of a story, and what to know of its scores."""
     legend = (
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
-        f"the highest; sentences stand out by {result.lead}."
+        f"the highest; sentences stand out by {result.primary_operation}."
     )
     return " ".join([legend, *result.notes])

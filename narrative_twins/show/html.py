@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from narrative_twins.plots.printable import one_line, shortened
-from narrative_twins.plots.style import INK, hexed
+from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.highlights import MARK, caption, marked, shades, shown_sentences, window_title
@@ -48,12 +48,12 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
             parts.append(f'<tr class="window"><th colspan="{span}">{window_title(w, lo, hi)}</th></tr>')
         for i in (i for i in range(lo, hi) if i in shown):
             cells = "".join(
-                f'<td class="score" data-name="{escape(name)}" style="background:{hexed(colours[name][i])}">'
+                f'<td class="score" data-name="{escape(name)}" style="background:{hex_color(colours[name][i])}">'
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
                 for name, scores in result.scores.items()
             )
-            lead = result.lead
-            shade = f'style="background:{hexed(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
+            lead = result.primary_operation
+            shade = f'style="background:{hex_color(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
             words = escape(one_line(result.sentences[i]))
             parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{words}</td></tr>')
         parts.append("</tbody>")
@@ -83,7 +83,7 @@ def page_head(title: str, style: str = "", script: str = "") -> str:
 PAGE_END = "</main></body></html>\n"
 
 _STYLE = f""":root {{ color-scheme: light; }}
-body {{ margin: 0; background: #fafafa; color: {hexed(INK)}; font: 16px/1.5 Georgia, "Times New Roman", serif; }}
+body {{ margin: 0; background: #fafafa; color: {hex_color(INK)}; font: 16px/1.5 Georgia, "Times New Roman", serif; }}
 main {{ max-width: 68rem; margin: 0 auto; padding: 1rem; }}
 h1, h2, th, .score, section p {{ font-family: system-ui, sans-serif; }}
 h1, h2 {{ overflow-wrap: anywhere; }} h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; }}

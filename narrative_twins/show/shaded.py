@@ -22,7 +22,7 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     Raises:
         ValueError: the operation was not scored.
     """
-    name = result.lead if operation is None else operation
+    name = result.primary_operation if operation is None else operation
     ranks = result.rank(name)
     colours, stars = shades(result.scores[name]), marked(result, name)
     text, end, parts = displayed(result.story.text), 0, []
@@ -41,7 +41,7 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
 
 def salience_curve(result: StorySalience, operation: str | None = None) -> str:
     """The scores of a story as a line, in story order, with a rule where a window begins: SVG to stand in a page."""
-    name = result.lead if operation is None else operation
+    name = result.primary_operation if operation is None else operation
     (best,) = result.top(1, name)
     meaning = f", {OPERATIONS[name].meaning}" if name in OPERATIONS else ""
     told = f"Salience by {name}{meaning}: highest at sentence {best.index + 1} of {len(result)} ({best.score:.3f})"
@@ -63,7 +63,7 @@ def salience_curve(result: StorySalience, operation: str | None = None) -> str:
 
 def salient_list(result: StorySalience, k: int, operation: str | None = None) -> str:
     """The k most salient sentences, in story order and with their numbers, as a list in HTML."""
-    name = result.lead if operation is None else operation
+    name = result.primary_operation if operation is None else operation
     chosen = sorted(result.top(k, name), key=lambda one: one.index)
     items = "".join(
         f'<li value="{one.index + 1}" dir="auto">{escape(displayed(one.sentence))} '

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from narrative_twins.plots.printable import one_line
-from narrative_twins.plots.style import INK, hexed
+from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.highlights import BARS, MARK, STRONG, caption, marked, shares, shown_sentences, window_title
 
@@ -40,9 +40,13 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
             row = [Text(str(i + 1))]
             for name, scores in result.scores.items():
                 starred = i in stars[name]
-                style = Style(bold=True, color=hexed(INK), bgcolor=hexed(STRONG)) if starred else Style.null()
+                style = Style(bold=True, color=hex_color(INK), bgcolor=hex_color(STRONG)) if starred else Style.null()
                 row.append(Text(f"{MARK if starred else ' '} {scores[i]:.3f} {bars[name][i]}", style))
-            row.append(Text(one_line(result.sentences[i]), Style(bold=i in stars[result.lead], dim=i in lower_half)))
+            row.append(
+                Text(
+                    one_line(result.sentences[i]), Style(bold=i in stars[result.primary_operation], dim=i in lower_half)
+                )
+            )
             table.add_row(*row)
         table.add_section()
     return table

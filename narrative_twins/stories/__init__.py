@@ -1,24 +1,15 @@
 """Stories: sentences in order, the windows they fall into, and how files of them are read."""
 
-from __future__ import annotations
-
-from narrative_twins.stories.reading import InputFormat, count_stories, read_stories
-from narrative_twins.stories.splitting import Splitter, split_sentences
-from narrative_twins.stories.story import Story, StoryError, Windows, partition
-from narrative_twins.stories.windows import Order, Span, Window, even_windows
-
-__all__ = [
-    "InputFormat",
-    "Order",
-    "Span",
-    "Splitter",
-    "Story",
-    "StoryError",
-    "Window",
-    "Windows",
-    "count_stories",
-    "even_windows",
-    "partition",
-    "read_stories",
-    "split_sentences",
-]
+from narrative_twins.stories.reading import InputFormat as InputFormat
+from narrative_twins.stories.reading import count_stories as count_stories
+from narrative_twins.stories.reading import read_stories as read_stories
+from narrative_twins.stories.splitting import Splitter as Splitter
+from narrative_twins.stories.splitting import split_sentences as split_sentences
+from narrative_twins.stories.story import Story as Story
+from narrative_twins.stories.story import StoryError as StoryError
+from narrative_twins.stories.story import Windows as Windows
+from narrative_twins.stories.story import partition as partition
+from narrative_twins.stories.windows import Order as Order
+from narrative_twins.stories.windows import Span as Span
+from narrative_twins.stories.windows import Window as Window
+from narrative_twins.stories.windows import even_windows as even_windows

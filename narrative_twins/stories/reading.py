@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 _BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".rejects": "jsonl", ".json": "json"}
 
 
-class Source(NamedTuple):
+class Document(NamedTuple):
     """A story as found in a file: what to call it, and its content or else what is wrong."""
 
     name: str
@@ -30,7 +31,7 @@ class Source(NamedTuple):
     problem: str | None = None
 
 
-def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[Source]:
+def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[Document]:
     """Stories of some files, lazily.
 
     A text file is one story; a line of a JSON Lines file, the object of a JSON file and each item of its list is one,
@@ -46,7 +47,7 @@ def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[S
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
                 yield from stories_in(file, name, form, named=len(paths) > 1)
         except OSError as error:
-            yield Source(name, None, f"can't be read ({error.strerror}); check the name")
+            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
 
 def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
@@ -64,7 +65,7 @@ def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
     return count
 
 
-def stories_in(file: BinaryIO, name: str, form: InputFormat = "auto", named: bool = False) -> Iterator[Source]:
+def stories_in(file: BinaryIO, name: str, form: InputFormat = "auto", named: bool = False) -> Iterator[Document]:
     """What stands in an open file, as `read_stories` has it.
 
     Args:
@@ -85,9 +86,11 @@ def stories_in(file: BinaryIO, name: str, form: InputFormat = "auto", named: boo
         return
     whole = b"".join(lines)
     if form == "json":
-        source = _parsed(name, whole)
-        items = source.content if isinstance(source.content, list) else None
-        yield from [source] if items is None else (Source(f"{name}, item {i}", item) for i, item in enumerate(items))
+        document = _parsed(name, whole)
+        items = document.content if isinstance(document.content, list) else None
+        yield from (
+            [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
+        )
         return
     text = _decoded(name, whole)
     if text.problem is None and named:
@@ -107,22 +110,28 @@ def _guess(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
     return "jsonl" if first.startswith(b"{") or listed else "text", chain(seen, lines)
 
 
-def _decoded(name: str, data: bytes) -> Source:
+def _decoded(name: str, data: bytes) -> Document:
     try:
-        return Source(name, data.decode("utf-8-sig"))
+        return Document(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
-        return Source(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
+        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
 
 
-def _parsed(name: str, data: bytes) -> Source:
+def _parsed(name: str, data: bytes) -> Document:
     """A JSON document, or what is wrong with it."""
-    source = _decoded(name, data)
-    if source.problem is not None:
-        return source
+    document = _decoded(name, data)
+    if document.problem is not None:
+        return document
     try:
-        return Source(name, json.loads(source.content))
+        return Document(name, json.loads(document.content))
     except (ValueError, RecursionError) as error:
         cure = "JSON Lines hold one whole value a line; a single document is read from a file that ends in .json"
-        return Source(name, None, f"is not valid JSON ({error}); {cure}")
+        return Document(name, None, f"is not valid JSON ({error}); {cure}")
+
+
+def story_digest(name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]) -> str:
+    """A digest of a story with its id and windows, by which a resumed run recognizes the stories it has scored."""
+    content = json.dumps([name, list(sentences), [list(window) for window in windows]]).encode("ascii")
+    return hashlib.sha256(content).hexdigest()

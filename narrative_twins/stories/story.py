@@ -1,4 +1,4 @@
-"""Stories: sentences in order, the windows they fall into, and where each stands in the original text."""
+"""Stories: sentences in order, their windows, and the character span of each sentence in the original text."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from narrative_twins.stories.windows import Span, even_windows
 Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 AUTO_WINDOW = 7
-"""Sentences in a window that `windows="auto"` aims at: a synopsis of 35 sentences in five parts."""
+"""Sentences per window that `windows="auto"` aims at: five windows for a synopsis of 35 sentences."""
 AUTO_SINGLE = 10
-"""The longest story that `windows="auto"` leaves in one window."""
+"""Up to this many sentences, `windows="auto"` makes one window."""
 
 
 class StoryError(ValueError):
-    """What is wrong with one story, and the cure.
+    """A story that can't be read or scored.
 
     Args:
-        problem: what, where in the story, and what to do about it.
-        index: place of the story in the input, counted from 0; filled in by whoever knows it.
+        problem: what is wrong, where in the story, and how to fix it.
+        index: index of the story in the input, counted from 0, where it is known.
     """
 
     def __init__(self, problem: str, index: int | None = None) -> None:
@@ -41,11 +41,11 @@ class Story:
     """A story: `sentences` in order, in `windows` that partition them. Made by `Story.parse`.
 
     Attributes:
-        sentences: the sentences, each as it stands in `text`.
+        sentences: the sentences, each exactly as in `text`.
         text: the original text; sentences given as a list are joined by one space.
-        spans: for each sentence its place in `text` in characters, half-open: `text[start:end] == sentence`.
+        spans: the half-open character span of each sentence: `text[start:end] == sentence`.
         windows: half-open ranges of sentence indices, in order, without gaps. A short story is one window.
-        id: whatever names the story for its owner, if it came with a name.
+        id: the id that the story came with, if any.
     """
 
     sentences: tuple[str, ...]
@@ -59,20 +59,20 @@ class Story:
 
     @classmethod
     def parse(cls, source: Any, windows: Windows = "auto", splitter: Splitter | None = None) -> Story:
-        """Make a story of what a user has.
+        """Make a story from any of the forms that users have.
 
         Args:
             source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"` or
                 `"sentences"` (or both: the sentences are then found in the text) and perhaps `"windows"`, `"id"`;
-                or a `Story`, returned as it is. A `StoryError`, of a story that could not be read, is raised: so it
-                keeps its place among the others.
-            windows: for a source that does not say its own: `"auto"` (one window up to ten sentences, else windows
-                of about seven), a count of even windows, the sizes of the windows, or the windows themselves as
-                lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
-            splitter: cuts raw text into sentences (default `split_sentences`).
+                or a `Story`, returned unchanged. A `StoryError` is raised again, so that a story that could not be read
+                keeps its position in a list of stories.
+            windows: for a source without windows of its own: `"auto"` (one window for up to ten sentences, otherwise
+                windows of about seven), a number of even windows, the sizes of the windows, or the windows themselves
+                as lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
+            splitter: splits raw text into sentences (default `split_sentences`).
 
         Raises:
-            StoryError: the source is no story, holds an empty sentence, or the windows do not partition it.
+            StoryError: the source is not a story, has an empty sentence, or the windows do not partition it.
         """
         if isinstance(source, Story):
             return source
@@ -81,7 +81,7 @@ class Story:
         name: str | int | None = None
         text: str | None = None
         if isinstance(source, Mapping):
-            name, own = _name(source.get("id")), source.get("windows")
+            name, own = _check_id(source.get("id")), source.get("windows")
             source, text = _content(source), source.get("text")
             if own is not None and _is_list(source) and all(map(_is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; give one of them")
@@ -97,7 +97,7 @@ class Story:
 
 
 def check_stories(stories: Any) -> None:
-    """Refuse what can be iterated over but holds no stories, or is only one.
+    """Refuse input that is a single story, or can't contain stories.
 
     Raises:
         TypeError: says what to pass instead.
@@ -111,17 +111,17 @@ def check_stories(stories: Any) -> None:
 
 
 def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
-    """Windows in any of the forms `Story.parse` takes, as half-open ranges.
+    """Windows in any of the forms that `Story.parse` accepts, as half-open ranges.
 
     Raises:
-        StoryError: they are in no such form, or do not cover every sentence once and in order.
+        StoryError: the windows have another form, or do not cover every sentence exactly once and in order.
     """
     n = len(sentences)
     if isinstance(windows, str):
         if windows != "auto":
             raise StoryError(f"windows={windows!r} is not understood; give 'auto', a count, sizes or lists")
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
-    count = _whole(windows)
+    count = _as_int(windows)
     if count is not None:
         if not 1 <= count <= n:
             raise StoryError(f"windows={count} for {n} sentence(s); a count of windows goes from 1 to {n}")
@@ -163,31 +163,31 @@ def _content(source: Mapping[str, Any]) -> Any:
     raise StoryError(f"a mapping without 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
 
 
-def _name(name: Any) -> str | int | None:
+def _check_id(name: Any) -> str | int | None:
     if isinstance(name, str):
         check_unicode(name, "the id")
-    elif name is not None and _whole(name) is None:
+    elif name is not None and _as_int(name) is None:
         raise StoryError(f"the id is {type(name).__name__}; an id is a text or a whole number")
-    return name if name is None or isinstance(name, str) else _whole(name)
+    return name if name is None or isinstance(name, str) else _as_int(name)
 
 
 def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:
     check_unicode(text, "the text")
-    # What is made of white space and control characters alone is no sentence; it falls between two spans.
+    # White space and control characters alone are not a sentence; they fall between two spans.
     sentences = [trimmed for piece in splitter(text) if not _blank(trimmed := str(piece).strip())]
     if not sentences:
         raise StoryError("the story is empty; give it at least one sentence")
     spans = _locate(sentences, text)
     edges = [0, *(edge for span in spans for edge in span), len(text)]
     for lo, hi in zip(edges[::2], edges[1::2], strict=True):
-        # A splitter may cut at a sign and keep it from both sides, but no words get lost.
+        # A splitter may drop punctuation between sentences, but not letters or digits.
         if any(map(str.isalnum, text[lo:hi])):
             raise StoryError(f"the splitter lost text at character {lo}: {text[lo:hi].strip()[:40]!r}")
     return sentences, text, spans
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """The sentences of a list, and the sizes of its windows where it is a list of lists."""
+    """The sentences of a list, and the sizes of its windows if it is a list of lists."""
     if not _is_list(source):
         raise StoryError(
             "a story is a text, a list of sentences or a mapping with 'text' or 'sentences', "
@@ -211,7 +211,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
 
 
 def _locate(sentences: Sequence[str], text: str) -> list[Span]:
-    """Where the sentences stand in the text, each after the one before it."""
+    """The character span of each sentence in the text, searched for after the end of the previous one."""
     spans: list[Span] = []
     end = 0
     for sentence in sentences:
@@ -224,8 +224,8 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
 
 
 def _spans_of(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
-    """Sizes, lists of sentences, lists of indices or pairs as ranges; an empty list where they are none of these."""
-    sizes = [_whole(window) for window in windows]
+    """Sizes, lists of sentences, lists of indices or pairs as ranges; an empty list for anything else."""
+    sizes = [_as_int(window) for window in windows]
     if not any(_is_list(window) for window in windows):
         return _from_sizes([size for size in sizes if size is not None]) if None not in sizes else []
     if not all(_is_list(window) and len(window) for window in windows):
@@ -233,7 +233,7 @@ def _spans_of(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
     if all(_all_text(window) for window in windows):
         same = [sentence for window in windows for sentence in window] == list(sentences)
         return _from_sizes([len(window) for window in windows]) if same else []
-    rows = [[_whole(place) for place in window] for window in windows]
+    rows = [[_as_int(place) for place in window] for window in windows]
     flat = [place for row in rows for place in row]
     if None in flat:
         return []
@@ -260,8 +260,8 @@ def _all_text(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _whole(value: Any) -> int | None:
-    """`value` as an integer (numpy's too), or None; True and False are no numbers here."""
+def _as_int(value: Any) -> int | None:
+    """`value` as an integer (numpy integers included), or None; booleans are not integers here."""
     if isinstance(value, bool):
         return None
     try:
@@ -271,12 +271,20 @@ def _whole(value: Any) -> int | None:
 
 
 def _blank(text: str) -> bool:
-    """Whether there is nothing to read: white space, control and format characters only."""
+    """Whether a text has nothing to read: only white space, control and format characters."""
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def check_unicode(text: str, where: str) -> None:
-    """Raise a `StoryError`, with the cure, for text that can't be written in UTF-8; `where` says what it is."""
+    """Refuse text that can't be encoded in UTF-8.
+
+    Args:
+        text: the text.
+        where: names the text in the error.
+
+    Raises:
+        StoryError: the text contains a lone surrogate; says how to repair it.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -10,8 +10,6 @@ from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
 from narrative_twins.hub.facts import EncoderFacts, Figure
 
-_MEASURES = {"spearman": "Spearman", "auc": "AUC", "accuracy": "Twins nearer than distractors"}
-
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     """What a trainer knows of its encoder. Of the rows only how many there are.
@@ -31,7 +29,7 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         objective=f"{_objective(args)}; {_settings(args, state)}",
         windows=", ".join(dict.fromkeys(_windows(data) for _, data in rows)) or "none",
         seeds=str(args.seed),
-        figures=[*_figures(last_metrics(trainer), evaluation_set)],
+        figures=[*_figures(trainer, evaluation_set)],
     )
 
 
@@ -97,19 +95,10 @@ def last_metrics(trainer: Any) -> dict[str, float]:
     return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
 
 
-def _figures(metrics: Mapping[str, float], evaluation_set: str) -> Iterator[Figure]:
-    for key, value in metrics.items():
-        measure = _measure(key)
-        if measure is not None:
-            yield Figure(measure, float(value), evaluation_set)
-
-
-def _measure(key: str) -> str | None:
-    """A metric in words: `eval_salience_shifting_auc_2` is the AUC of shifting at turning point 2."""
-    *start, end = key.removeprefix("eval_").split("_")
-    point = ""
-    if end.isdigit() and start:
-        point, end = f", turning point {end}", start.pop()
-    if not key.startswith("eval_") or end not in _MEASURES:
-        return None
-    return f"{_MEASURES[end]} of {start[-1]}{point}" if end != "accuracy" and start else _MEASURES[end]
+def _figures(trainer: Any, evaluation_set: str) -> Iterator[Figure]:
+    """The last figures of the evaluators, with their names in words."""
+    metrics = last_metrics(trainer)
+    for evaluator in trainer.evaluators:
+        for name, words in getattr(evaluator, "metric_words", {}).items():
+            if f"eval_{name}" in metrics:
+                yield Figure(words, float(metrics[f"eval_{name}"]), evaluation_set)

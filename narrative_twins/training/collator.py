@@ -22,7 +22,7 @@ STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 """What a text of a batch is, its side."""
 
 
-class Telling(NamedTuple):
+class WindowedText(NamedTuple):
     """The sentences of a text, and the window that each is pooled in; -1 for none."""
 
     sentences: list[str]
@@ -93,15 +93,15 @@ class TwinsCollator:
         texts = [
             (side, number, self._encode(telling, several))
             for number, row in enumerate(rows)
-            for side, telling, several in self._tellings(row)
+            for side, telling, several in self._texts_of(row)
         ]
         encoded = [one for _, _, one in texts]
         shape = len(texts), max(len(ids) for ids, _ in encoded)
         pad = self.tokens.tokenizer.pad_token_id or 0
         input_ids, window_ids = np.full(shape, pad, np.int64), np.full(shape, -1, np.int64)
         attention_mask = np.zeros(shape, np.int64)
-        for at, (ids, homes) in enumerate(encoded):
-            input_ids[at, : len(ids)], window_ids[at, : len(ids)], attention_mask[at, : len(ids)] = ids, homes, 1
+        for row, (ids, windows) in enumerate(encoded):
+            input_ids[row, : len(ids)], window_ids[row, : len(ids)], attention_mask[row, : len(ids)] = ids, windows, 1
         return {
             "texts_input_ids": torch.from_numpy(input_ids),
             "texts_attention_mask": torch.from_numpy(attention_mask),
@@ -110,11 +110,11 @@ class TwinsCollator:
             "texts_row": torch.tensor([number for _, number, _ in texts]),
         }
 
-    def _tellings(self, row: Mapping[str, Any]) -> Iterator[tuple[int, Telling, bool]]:
+    def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:
         """The texts of a row that are encoded, each with whether the story has several windows."""
         random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
-            _telling(row, column, random) for column in ("story", "twin", "negative", "negative_twin")
+            _windowed_text(row, column, random) for column in ("story", "twin", "negative", "negative_twin")
         )
         assert story is not None
         several = max(story.windows) > 0
@@ -130,17 +130,17 @@ class TwinsCollator:
             if negative_twin is not None and not several:
                 yield DISTRACTOR_TWIN, negative_twin, several
 
-    def _encode(self, telling: Telling, several: bool) -> tuple[Ids, Ids]:
+    def _encode(self, telling: WindowedText, several: bool) -> tuple[Ids, Ids]:
         """Token ids of a text and the window of each token. What is drawn may leave all sentences of a twin in the
         first window, which makes it no story of one window."""
         tokens = self.tokens
         ids, places = tokens.joined(tokens.texts(telling.sentences))
-        homes = np.asarray(telling.windows, np.int32)[places]
+        window_ids = np.asarray(telling.windows, np.int32)[places]
         if len(ids) > tokens.room:
             self._tell_cut(len(ids))
         ends = -1 if several else 0
         rows = tokens.head, ids[: tokens.room], tokens.tail
-        windows = np.full(len(tokens.head), ends), homes[: tokens.room], np.full(len(tokens.tail), ends)
+        windows = np.full(len(tokens.head), ends), window_ids[: tokens.room], np.full(len(tokens.tail), ends)
         return np.concatenate(rows), np.concatenate(windows)
 
     def _tell_cut(self, length: int) -> None:
@@ -154,15 +154,15 @@ class TwinsCollator:
         self.cut_texts += 1
 
 
-def _telling(row: Mapping[str, Any], column: str, random: Random) -> Telling | None:
+def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
     """A column of a row in windows, in any of the forms that `check_twins_row` takes."""
     content = row.get(column)
     if content is None:
         return None
     if is_nested(content):
         sentences = [sentence for window in content for sentence in window]
-        return Telling(sentences, [number for number, window in enumerate(content) for _ in window])
-    homes = row.get(f"{column}_windows")
-    if homes is None:
-        return Telling(list(content), [0] * len(content))
-    return Telling(list(content), [random.choice(one) if len(one) else -1 for one in homes])
+        return WindowedText(sentences, [number for number, window in enumerate(content) for _ in window])
+    window_ids = row.get(f"{column}_windows")
+    if window_ids is None:
+        return WindowedText(list(content), [0] * len(content))
+    return WindowedText(list(content), [random.choice(one) if len(one) else -1 for one in window_ids])

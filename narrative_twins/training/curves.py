@@ -10,9 +10,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from narrative_twins.files import WholeFile
+from narrative_twins.files import AtomicFile
 from narrative_twins.plots.printable import printable
-from narrative_twins.plots.style import PAGE, check_picture, line_style, new_figure, save, styled
+from narrative_twins.plots.style import PAGE, check_figure, figure_style, line_style, new_figure, save_figure
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
 
 def save_curves(curves: Curves, path: str | Path) -> None:
     """Write curves as JSON, whole or not at all."""
-    with WholeFile(str(path)) as file:
+    with AtomicFile(str(path)) as file:
         file.write(json.dumps(curves, indent=1) + "\n")
 
 
@@ -53,11 +53,11 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
         ValueError: the path names no PNG or SVG file.
         OSError: no file can be written there.
     """
-    check_picture(path)
+    check_figure(path)
     losses = {name: points for name, points in curves.items() if name.endswith("loss")}
     others = {name: points for name, points in curves.items() if name.startswith("eval_") and name not in losses}
     panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
-    with styled():
+    with figure_style():
         figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
         figure.set_layout_engine("constrained")
         for place, (kind, lines) in enumerate(panels, start=1):
@@ -68,7 +68,7 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
             axes.set(xlabel="step", ylabel=kind)
             axes.grid(alpha=0.3)
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    save(figure, path)
+    save_figure(figure, path)
 
 
 class CurvesCallback(TrainerCallback):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -12,23 +13,70 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 
 from narrative_twins.encoder.pooling import pool_windows
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
+from narrative_twins.evaluation.agreement import (
+    agreement_with_turning_points,
+    agreement_with_votes,
+    turning_point_measures,
+    vote_measures,
+)
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.training.collator import DISTRACTOR, STORY, TWIN, TwinsCollator
 
 
-class SalienceEvaluator(BaseEvaluator):
-    """Scores stories with the encoder in training and holds the scores against people's judgments.
+class StoryEvaluator(BaseEvaluator):
+    """What the evaluators of this package share.
 
     Args:
-        rows: stories with their judgments, as `load_story_salience` (`story`, `counts`) or `load_turning_points`
-            (`story`, `windows`, `turning_points`) give them; `load_window_twins` has turning points too.
+        name: prefix of the names of the metrics.
+        primary: the metric by which checkpoints are compared. `metric_for_best_model` of the arguments is
+            `eval_NAME_PRIMARY`.
+        words: the metrics by name, each with its name in words.
+        context_tokens: read at most this many tokens at once; default as many as the model can.
+
+    Attributes:
+        metric_words: the metrics by full name, each with its name in words, for tables and cards.
+    """
+
+    def __init__(self, name: str, primary: str, words: Mapping[str, str], context_tokens: int | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.name, self.context_tokens = name, context_tokens
+        self.metric_words = {self.full_name(metric): text for metric, text in words.items()}
+        self.primary_metric = self.full_name(primary)
+        self.greater_is_better = True
+
+    def __call__(
+        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """The metrics of a `SentenceTransformer` or `StoryEncoder`, by name; nan where a metric is not defined for any
+        story. A `StoryEncoder` has its own context, whatever `context_tokens` is."""
+        with _evaluating(model, self.context_tokens) as encoder:
+            found = self.evaluate(encoder)
+        metrics = {self.full_name(metric): value for metric, value in found.items()}
+        if not isinstance(model, StoryEncoder):
+            self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
+        return metrics
+
+    @abstractmethod
+    def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
+        """The metrics of an encoder, by name without prefix."""
+
+    def full_name(self, metric: str) -> str:
+        """The name of a metric with the prefix."""
+        return f"{self.name}_{metric}" if self.name else metric
+
+
+class SalienceEvaluator(StoryEvaluator):
+    """Scores stories with the encoder in training, and compares the scores with human labels.
+
+    Args:
+        rows: stories with labels, from `load_story_salience` (`story`, `counts`) or `load_turning_points` (`story`,
+            `windows`, `turning_points`); rows of `load_window_twins` have turning points too.
         operations: names or `Operation`s; default all.
-        name: goes before the names of the metrics.
-        primary: the metric by which checkpoints are compared; default the Spearman of summarization, or its AUC where
-            the judgments are turning points. `metric_for_best_model` of the arguments is `eval_NAME_PRIMARY`.
-        context_tokens: read at most so many tokens at once; a `StoryEncoder` knows that itself.
+        name: prefix of the names of the metrics.
+        primary: the metric by which checkpoints are compared; default the Spearman of summarization, or its AUC if the
+            labels are turning points. `metric_for_best_model` of the arguments is `eval_NAME_PRIMARY`.
+        context_tokens: read at most this many tokens at once; a `StoryEncoder` has its own context.
         progress: show a progress bar.
 
     Raises:
@@ -45,76 +93,70 @@ class SalienceEvaluator(BaseEvaluator):
         context_tokens: int | None = None,
         progress: bool = False,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.rows = list(rows)
         kinds = [kind for kind in ("counts", "turning_points") if self.rows and self.rows[0].get(kind) is not None]
         if not kinds:
-            raise ValueError("rows with 'counts' or 'turning_points' are needed; load_story_salience gives such")
-        self.judgments = kinds[0]
-        self.operations = operations
-        self.name = name
-        self.context_tokens = context_tokens
+            raise ValueError("rows with 'counts' or 'turning_points' are needed, for example from load_story_salience")
+        self.labels = kinds[0]
+        self.operations = resolve_operations(operations)
         self.progress = progress
-        metric = primary or ("summarization_spearman" if self.judgments == "counts" else "summarization_auc")
-        self.primary_metric = f"{name}_{metric}" if name else metric
-        self.greater_is_better = True
+        names = [operation.name for operation in self.operations]
+        if self.labels == "counts":
+            self.measures, default = vote_measures(names), "summarization_spearman"
+        else:
+            self.measures = turning_point_measures(names, len(self.rows[0]["turning_points"]))
+            default = "summarization_auc"
+        words = {measure.key: measure.words for measure in self.measures}
+        super().__init__(name, primary or default, words, context_tokens)
 
-    def __call__(
-        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
-    ) -> dict[str, float]:
-        """The metrics of a `SentenceTransformer` or `StoryEncoder`, by name; nan where no story has an agreement."""
-        with _evaluating(model, self.context_tokens) as encoder:
-            stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
-            results = score_stories(
-                stories, encoder, operations=self.operations, on_truncation="ignore", progress=self.progress
-            )
-            measure = agreement_with_votes if self.judgments == "counts" else agreement_with_turning_points
-            found = measure(results, [row[self.judgments] for row in self.rows])
-        metrics = self.prefix_name_to_metrics({key: value.value for key, value in found.items()}, self.name)
-        if not isinstance(model, StoryEncoder):
-            self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
-        return metrics
+    def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
+        """The agreement of each operation with the labels."""
+        stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
+        results = score_stories(
+            stories, encoder, operations=self.operations, on_truncation="ignore", progress=self.progress
+        )
+        measure = agreement_with_votes if self.labels == "counts" else agreement_with_turning_points
+        found = measure(results, [row[self.labels] for row in self.rows])
+        return {key: mean.value for key, mean in found.items()}
 
 
-class TwinsEvaluator(BaseEvaluator):
+class TwinsEvaluator(StoryEvaluator):
     """How often a twin is nearer to its story than the distractor is, window by window, as `accuracy`.
 
     Args:
         rows: rows of narrative twins; those without a twin or a distractor are left out.
-        name: goes before the name of the metric.
+        name: prefix of the name of the metric.
         batch_size: rows encoded at a time.
+        context_tokens: read at most this many tokens of each text, as in training; a `StoryEncoder` has its own
+            context.
 
     Raises:
         ValueError: no row has both a twin and a distractor.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], *, name: str = "", batch_size: int = 32) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+    def __init__(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        name: str = "",
+        batch_size: int = 32,
+        context_tokens: int | None = None,
+    ) -> None:
         self.rows = [row for row in rows if row.get("twin") is not None and row.get("negative") is not None]
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
-        self.name = name
         self.batch_size = batch_size
-        self.primary_metric = f"{name}_accuracy" if name else "accuracy"
-        self.greater_is_better = True
+        super().__init__(name, "accuracy", {"accuracy": "Twins nearer than distractors"}, context_tokens)
 
-    def __call__(
-        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
-    ) -> dict[str, float]:
-        """The accuracy of a `SentenceTransformer` or `StoryEncoder`."""
-        with _evaluating(model) as encoder:
-            collator = TwinsCollator(encoder.tokens)
-            nearer = [
-                hit for batch in _batches(self.rows, self.batch_size) for hit in _nearer(encoder, collator(batch))
-            ]
-        metrics = self.prefix_name_to_metrics({"accuracy": sum(nearer) / max(1, len(nearer))}, self.name)
-        if not isinstance(model, StoryEncoder):
-            self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
-        return metrics
+    def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
+        """The share of windows in which the twin is nearer."""
+        collator = TwinsCollator(encoder.tokens)
+        nearer = [hit for batch in _batches(self.rows, self.batch_size) for hit in _nearer(encoder, collator(batch))]
+        return {"accuracy": sum(nearer) / max(1, len(nearer))}
 
 
 def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> list[bool]:
-    """For each window of a batch that has tokens on all sides, whether the twin is nearer."""
+    """For each window that has tokens in story, twin and distractor, whether the twin is nearer."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
     states = encoder.model(input_ids=texts["input_ids"], attention_mask=texts["attention_mask"]).last_hidden_state
     windows = int(texts["window_ids"].max()) + 1
@@ -134,8 +176,9 @@ def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapp
 
 
 @contextmanager
-def _evaluating(model: Any, context_tokens: int | None = None) -> Iterator[StoryEncoder]:
-    """The encoder of a model, without gradients and dropout; afterwards the model trains again if it did."""
+def _evaluating(model: Any, context_tokens: int | None) -> Iterator[StoryEncoder]:
+    """The encoder of a model, without gradients and dropout; afterwards the model is in training mode again if it was
+    before."""
     module = model.model if isinstance(model, StoryEncoder) else model
     was_training = module.training
     module.eval()

@@ -43,7 +43,7 @@ SMOKE: dict[str, Any] = {
 
 
 @dataclass
-class RecipeArguments:
+class ScriptArguments:
     """What a training script asks besides the arguments of the trainer."""
 
     config: str | None = field(default=None, metadata={"help": "A YAML file of flags; those given here overrule it."})
@@ -90,11 +90,11 @@ def parse_arguments(
     defaults: Mapping[str, Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     *,
-    recipe: type[RecipeArguments] = RecipeArguments,
+    script: type[ScriptArguments] = ScriptArguments,
     description: str | None = None,
     argv: Sequence[str] | None = None,
 ) -> tuple[Any, Any]:
-    """Training arguments and recipe from the command line.
+    """Training arguments and script from the command line.
 
     A flag on the command line overrules what `--smoke` sets, that the YAML file of `--config`, that the defaults. A
     file has names of flags, without dashes, and their values; `null` stands for none.
@@ -103,7 +103,7 @@ def parse_arguments(
         training: the class of the training arguments.
         defaults: of the script, where they differ from those of the classes.
         smoke: what `--smoke` sets, such as `SMOKE`.
-        recipe: the class of the other arguments.
+        script: the class of the other arguments.
         description: for `--help`.
         argv: the flags; default those of the command line.
 
@@ -112,7 +112,7 @@ def parse_arguments(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     usage = "%(prog)s [--config FILE] [--FLAG VALUE ...]"
-    parser = _Parser([recipe, training], usage=usage, description=description, formatter_class=_Formatter)
+    parser = _Parser([script, training], usage=usage, description=description, formatter_class=_Formatter)
     parser.set_defaults(**(defaults or {}))
     first = parser.parse_args(argv)
     settings = {} if first.config is None else _read_config(first.config, parser)

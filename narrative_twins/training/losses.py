@@ -13,11 +13,11 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
 from torch import Tensor
 
-from narrative_twins.encoder.checkpoint import stored_of_modules
-from narrative_twins.encoder.pooling import Pooling, known_pooling, pool_windows
+from narrative_twins.encoder.checkpoint import module_settings
+from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 
-BATCH_TOKENS = {True: 2_560, False: 1_000_000}
+PASS_TOKENS = {True: 2_560, False: 1_000_000}
 """Padded tokens in a forward pass, on a CPU and elsewhere. A CPU is fastest when its caches hold the states, and
 does not pay for a pass; elsewhere passes are dear."""
 CITATION = """
@@ -78,7 +78,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f"mini_batch_size={mini_batch_size}: at least one text is encoded at a time")
         self.model = model
-        self.pooling: Pooling = known_pooling(stored_of_modules(model).pooling or "mean")
+        self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
         self.temperature = temperature
         self.distractors = distractors
         self.in_story_negatives = in_story_negatives
@@ -142,12 +142,12 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
 
     def _embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
         """Window vectors of texts, shape (texts, W, D)."""
-        ids, mask, homes = (texts[name] for name in ("input_ids", "attention_mask", "window_ids"))
+        ids, mask, window_ids = (texts[name] for name in ("input_ids", "attention_mask", "window_ids"))
         vectors, places = [], []
-        for part, longest in _batches(mask.sum(dim=1), BATCH_TOKENS[ids.device.type == "cpu"]):
+        for part, longest in _batches(mask.sum(dim=1), PASS_TOKENS[ids.device.type == "cpu"]):
             features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
             states = self.model(features)["token_embeddings"]
-            vectors.append(pool_windows(states, homes[part, :longest], windows, self.pooling)[0])
+            vectors.append(pool_windows(states, window_ids[part, :longest], windows, self.pooling)[0])
             places.append(part)
         return torch.cat(vectors)[torch.cat(places).argsort()]
 

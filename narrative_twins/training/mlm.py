@@ -13,16 +13,13 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import AutoModelForMaskedLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer, set_seed
 
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
-from narrative_twins.encoder.attention import attending, training_attention
-from narrative_twins.encoder.checkpoint import default_encoder, hub_options, read_stored
+from narrative_twins.encoder.checkpoint import default_encoder, hub_options, read_checkpoint_settings
 from narrative_twins.encoder.pooling import Pooling
-from narrative_twins.encoder.precision import MatrixProducts
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.curves import CurvesCallback
-from narrative_twins.training.optimizer import optimizer_for
-from narrative_twins.training.story_trainer import SharesEncoder
+from narrative_twins.training.story_trainer import StoryTrainer
 from narrative_twins.training.trainable import checked_rows
 
 
@@ -38,11 +35,11 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
     """
     name = str(name) if name is not None else default_encoder()
     model = AutoModelForMaskedLM.from_pretrained(name, **{"dtype": torch.float32, **options})
-    model.base_model.stored = read_stored(name, **hub_options(options))
+    model.base_model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
     return model
 
 
-class MaskedLanguageModelTrainer(SharesEncoder, Trainer):
+class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
     """Trains an encoder to guess masked tokens of the same texts that `NarrativeTwinsTrainer` trains on: the story, the
     twin, the distractor and its twin of each row, each a text of its own, cut at the context.
 
@@ -95,20 +92,19 @@ class MaskedLanguageModelTrainer(SharesEncoder, Trainer):
             "data_collator", DataCollatorForLanguageModeling(tokenizer, mlm_probability=args.mlm_probability)
         )
         super().__init__(
-            model,
-            args,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
-            processing_class=tokenizer,
-            **options,
+            model, args, train_dataset=train_dataset, eval_dataset=eval_dataset, processing_class=tokenizer, **options
         )
         self.add_callback(CurvesCallback())
 
-    def train(self, *args: Any, **options: Any) -> Any:
-        """As ever, with matrix products and attention as they are fastest."""
-        model = self.encoder.model
-        with MatrixProducts(), attending(model, training_attention(model)):
-            return super().train(*args, **options)
+    @property
+    def transformer(self) -> Any:
+        """The `transformers` model of the encoder."""
+        return self.encoder.model
+
+    def save_weights(self, folder: str | Path) -> None:
+        """Save the encoder, without the head for masked tokens and without its card."""
+        if self.args.should_save:
+            self.encoder.save_pretrained(folder)
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
         """As ever, with what the evaluator finds."""
@@ -117,16 +113,6 @@ class MaskedLanguageModelTrainer(SharesEncoder, Trainer):
             found = self.evaluator(self.encoder, epoch=self.state.epoch, steps=self.state.global_step)
             output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
         return output
-
-    def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
-        """As ever, with float32 copies of weights of low precision."""
-        kind, settings = super().get_optimizer_cls_and_kwargs(args, model)
-        return optimizer_for(self.model, kind), settings
-
-    def _save_encoder(self, folder: str | Path) -> None:
-        # Without its head.
-        if self.args.should_save:
-            self.encoder.save_pretrained(folder)
 
 
 def masked_texts(rows: Any, tokens: StoryTokenizer) -> Dataset:

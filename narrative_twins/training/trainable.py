@@ -16,8 +16,8 @@ from transformers import AutoConfig
 from transformers.trainer import TRAINER_STATE_NAME
 
 from narrative_twins.data.rows import RowError, check_twins_row
-from narrative_twins.encoder.checkpoint import default_encoder, hub_options, model_limit, read_stored
-from narrative_twins.encoder.pooling import Pooling, known_pooling
+from narrative_twins.encoder.checkpoint import default_encoder, hub_options, model_limit, read_checkpoint_settings
+from narrative_twins.encoder.pooling import Pooling, check_pooling
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def trainable_encoder(
     wanted: dict[str, Any] = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         wanted["attention_dropout"] = dropout
-    kind = known_pooling(pooling or read_stored(name, **hub).pooling or "mean")
+    kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
     transformer = Transformer(
         name, model_kwargs={"dtype": "float32", **options}, config_kwargs={**hub, **wanted}, processor_kwargs=hub
     )

@@ -11,19 +11,16 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraine
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
-from narrative_twins.encoder.attention import attending, training_attention
-from narrative_twins.encoder.precision import MatrixProducts
-from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
 from narrative_twins.training.losses import NarrativeTwinsLoss
-from narrative_twins.training.optimizer import optimizer_for
-from narrative_twins.training.story_trainer import SharesEncoder
-from narrative_twins.training.trainable import checked_rows, last_whole_checkpoint, require_dropout
+from narrative_twins.training.story_trainer import StoryTrainer
+from narrative_twins.training.trainable import checked_rows, require_dropout
 
 
-class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
+class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     """Trains a story encoder on narrative twins.
 
     It is a `SentenceTransformerTrainer`, and so a `Trainer`, whose data are rows of narrative twins as
@@ -71,13 +68,14 @@ class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
             self.add_callback(_EpochCallback(self.data_collator))
         _forget_rows(self.model.model_card_data)
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any) -> Any:
-        """As ever; `resume_from_checkpoint=True` passes over a checkpoint that a killed run did not finish."""
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_whole_checkpoint(Path(self.args.output_dir)) or True
-        transformer = self.model[0].auto_model
-        with MatrixProducts(), attending(transformer, training_attention(transformer)):
-            return super().train(resume_from_checkpoint, *args, **options)
+    @property
+    def transformer(self) -> Any:
+        """The `transformers` model of the encoder."""
+        return self.model[0].auto_model
+
+    def save_weights(self, folder: str | Path) -> None:
+        """Save the encoder as a plain sentence-transformers checkpoint, without its card."""
+        self.save_model(str(folder), _internal_call=True)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """As ever; columns that are None in some rows are counted as empty there."""
@@ -88,8 +86,13 @@ class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator of the arguments."""
-        encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=args.context_tokens)
-        return TwinsCollator(encoder.tokens, twins=args.twins, distractors=args.distractors, seed=args.seed)
+        transformer = getattr(model[0], "auto_model", None)
+        if transformer is None:
+            raise ValueError(
+                f"{type(model[0]).__name__} as the first module is not a transformer; use trainable_encoder"
+            )
+        tokens = story_tokenizer(transformer, model.tokenizer, module_settings(model), args.context_tokens)
+        return TwinsCollator(tokens, twins=args.twins, distractors=args.distractors, seed=args.seed)
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:
         """The loss of the arguments."""
@@ -102,11 +105,6 @@ class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
             gather_across_devices=args.gather_across_devices,
             mini_batch_size=args.mini_batch_size,
         )
-
-    def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
-        """As ever, with float32 copies of weights of low precision."""
-        kind, settings = super().get_optimizer_cls_and_kwargs(args, model)
-        return optimizer_for(self.model, kind), settings
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
         """As ever, with `window_batch_size` rows where stories have several windows."""
@@ -121,9 +119,6 @@ class NarrativeTwinsTrainer(SharesEncoder, SentenceTransformerTrainer):
             # Where several processes share the batches, those of another size are taken for incomplete and left out.
             sampler.batch_size = None  # type: ignore[assignment]
         return sampler
-
-    def _save_encoder(self, folder: str | Path) -> None:
-        self.save_model(str(folder), _internal_call=True)
 
 
 class _EpochCallback(TrainerCallback):

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
 from narrative_twins.app.page import KEPT, ONE_PASS, Page
-from narrative_twins.app.queue import Desk, Wish, spoken
+from narrative_twins.app.queue import ScoreRequest, ScoringQueue, format_duration
 from narrative_twins.app.server import POLICY, application
 from narrative_twins.commands.cli import main
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
@@ -35,13 +35,13 @@ ALL = list(OPERATIONS)
 
 
 @pytest.fixture
-def desk(bert_folder):
-    return Desk(bert_folder)
+def queue(bert_folder):
+    return ScoringQueue(bert_folder)
 
 
 @pytest.fixture
-def page(desk):
-    return Page(desk, pause=0.01)
+def page(queue):
+    return Page(queue, pause=0.01)
 
 
 def last(page, text=TALE, operations=ALL, windows="auto", reading="exact", encoder="", session="me"):
@@ -203,7 +203,7 @@ def test_errors_are_a_sentence(page, options, said):
 
 
 def test_an_error_nobody_thought_of_is_a_sentence_too(page, monkeypatch):
-    monkeypatch.setattr(Desk, "load", lambda self, name=None: {}["nothing"])
+    monkeypatch.setattr(ScoringQueue, "load", lambda self, name=None: {}["nothing"])
     assert "The story can&#x27;t be scored (KeyError" in last(page)["status"]
 
 
@@ -271,11 +271,11 @@ def test_a_reader_who_leaves_stops_the_computing(page, slow):
     assert job.ended.wait(20) and job.result is None
 
 
-def test_one_story_at_a_time_and_those_who_wait_may_leave(desk, slow):
-    first = desk.start(Wish(LONG, ALL, 1))
+def test_one_story_at_a_time_and_those_who_wait_may_leave(queue, slow):
+    first = queue.start(ScoreRequest(LONG, ALL, 1))
     while not first.began:
         time.sleep(0.01)
-    second, third = desk.start(Wish(TALE, ALL)), desk.start(Wish(TALE, ALL))
+    second, third = queue.start(ScoreRequest(TALE, ALL)), queue.start(ScoreRequest(TALE, ALL))
     second.stop()
     assert second.ended.wait(5) and second.result is None
     assert third.phase == "Waiting for its turn" and not third.ended.is_set()
@@ -283,26 +283,26 @@ def test_one_story_at_a_time_and_those_who_wait_may_leave(desk, slow):
     assert third.ended.wait(20) and len(third.result) == 4
 
 
-def test_the_end_of_the_desk_is_the_end_of_all_jobs(desk, slow):
-    jobs = [desk.start(Wish(LONG, ALL, 1)) for _ in range(3)]
+def test_the_end_of_the_desk_is_the_end_of_all_jobs(queue, slow):
+    jobs = [queue.start(ScoreRequest(LONG, ALL, 1)) for _ in range(3)]
     while not any(job.began for job in jobs):
         time.sleep(0.01)
-    desk.close()
+    queue.close()
     assert all(job.ended.is_set() and job.result is None for job in jobs)
 
 
 def test_hopeless_work_is_refused_with_the_cure(bert_folder):
-    desk = Desk(bert_folder, patience=1.0)
-    desk.load().speed = 20_000.0
+    queue = ScoringQueue(bert_folder, patience=1.0)
+    queue.load().speed = 20_000.0
     text = " ".join(f"Nadia ran on {n}." for n in range(2_000))
     began = time.monotonic()
-    job = desk.start(Wish(text, ALL, 1))
+    job = queue.start(ScoreRequest(text, ALL, 1))
     assert job.ended.wait(60)
     assert "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
     assert "choose one pass" in job.problem and "leave shifting out" not in job.problem
     assert time.monotonic() - began < 30
-    desk.patience = 600.0
-    job = desk.start(Wish(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
+    queue.patience = 600.0
+    job = queue.start(ScoreRequest(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
     assert job.ended.wait(60)
     assert "give it more windows ('auto' takes" in job.problem and "leave shifting out (" in job.problem
 
@@ -317,24 +317,24 @@ def test_the_estimate_is_the_work_there_is(encoder, monkeypatch):
     states = type(encoder.passes).states
     monkeypatch.setattr(type(encoder.passes), "states", lambda self, some: rows.extend(some) or states(self, some))
     list(score_stories([story], encoder, on_truncation="ignore"))
-    tokens = encoder.read(story.sentences)
+    tokens = encoder.tokenize(story.sentences)
     found = workload(resolve_operations(), tokens, story.windows, 10**9)
     assert found == pytest.approx(sum(map(len, rows)), rel=0.05)
     assert 5000 < workload(resolve_operations(), tokens, story.windows, 5000) < 6000
 
 
-def test_encoders_are_kept_with_a_bound(desk, bert_folder, tmp_path):
-    own = desk.load()
+def test_encoders_are_kept_with_a_bound(queue, bert_folder, tmp_path):
+    own = queue.load()
     names = []
     for n in range(4):
         link = tmp_path / f"encoder{n}"
         link.symlink_to(bert_folder)
         names.append(str(link))
-    others = [desk.load(name) for name in names]
-    assert desk.load() is own
-    assert desk.load(names[3]) is others[3] and desk.load(names[2]) is others[2]
-    assert len(desk._loaded) == 3
-    assert desk.load(names[0]) is not others[0]
+    others = [queue.load(name) for name in names]
+    assert queue.load() is own
+    assert queue.load(names[3]) is others[3] and queue.load(names[2]) is others[2]
+    assert len(queue._loaded) == 3
+    assert queue.load(names[0]) is not others[0]
 
 
 def test_results_are_kept_with_a_bound(page):
@@ -354,7 +354,7 @@ def test_results_are_kept_with_a_bound(page):
     ],
 )
 def test_times_are_told_as_people_do(seconds, said):
-    assert spoken(seconds) == said
+    assert format_duration(seconds) == said
 
 
 @pytest.fixture
@@ -476,5 +476,5 @@ def test_the_package_alone_brings_no_gradio():
 
 
 def test_speed_is_that_of_the_encoder(bert_folder):
-    assert Desk(bert_folder).load().speed > 0
-    assert isinstance(Desk(bert_folder).load().encoder, StoryEncoder)
+    assert ScoringQueue(bert_folder).load().speed > 0
+    assert isinstance(ScoringQueue(bert_folder).load().encoder, StoryEncoder)

@@ -13,7 +13,7 @@ from narrative_twins.evaluation.agreement import agreement_with_votes
 from narrative_twins.evaluation.metrics import spearman
 from narrative_twins.llm.chat import ServerError
 from narrative_twins.llm.server import Server
-from narrative_twins.show.formats import FORMATS, pieces
+from narrative_twins.show.formats import FORMATS, write_results
 
 from support.chat_server import Model, completion, prompt_of, said, serving
 
@@ -70,10 +70,9 @@ def test_results_are_like_all_results(tmp_path):
     assert found["prompted_rating_spearman"].value == pytest.approx(sum(expected[:2]) / 2)
     assert found["prompted_choice_auc"].counted == 2
     assert results[0].rank("prompted_rating") and results[0].to_dict()["scores"] == results[0].scores
-    from rich.console import Console
 
     for form in FORMATS:
-        assert all(pieces(results, form, [], None, Console(file=None, width=80)))
+        assert all(write_results(results, form, []))
 
 
 def test_answers_that_do_not_hold_are_asked_for_again(tmp_path):

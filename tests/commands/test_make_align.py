@@ -110,7 +110,7 @@ def test_the_card_is_the_one_that_is_pushed(run, tmp_path, monkeypatch):
         "| train | 5 |",
         "- works read: 8",
         "  - kept, with a twin each: 5",
-        "seed 0",
+        "- seed: 0",
         "- works of: works.jsonl",
     ):
         assert words in card
@@ -139,10 +139,10 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LongTwins, "row", interrupted)
     code, _, err = run()
-    assert code == 130 and "twins.jsonl.part, go on with --resume" in err
+    assert code == 130 and "twins.jsonl.part; continue with --resume" in err
     assert not (tmp_path / "twins.jsonl").exists() and not (tmp_path / "twins.card.md").exists()
     assert [one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")] == ["w0", "w1", "w2"]
-    assert not (tmp_path / "twins.facts.yaml").exists() and (tmp_path / "twins.jsonl.part.facts.yaml").exists()
+    assert not (tmp_path / "twins.facts.yaml").exists() and (tmp_path / "twins.jsonl.part.run").exists()
 
     def recorded(self, work):
         aligned.append(work.id)
@@ -155,7 +155,8 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     assert (tmp_path / "twins.card.md").read_bytes() == (tmp_path / "whole.card.md").read_bytes()
     assert (tmp_path / "twins.facts.yaml").read_bytes() == (tmp_path / "whole.facts.yaml").read_bytes()
     assert resumed == report.replace("whole.", "twins.")
-    assert sorted(one.name for one in tmp_path.glob("twins.*")) == ["twins.card.md", "twins.facts.yaml", "twins.jsonl"]
+    names = ["twins.card.md", "twins.facts.yaml", "twins.jsonl", "twins.jsonl.run"]
+    assert sorted(path.name for path in tmp_path.glob("twins.*")) == names
 
 
 def test_each_row_is_on_the_disk_before_the_next(run, tmp_path, monkeypatch):
@@ -212,25 +213,26 @@ def test_an_interrupted_run_leaves_the_finished_one_as_it_is(run, interrupted, t
     interrupted("w2", "--windows", 4)
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     code, _, err = run("--resume")
-    assert code == 1 and "begun with other options (- windows: 4, even" in err
-    # Without what was interrupted, the finished rows are gone on with, and only as they were made.
-    (tmp_path / "twins.jsonl.part").unlink()
+    assert code == 2 and "started with windows 4 (now 5)" in err
+    # Without the interrupted run, the complete one is resumed, with its own settings only.
+    for name in ("twins.jsonl.part", "twins.jsonl.part.run"):
+        (tmp_path / name).unlink()
     code, _, err = run("--resume", "--windows", 4)
-    assert code == 1 and "begun with other options (- windows: 5, even" in err
+    assert code == 2 and "started with windows 5 (now 4)" in err
     assert run("--resume")[0] == 0
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
-def test_going_on_needs_to_know_the_recipe(run, interrupted, tmp_path):
+def test_resuming_needs_the_settings(run, interrupted, tmp_path):
     interrupted("w2")
     interrupted("w3", "--windows", 4)
     # Of what was put aside, too.
     (tmp_path / "twins.jsonl.part.old").replace(tmp_path / "twins.jsonl.part")
-    (tmp_path / "twins.jsonl.part.facts.yaml.old").replace(tmp_path / "twins.jsonl.part.facts.yaml")
+    (tmp_path / "twins.jsonl.part.old.run").replace(tmp_path / "twins.jsonl.part.run")
     assert run("--resume")[0] == 0 and len(rows_of(tmp_path / "twins.jsonl")) == 5
     (tmp_path / "twins.jsonl").replace(tmp_path / "twins.jsonl.part")
     code, _, err = run("--resume")
-    assert code == 1 and "twins.jsonl.part.facts.yaml is not there" in err
+    assert code == 2 and "its settings" in err and "are missing" in err
 
 
 def edited(path, **facts):
@@ -251,7 +253,7 @@ def test_what_a_person_put_into_the_facts(run, works, tmp_path, caplog):
         assert "license: cc-by-4.0" in (tmp_path / "twins.card.md").read_text()
     works.rename(tmp_path / "other.jsonl")
     works.symlink_to(tmp_path / "other.jsonl")
-    assert run()[0] == 0 and "twins.facts.yaml.old; copy from it what is still true" in caplog.text
+    assert run()[0] == 0 and "twins.facts.yaml.old; copy what is still true" in caplog.text
     facts = read_facts(DatasetFacts, path)
     assert (facts.license, facts.name) == (None, "Long narrative twins")
     assert "cc-by" not in (tmp_path / "twins.card.md").read_text()
@@ -272,7 +274,7 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
     weights.write_bytes(data)
     assert run("--encoder", folders[0])[0] == 0
     code, _, err = run("--resume", "--encoder", folders[1])
-    assert code == 1 and "- sentence encoder: final (digest " in err
+    assert code == 2 and 'started with encoder fingerprint "' in err
     folders[0].parent.rename(tmp_path / "moved")
     assert run("--resume", "--encoder", tmp_path / "moved" / "final")[0] == 0
     assert str(tmp_path) not in (tmp_path / "twins.facts.yaml").read_text()
@@ -281,29 +283,31 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--windows", 4), "- windows: 5, even"),
-        (("--seed", 1), "at random, seed 0"),
-        (("--max-similarity", "0.5"), "similarity that was measured: at most fr 0.681"),
-        (("--anonymized",), "- texts: as they are"),
+        (("--windows", 4), "windows 5 (now 4)"),
+        (("--seed", 1), "seed 0 (now 1)"),
+        (("--max-similarity", "0.5"), '"other": 0.6} (now {"other": 0.5})'),
+        (("--anonymized",), "names replaced false (now true)"),
     ],
 )
 def test_going_on_with_other_options(run, tmp_path, options, what):
     run()
     before = (tmp_path / "twins.jsonl").read_bytes()
     code, _, err = run("--resume", *options)
-    assert code == 1 and "begun with other options" in err and what in err
+    assert code == 2 and "started with" in err and what in err
     assert (tmp_path / "twins.jsonl").read_bytes() == before
 
 
 def test_going_on_with_what_is_no_such_file(run, tmp_path):
     code, out, _ = run("--resume")
     assert code == 0 and "5  - kept" in out, "with nothing to go on from it begins"
-    (tmp_path / "twins.facts.yaml").unlink()
+    kept = (tmp_path / "twins.jsonl.run").read_text()
+    (tmp_path / "twins.jsonl.run").unlink()
     code, _, err = run("--resume")
-    assert code == 1 and "twins.facts.yaml is not there" in err
+    assert code == 2 and "twins.jsonl.run) are missing" in err
     (tmp_path / "twins.jsonl").write_text('{"id": "w0"}\n')
+    (tmp_path / "twins.jsonl.run").write_text(kept)
     code, _, err = run("--resume")
-    assert code == 1 and "its line 1 is no row of this command" in err
+    assert code == 2 and "line 1 is not a row of this command" in err
 
 
 def test_works_that_were_changed_or_went_away(run, works, tmp_path):
@@ -311,11 +315,11 @@ def test_works_that_were_changed_or_went_away(run, works, tmp_path):
     changed = [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]]
     works.write_text("".join(json.dumps(work) + "\n" for work in changed))
     code, out, err = run("--resume")
-    assert code == 0 and "1 rows of the earlier run are of works or twins that are not read now" in err
+    assert code == 0 and "1 rows of the earlier run are of works or twins that are not in the input now" in err
     assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")].count("w0") == 2
     works.write_text("".join(json.dumps(work) + "\n" for work in WORKS[1:]))
     code, out, err = run("--resume")
-    assert code == 0 and "2 rows of the earlier run are of works or twins that are not read now" in err
+    assert code == 0 and "2 rows of the earlier run are of works or twins that are not in the input now" in err
     assert "7  works read" in out and "2  rows of an earlier run" in out
     card = (tmp_path / "twins.card.md").read_text()
     for words in ("| train | 6 |", "  - kept, with a twin each: 4", "- rows of an earlier run, of works or twins"):
@@ -371,11 +375,11 @@ def test_no_work_is_left(run, tmp_path):
         (("works.jsonl", "--out", "-"), "ends in .jsonl"),
         (("works.jsonl", "--out", "twins.parquet"), "ends in .jsonl"),
         (("works.jsonl", "--out", "works.jsonl"), "also read"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"), "no list of similarities"),
+        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"), "not a list of similarities"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "fr=0.7,fr=0.6"), "two numbers for fr"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "0.7,0.6"), "two numbers for other"),
-        (("works.jsonl", "--out", "a.jsonl", "--windows", "0"), "no count of 1 or more"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-difference", "-1"), "no number of 0 or more"),
+        (("works.jsonl", "--out", "a.jsonl", "--windows", "0"), "not an integer of 1 or more"),
+        (("works.jsonl", "--out", "a.jsonl", "--max-difference", "-1"), "not a number of 0 or more"),
         ((".", "--out", "a.jsonl"), "is in ., which is read"),
         (("works.jsonl", ".", "--out", "inner/../inner/a.jsonl"), "is in ., which is read"),
     ],

@@ -122,7 +122,7 @@ def test_resume(make, tmp_path):
     ):
         out.rename(part)
         part.write_bytes(kept)
-        (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
+        (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
         code, errors = make("--resume")
         assert (code, out.read_bytes(), part.exists()) == (0, whole, False)
         assert errors.startswith(message)
@@ -136,12 +136,12 @@ def test_what_can_not_be_resumed(make, twins, tmp_path):
     for arguments in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
         (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
         code, errors = make("--resume", *arguments)
-        assert code == 1 and "can't resume" in errors and "was begun with other options" in errors
+        assert code == 2 and "can't resume" in errors and "was started with" in errors
     lines = whole.splitlines(keepends=True)
     for other in (lines[1] + lines[0], whole + lines[0], b"[]\n", b"x\n", b'{"story": []}\n'):
         out.write_bytes(other)
         code, errors = make("--resume")
-        assert code == 1 and "can't resume" in errors and "is not row" in errors
+        assert code == 2 and "can't resume" in errors and "is not row" in errors
         assert out.read_bytes() == other
 
 
@@ -170,12 +170,12 @@ def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch, inter
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
     code, errors = make()
     part = (tmp_path / "out.jsonl.part").read_bytes()
-    assert code == 130 and "go on with --resume" in errors
+    assert code == 130 and "continue with --resume" in errors
     assert synced == [len(part)] and whole.startswith(part)
     interrupted.never()
     assert make("--resume")[0] == 0
     assert (tmp_path / "out.jsonl").read_bytes() == whole
-    assert not list(tmp_path.glob("out.jsonl?*")), "nothing of the run is left"
+    assert [path.name for path in tmp_path.glob("out.jsonl?*")] == ["out.jsonl.run"]
 
 
 def test_facts_of_a_finished_run_stay_until_the_next_is_finished(make, tmp_path, interrupted):
@@ -187,7 +187,7 @@ def test_facts_of_a_finished_run_stay_until_the_next_is_finished(make, tmp_path,
     interrupted.never()
     # What is begun was begun with 7, whatever the finished file beside it was made with.
     code, errors = make("--resume")
-    assert code == 1 and "was begun with other options (- seed: 7)" in errors
+    assert code == 2 and "was started with seed 7 (now 0)" in errors
     assert make("--seed", 7, "--resume")[0] == 0
     assert "- seed: 7" in (tmp_path / "out.card.md").read_text()
 
@@ -207,9 +207,9 @@ def test_other_options_are_noticed_whatever_the_rows_hold(make, twins, tmp_path,
     (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
     for other in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
         code, errors = make("--resume", *other)
-        assert code == 1 and "was begun with other options" in errors
+        assert code == 2 and "was started with" in errors
     code, errors = make("--resume", pipeline=str(other_pipeline))
-    assert code == 1 and "was begun with other options (- names recognized by: pipeline" in errors
+    assert code == 2 and 'was started with names recognized by "pipeline' in errors
     assert (tmp_path / "out.jsonl.part").read_text() == begun
     assert make("--resume")[0] == 0
 
@@ -217,7 +217,7 @@ def test_other_options_are_noticed_whatever_the_rows_hold(make, twins, tmp_path,
 def test_the_card_counts(make, tmp_path, interrupted):
     make()
     card = (tmp_path / "out.card.md").read_text()
-    all_of_them = "2 people, 1 place and 1 organization, counted anew in each row."
+    all_of_them = "2 people, 1 place and 1 organization, counted separately in each row."
     assert f"other names in 2 of 3 rows: {all_of_them}" in card
     # A finished run has nothing to add.
     assert make("--resume")[0] == 0
@@ -226,10 +226,10 @@ def test_the_card_counts(make, tmp_path, interrupted):
     make()
     interrupted.never()
     make("--resume")
-    rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted anew in each row."
+    rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted separately in each row."
     assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
     (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
-    (tmp_path / "out.facts.yaml").rename(tmp_path / "out.jsonl.part.facts.yaml")
+    (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
     make("--resume")
     assert "other names in 2 of 3 rows.\n" in (tmp_path / "out.card.md").read_text()
 

@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -157,9 +158,9 @@ def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
     [
         (["--operations", "erasure"], "unknown operation 'erasure'"),
         (["--windows", "five"], "'five' is neither auto"),
-        (["--top", "0"], "'0' is no count"),
+        (["--top", "0"], "'0' is not an integer of 1 or more"),
         (["--format", "xml"], "invalid choice: 'xml'"),
-        (["--resume"], "--resume goes with"),
+        (["--resume"], "--resume needs"),
         (["--out", "omar.txt"], "--out omar.txt is also read"),
     ],
 )
@@ -177,16 +178,44 @@ def test_a_model_that_cannot_be_loaded(run, story, tmp_path):
     assert "nothing' can't be loaded (no folder of this name" in err
 
 
-def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    lines = [json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in range(6)]
-    source.write_text("".join(lines))
-    assert run(source, "-f", "jsonl", "-o", out)[0] == 0
-    whole = out.read_text()
-    # A run that was cut off in its fourth line.
-    kept = whole.splitlines(keepends=True)
-    (tmp_path / "out.jsonl.part").write_text("".join(kept[:3]) + kept[3][:20])
-    out.unlink()
+@pytest.fixture
+def interrupted(run, monkeypatch):
+    """Run the command, with Ctrl-C after some results."""
+
+    def call(after, *arguments):
+        engine = score_stories
+
+        def stopping(*args, **options):
+            for number, result in enumerate(engine(*args, **options)):
+                if number == after:
+                    raise KeyboardInterrupt
+                yield result
+
+        with monkeypatch.context() as patched:
+            patched.setattr("narrative_twins.commands.inputs.score_stories", stopping)
+            assert run(*arguments)[0] == 130
+
+    return call
+
+
+def numbered(path, numbers):
+    """A file of stories with numbers as ids."""
+    lines = [json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in numbers]
+    path.write_text("".join(lines))
+    return path
+
+
+def ids_of(path):
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+def test_resuming_scores_what_is_missing(run, interrupted, tmp_path, monkeypatch):
+    source, out = numbered(tmp_path / "in.jsonl", range(6)), tmp_path / "out.jsonl"
+    assert run(source, "-f", "jsonl", "-o", tmp_path / "whole.jsonl")[0] == 0
+    interrupted(3, source, "-f", "jsonl", "-o", out)
+    # A line that was cut off, by a power failure for example.
+    with open(tmp_path / "out.jsonl.part", "a") as part:
+        part.write('{"id": 3, "senten')
     scored = []
     engine = score_stories
     monkeypatch.setattr(
@@ -195,38 +224,98 @@ def test_resuming_scores_what_is_missing(run, tmp_path, monkeypatch):
     )
     assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
     assert scored == [3, 4, 5]
-    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == list(range(6))
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--operations", "deletion")
-    assert code == 1
-    assert (
-        "it was begun with operations ['deletion', 'shifting', 'disruption', 'summarization'], not ['deletion']" in err
-    )
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--context-tokens", "20")
-    assert code == 1
-    assert "it was begun with context tokens 512, not 20" in err
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", "--windows", "2")
-    assert code == 1
-    assert "it was begun with other windows" in err
-    (tmp_path / "out.jsonl.part").rename(out)
-    assert out.read_text() == whole
-    out.write_text('{"an": "other"}\nhalf a line')
+    assert out.read_text() == (tmp_path / "whole.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "difference"),
+    [
+        (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
+        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
+        (["--windows", "2"], 'windows "auto" (now 2)'),
+        (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
+        (["--top", "1"], "top null (now 1)"),
+        (["--max-shifts", "1"], "max shifts null (now 1)"),
+    ],
+)
+def test_resuming_with_other_options_is_refused(run, interrupted, tmp_path, arguments, difference):
+    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
+    options = ["-f", "jsonl", "-o", out, "--dtype", "float32"]
+    interrupted(1, source, *options)
+    kept = (tmp_path / "out.jsonl.part").read_text()
+    code, _, err = run(source, *options, "--resume", *arguments)
+    assert code == 2 and difference in err and "use the same options" in err
+    assert (tmp_path / "out.jsonl.part").read_text() == kept and not out.exists()
+
+
+def test_resuming_with_another_encoder_is_refused(run, interrupted, tmp_path, bert_folder):
+    """Whatever the folder is called."""
+    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
+    other = tmp_path / "other" / Path(bert_folder).name
+    shutil.copytree(bert_folder, other)
+    (weights,) = other.glob("*.safetensors")
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    interrupted(1, source, "-f", "jsonl", "-o", out)
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", model=str(other))
+    assert code == 2 and "model fingerprint" in err
+
+
+@pytest.mark.parametrize("numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "one more before", "fewer"])
+@pytest.mark.parametrize("finished", [False, True])
+def test_resuming_with_other_stories_is_refused(run, interrupted, tmp_path, numbers, finished):
+    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
+    if finished:
+        run(source, "-f", "jsonl", "-o", out)
+    else:
+        interrupted(2, source, "-f", "jsonl", "-o", out)
+    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
+    numbered(source, numbers)
     code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 1
-    assert "its line 1 is no result of this command" in err
+    assert code == 2 and "use the same input" in err
+    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
+
+
+def test_more_stories_may_follow(run, tmp_path):
+    source, out = numbered(tmp_path / "in.jsonl", range(2)), tmp_path / "out.jsonl"
+    run(source, "-f", "jsonl", "-o", out)
+    numbered(source, range(4))
+    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
+    assert ids_of(out) == [0, 1, 2, 3]
+
+
+def test_stories_that_could_not_be_scored_fail_again(run, interrupted, tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"id": 0, "text": "Nadia ran."}\n{"text": ""}\n"\u0301"\n{"id": 3, "text": "It rained."}\n')
+    interrupted(1, source, "-f", "jsonl", "-o", out)
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
+    assert code == 1 and err.count("in.jsonl, line") == 2
+    assert ids_of(out) == [0, 3]
+    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
+    assert code == 1 and err.count("in.jsonl, line") == 2
+    assert ids_of(out) == [0, 3]
+
+
+def test_resuming_a_file_of_something_else_is_refused(run, story, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"an": "other"}\nhalf a line')
+    code, _, err = run(story, "-f", "jsonl", "-o", out, "--resume")
+    assert code == 2 and "settings" in err and "missing" in err
+    run(story, "-f", "jsonl", "-o", tmp_path / "real.jsonl")
+    shutil.copy(tmp_path / "real.jsonl.run", tmp_path / "out.jsonl.run")
+    code, _, err = run(story, "-f", "jsonl", "-o", out, "--resume")
+    assert code == 2 and "line 1 is not a result of this command" in err
     assert out.read_text() == '{"an": "other"}\nhalf a line'
 
 
-def test_resuming_keeps_equal_stories(run, tmp_path):
+def test_resuming_keeps_equal_stories(run, interrupted, tmp_path):
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text('"Nadia ran. It rained."\n' * 2 + '"The mill burned."\n')
-    assert run(source, "-f", "jsonl", "-o", out)[0] == 0
-    whole = out.read_text().splitlines(keepends=True)
-    (tmp_path / "out.jsonl.part").write_text(whole[0])
-    out.unlink()
+    interrupted(1, source, "-f", "jsonl", "-o", out)
     assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
-    assert [json.loads(line)["sentences"] for line in out.read_text().splitlines()] == [
-        json.loads(line)["sentences"] for line in whole
-    ]
+    sentences = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
+    assert sentences == [["Nadia ran.", "It rained."]] * 2 + [["The mill burned."]]
 
 
 def test_no_line_stops_the_others(run, tmp_path):
@@ -293,7 +382,7 @@ def test_interrupting_leaves_no_half_line(bert_folder, tmp_path, form):
         text = part.read_text()
         assert text.endswith("\n")
         assert all(len(json.loads(line)["sentences"]) == 8 for line in text.splitlines())
-        assert "go on with --resume" in err
+        assert "continue with --resume" in err
     else:
         assert not part.exists()
 

@@ -20,7 +20,7 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import Story, StoryError, data
+from narrative_twins import Story, StoryError
 from narrative_twins.data import (
     PUBLISHED,
     RowError,
@@ -76,11 +76,6 @@ def load(tmp_path):
         return function(path, "train", cache_dir=str(tmp_path / "cache"), **settings).to_list()
 
     return load
-
-
-def test_public_names_are_in_order_and_documented():
-    assert data.__all__ == sorted(data.__all__)
-    assert all(getattr(data, name).__doc__ for name in data.__all__)
 
 
 # Shapes

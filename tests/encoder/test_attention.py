@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from narrative_twins.encoder.attention import attention_by_runs
+from narrative_twins.encoder.attention import packed_attention
 
 
 def naive_attention(q, k, v, lengths, window, scale):
@@ -31,7 +31,7 @@ def test_attention_by_runs_is_attention_within_each_text(dtype, window):
     q, k, v = (torch.randn(1, 2, sum(lengths), 4).to(dtype) for _ in range(3))
     for scale in (None, 0.3):
         with torch.inference_mode():
-            found, weights = attention_by_runs(
+            found, weights = packed_attention(
                 torch.nn.Identity(), q, k, v, None, text_runs=runs, scaling=scale, sliding_window=window
             )
         assert weights is None and found.dtype == dtype and found.shape == (1, sum(lengths), 2, 4)

@@ -11,7 +11,7 @@ import transformers
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.encoder.checkpoint import Stored, read_stored
+from narrative_twins.encoder.checkpoint import CheckpointSettings, read_checkpoint_settings
 
 from support.models import FAMILIES, encoder_of, modules, small
 
@@ -25,7 +25,7 @@ def test_pooling_in_the_layout_of_old_checkpoints(tmp_path):
         (tmp_path / "1_Pooling" / "config.json").write_text(
             json.dumps({"word_embedding_dimension": 3, "pooling_mode_lasttoken": False, f"pooling_mode_{key}": True})
         )
-        assert read_stored(tmp_path).pooling == mode
+        assert read_checkpoint_settings(tmp_path).pooling == mode
 
 
 def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
@@ -39,7 +39,7 @@ def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
 
 
 def test_a_plain_checkpoint_is_mean_pooled(bert_folder):
-    assert read_stored(bert_folder) == Stored()
+    assert read_checkpoint_settings(bert_folder) == CheckpointSettings()
     assert StoryEncoder.from_pretrained(bert_folder).pooling == "mean"
 
 
@@ -48,10 +48,10 @@ def test_the_models_limit(kind):
     encoder = small(kind, positions=40)
     assert encoder.context_tokens == 40
     # What fits by this count goes through the model, one token more does not exist.
-    story = encoder.read(["Nadia ran to the river. " * 30])
-    passages = story.passages((0,), None)
-    assert max(len(passage.ids) for passage in passages) == 40
-    assert np.isfinite(encoder.encode([passages])).all()
+    story = encoder.tokenize(["Nadia ran to the river. " * 30])
+    chunks = story.chunks((0,), None)
+    assert max(len(chunk.ids) for chunk in chunks) == 40
+    assert np.isfinite(encoder.encode([chunks])).all()
 
 
 def test_context_tokens_and_the_tokenizers_limit():

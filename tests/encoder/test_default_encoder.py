@@ -35,8 +35,8 @@ def test_it_loads_everywhere_without_trust(default):
     assert [type(module).__name__ for module in theirs] == ["Transformer", "Pooling"]
     assert theirs.max_seq_length == default.context_tokens == 512
     story = ["Nadia found a map.", "It led to a mill."]
-    tokens = default.read(story)
-    ours = default.encode([tokens.passages((0, 1), None)])[0]
+    tokens = default.tokenize(story)
+    ours = default.encode([tokens.chunks((0, 1), None)])[0]
     np.testing.assert_allclose(theirs.encode(" ".join(story)), ours, atol=1e-5)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.encoder.attention import BY_RUNS, attending
+from narrative_twins.encoder.attention import PACKED, using_attention
 from narrative_twins.encoder.passes import ForwardPasses
 
 from support.models import encoder_of, small
@@ -62,12 +62,12 @@ def test_a_model_that_cannot_pack_is_padded_with_a_word_about_it(caplog):
 def test_the_model_keeps_its_own_attention():
     encoder = small("bert")
     before = encoder.model.config._attn_implementation
-    assert before != BY_RUNS
+    assert before != PACKED
     with pytest.raises(IndexError), encoder.passes.running():
-        assert encoder.model.config._attn_implementation == BY_RUNS
+        assert encoder.model.config._attn_implementation == PACKED
         encoder.passes.states([np.array([10**6], np.int32)])
     assert encoder.model.config._attn_implementation == before
-    with attending(encoder.model, None):
+    with using_attention(encoder.model, None):
         assert encoder.model.config._attn_implementation == before
 
 

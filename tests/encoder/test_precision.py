@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.encoder import passes, precision
-from narrative_twins.encoder.precision import MatrixProducts, by_convolution, fast_dtype, sensitive_weights
+from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, linear_is_convolution, sensitive_weights
 
 from support.models import encoder_of
 
@@ -37,9 +37,9 @@ def test_linear_layers_are_convolutions_only_where_that_pays(monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    assert by_convolution(cpu) and not by_convolution(torch.device("cuda"))
+    assert linear_is_convolution(cpu) and not linear_is_convolution(torch.device("cuda"))
     monkeypatch.setattr(precision.platform, "machine", lambda: "arm64")
-    assert not by_convolution(cpu)
+    assert not linear_is_convolution(cpu)
     layer, states = torch.nn.Linear(7, 5), torch.randn(3, 7)
     with MatrixProducts():
         assert torch.equal(layer(states), F.linear(states, layer.weight, layer.bias))

@@ -21,7 +21,7 @@ TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I w
 
 
 def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
-    return encoder.encode([encoder.read([text]).passages((0,), None) for text in texts])
+    return encoder.encode([encoder.tokenize([text]).chunks((0,), None) for text in texts])
 
 
 def assert_same_direction(a, b):
@@ -79,9 +79,9 @@ def test_each_text_goes_through_the_model_once(monkeypatch):
     monkeypatch.setattr(
         encoder.passes, "states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows)
     )
-    first, second = encoder.read(["Nadia ran.", "It rained."]), encoder.read(["It rained.", "Nadia ran."])
-    windows = [first.passages((0, 1), span) for span in (None, (0, 1), (1, 2))]
-    encoder.encode([*windows, second.passages((1, 0), None), first.passages((0,), None), *windows])
+    first, second = encoder.tokenize(["Nadia ran.", "It rained."]), encoder.tokenize(["It rained.", "Nadia ran."])
+    windows = [first.chunks((0, 1), span) for span in (None, (0, 1), (1, 2))]
+    encoder.encode([*windows, second.chunks((1, 0), None), first.chunks((0,), None), *windows])
     assert len(seen) == len(set(seen)) == 2
 
 
@@ -92,25 +92,25 @@ def test_batches_keep_to_the_token_budget(attention, several, budget):
     shapes, shares = [], []
     states = encoder.passes.states
     encoder.passes.states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
-    variants = [encoder.read(one).passages(tuple(range(len(one))), None) for one in several]
+    variants = [encoder.tokenize(one).chunks(tuple(range(len(one))), None) for one in several]
     encoder.encode(variants, shares.append)
     tokens = [sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes]
     assert all(len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True))
     assert [length for lengths in shapes for length in lengths] == sorted(
-        {passage.ids.tobytes(): len(passage.ids) for one in variants for passage in one}.values(), reverse=True
+        {chunk.ids.tobytes(): len(chunk.ids) for one in variants for chunk in one}.values(), reverse=True
     )
     assert sum(shares) == pytest.approx(1)
 
 
 def test_several_passages_are_one_mean():
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
-    passages = encoder.read(["The old mill burned down and Nadia ran to the river."]).passages((0,), None)
-    assert len(passages) > 1
-    parts, sizes = encoder.encode([[passage] for passage in passages]), [len(passage.ids) for passage in passages]
-    assert encoder.encode([passages])[0] == pytest.approx(np.average(parts, axis=0, weights=sizes), abs=1e-6)
+    chunks = encoder.tokenize(["The old mill burned down and Nadia ran to the river."]).chunks((0,), None)
+    assert len(chunks) > 1
+    parts, sizes = encoder.encode([[chunk] for chunk in chunks]), [len(chunk.ids) for chunk in chunks]
+    assert encoder.encode([chunks])[0] == pytest.approx(np.average(parts, axis=0, weights=sizes), abs=1e-6)
     encoder.pooling = "first"
-    parts = encoder.encode([[passage] for passage in passages])
-    assert encoder.encode([passages])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
+    parts = encoder.encode([[chunk] for chunk in chunks])
+    assert encoder.encode([chunks])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
 
 
 def test_half_precision_is_pooled_in_float32(bert_folder):

@@ -34,32 +34,32 @@ def test_any_order_is_the_tokenizers_own_result(kind, sentences, data):
     """The ids of any sentences in any order are what the tokenizer makes of the text they give when joined."""
     try:
         Story.parse(sentences)
-        story = tokens_of(kind, 10**6).read(sentences)
+        story = tokens_of(kind, 10**6).tokenize(sentences)
     except StoryError:
         assume(False)
     order = tuple(data.draw(st.permutations(range(len(sentences)))))
     order = order[: data.draw(st.integers(1, len(order)))]
-    (passage,) = story.passages(order, None)
-    assert passage.ids.tolist() == own_ids(kind, [story.texts[i] for i in order])
-    assert passage.pooled.all()
+    (chunk,) = story.chunks(order, None)
+    assert chunk.ids.tolist() == own_ids(kind, [story.texts[i] for i in order])
+    assert chunk.pooled.all()
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @given(sentences=stories())
 def test_plain_sentences_are_put_together_without_the_tokenizer(kind, sentences):
-    assert tokens_of(kind).read(sentences).exact
+    assert tokens_of(kind).tokenize(sentences).exact
 
 
 def test_tokens_across_sentences_are_given_to_one_of_them():
     """Tokens of this tokenizer reach across sentences; most of their characters say whose they are."""
     tokens = tokens_of("superwords")
     texts = ["Years after it, the milk ran dry.", "It was he.", "She ran all day."]
-    story = tokens.read(texts)
+    story = tokens.tokenize(texts)
     assert not story.exact
     row = tokens.tokenizer(" ".join(texts), return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     borders = [len(texts[0]), len(texts[0]) + 1 + len(texts[1])]
     assert any(start < border and border + 1 < end for start, end in row for border in borders), "none reaches across"
-    owned = [story.passages((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
+    owned = [story.chunks((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
     assert np.array_equal(np.sum(owned, axis=0), np.ones(len(row))), "each token belongs to one sentence"
     for (start, end), owner in zip(row, np.argmax(owned, axis=0), strict=True):
         inside = [len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans]
@@ -77,14 +77,14 @@ def test_special_tokens_found():
 
 def test_line_breaks_inside_a_sentence_are_spaces():
     wrapped, plain = (
-        tokens_of("modernbert").read([text]) for text in ("She left\n   the house.", "She left the house.")
+        tokens_of("modernbert").tokenize([text]) for text in ("She left\n   the house.", "She left the house.")
     )
     assert wrapped.first[0].tolist() == plain.first[0].tolist()
 
 
 def test_a_sentence_without_tokens_is_told():
     with pytest.raises(StoryError, match="sentence 1 .* has no token"):
-        tokens_of("bert").read(["She left.", "\u0301"])
+        tokens_of("bert").tokenize(["She left.", "\u0301"])
 
 
 @given(
@@ -94,7 +94,7 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
     lo = data.draw(st.integers(0, len(sentences) - 1))
     hi = data.draw(st.integers(lo + 1, len(sentences)))
     tokens = StoryTokenizer(tokens_of(kind).tokenizer, context)
-    story = tokens.read(sentences)
+    story = tokens.tokenize(sentences)
     window = story.window((lo, hi))
     lengths = [len(ids) for ids in story.later]
     slack = max(0, *(len(a) - len(b) for a, b in zip(story.first, story.later, strict=True)))
@@ -113,27 +113,27 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
         spare = room - sum(lengths[lo:hi])
         if before > spare / 2:
             assert window.stop == len(sentences) or after + lengths[window.stop] > spare / 2
-    assert story.cut(window) == sum(lengths) - min(read, room)
-    assert (story.cut(window) == 0) == (sum(lengths) <= room)
+    assert story.cut_tokens(window) == sum(lengths) - min(read, room)
+    assert (story.cut_tokens(window) == 0) == (sum(lengths) <= room)
 
 
 @given(sentences=stories(1, 12), context=st.integers(4, 40))
 def test_long_orders_are_read_in_several_passages(sentences, context):
-    story = StoryTokenizer(tokens_of("bert").tokenizer, context).read(sentences)
+    story = StoryTokenizer(tokens_of("bert").tokenizer, context).tokenize(sentences)
     order = tuple(range(len(sentences)))
-    passages = story.passages(order, None)
-    assert all(len(passage.ids) <= context for passage in passages)
-    assert np.concatenate([passage.ids[1:-1] for passage in passages]).tolist() == own_ids("bert", story.texts)[1:-1]
-    # A window's passages hold its tokens once each, and no passage holds none.
-    last = story.passages(order, (len(sentences) - 1, len(sentences)))
-    assert sum(passage.pooled.sum() for passage in last) == len(story.later[-1] if len(order) > 1 else story.first[0])
-    assert all(passage.pooled.any() for passage in last)
+    chunks = story.chunks(order, None)
+    assert all(len(chunk.ids) <= context for chunk in chunks)
+    assert np.concatenate([chunk.ids[1:-1] for chunk in chunks]).tolist() == own_ids("bert", story.texts)[1:-1]
+    # A window's chunks hold its tokens once each, and no chunk holds none.
+    last = story.chunks(order, (len(sentences) - 1, len(sentences)))
+    assert sum(chunk.pooled.sum() for chunk in last) == len(story.later[-1] if len(order) > 1 else story.first[0])
+    assert all(chunk.pooled.any() for chunk in last)
 
 
 def test_nothing_to_pool_is_told():
-    story = tokens_of("bert").read(["She left.", "He stayed."])
+    story = tokens_of("bert").tokenize(["She left.", "He stayed."])
     with pytest.raises(StoryError, match="nothing to pool"):
-        story.passages((0,), (1, 2))
+        story.chunks((0,), (1, 2))
 
 
 def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
@@ -143,28 +143,28 @@ def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
     tokens = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512)
     texts = ["Nadia ran.", "It rained!", "The mill burned?"]
-    story = tokens.read(texts)
+    story = tokens.tokenize(texts)
     for order in [(0, 2), (0, 2, 1), (1, 0, 2)]:
-        (passage,) = story.passages(order, None)
-        assert passage.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
+        (chunk,) = story.chunks(order, None)
+        assert chunk.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
 
 
 def test_a_sentence_that_joins_with_the_word_before_it_has_tokens():
     backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
                                    merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
-    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).read(["T", "x."])
-    assert story.passages((1, 0), None)[0].ids.tolist() == [3, 4, 5]
+    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).tokenize(["T", "x."])
+    assert story.chunks((1, 0), None)[0].ids.tolist() == [3, 4, 5]
 
 
 @given(sentences=stories(2, 12), context=st.integers(30, 80), data=st.data())
 def test_what_is_said_to_fit_is_read_in_one_pass(sentences, context, data):
     """Also by a tokenizer of which only the whole text shows how many tokens it has."""
     kind = data.draw(st.sampled_from(["superwords", "roberta", "bert"]))
-    story = StoryTokenizer(tokens_of(kind).tokenizer, context).read(sentences)
+    story = StoryTokenizer(tokens_of(kind).tokenizer, context).tokenize(sentences)
     lo = data.draw(st.integers(0, len(sentences) - 1))
     window = story.window((lo, lo + 1))
     others = [i for i in window.base if i != lo]
     place = data.draw(st.integers(0, len(others)))
     order = (*others[:place], lo, *others[place:])
-    if window.start < lo or lo + 1 < window.stop or story.cut(window) == 0:
-        assert len(story.passages(order, None)) == 1
+    if window.start < lo or lo + 1 < window.stop or story.cut_tokens(window) == 0:
+        assert len(story.chunks(order, None)) == 1

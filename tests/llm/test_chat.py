@@ -11,9 +11,9 @@ import pytest
 
 from narrative_twins.baselines.prompted import read_choice
 from narrative_twins.llm.answers import Answer, Answers, digest, seed_of
-from narrative_twins.llm.chat import Chat, ServerError, Unanswered
+from narrative_twins.llm.chat import Chat, NoAnswer, ServerError
 from narrative_twins.llm.json_answers import schema_of
-from narrative_twins.llm.running import Prices, Rejected, run_jobs, settled
+from narrative_twins.llm.running import Prices, Rejected, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Question, Secret, Server
 
 from support.chat_server import Model, completion, prompt_of, serving
@@ -184,13 +184,13 @@ def test_it_waits_as_long_as_the_server_says(tmp_path):
 def test_it_does_not_wait_for_ever(tmp_path):
     with serving(Model(first(), slow=0.5)) as model:
         (problem,) = ask(model, tmp_path / "a", "How?", timeout=0.1, retries=0, concurrency=4)
-    assert isinstance(problem, Unanswered) and "within 0.1 seconds" in str(problem)
+    assert isinstance(problem, NoAnswer) and "within 0.1 seconds" in str(problem)
 
 
 def test_a_request_that_is_refused_is_not_asked_again(tmp_path):
     with serving(Model(lambda body, before: (400, {}))) as model:
         (problem,) = ask(model, tmp_path / "a", "How?")
-    assert isinstance(problem, Unanswered) and "answered 400: a fault" in str(problem)
+    assert isinstance(problem, NoAnswer) and "answered 400: a fault" in str(problem)
     assert list(model.asked.values()) == [1]
 
 
@@ -210,7 +210,7 @@ def test_stories_that_are_refused_do_not_end_a_run_in_which_others_are_answered(
     with serving(Model(picky)) as model:
         for _ in range(2):
             answers = ask(model, tmp_path / "a", *prompts, concurrency=1)
-            assert [type(one) for one in answers] == [Answer, *[Unanswered] * 9, Answer]
+            assert [type(one) for one in answers] == [Answer, *[NoAnswer] * 9, Answer]
     assert model.asked["good", 7] == model.asked["good 2", 7] == 1
 
 
@@ -240,7 +240,7 @@ def test_failures_in_a_row_end_the_run(tmp_path):
     prompts = ["bad 1", "bad 2", "good", "bad 3", "bad 4", "bad 5", "good"]
     with serving(Model(poisoned)) as model:
         answers = ask(model, tmp_path / "a", *prompts, retries=0, concurrency=1)
-    kinds = [Unanswered, Unanswered, Answer, Unanswered, Unanswered, ServerError, Answer]
+    kinds = [NoAnswer, NoAnswer, Answer, NoAnswer, NoAnswer, ServerError, Answer]
     assert [type(one) for one in answers] == kinds
     assert "3 requests in a row failed" in str(answers[5])
 
@@ -381,7 +381,7 @@ def settle(model: Model, path, read, attempts: int, **options):
     server = Server(model.address, "tiny", **options)
 
     async def work(chat, prompt):
-        return await settled(chat, digest(prompt), "step", prompt, SCHEMA, read, attempts)
+        return await ask_until_valid(chat, digest(prompt), "step", prompt, SCHEMA, read, attempts)
 
     return run_jobs(server, path, ["How?"], work).results[0]
 

@@ -16,9 +16,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from narrative_twins.plots.figures import spread, stretched
+from narrative_twins.plots.figures import resample, space_labels
 from narrative_twins.plots.printable import one_line
-from narrative_twins.plots.style import PALETTE, line_style, picture
+from narrative_twins.plots.style import PALETTE, line_style, render
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.training.curves import plot_curves
 
@@ -85,9 +85,9 @@ def test_any_text_is_data(texts, name, operation):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = result.plot(top=4)
-        svg = picture(figure, "svg")
-        assert picture(figure, "png").startswith(b"\x89PNG")
-        heat = texts_of(picture(plot_stories([result, result]), "svg"))
+        svg = render(figure, "svg")
+        assert render(figure, "png").startswith(b"\x89PNG")
+        heat = texts_of(render(plot_stories([result, result]), "svg"))
     shown = texts_of(svg)
     for text in texts:
         begins = one_line(text)[:3].strip()
@@ -102,20 +102,20 @@ def test_a_megabyte_in_a_line_is_cut_short_at_once():
     result = result_of(long, name="n" * 1_000_000)
     begun = time.monotonic()
     for figure in (result.plot(), plot_stories([result] * 3)):
-        assert len(picture(figure, "svg")) < 100_000
+        assert len(render(figure, "svg")) < 100_000
         assert max(figure.get_size_inches()) < 9
     assert time.monotonic() - begun < 5
 
 
 def test_settings_of_the_process_are_left_alone(tmp_path):
     result = result_of(numbered(5))
-    plain = picture(result.plot(), "svg")
+    plain = render(result.plot(), "svg")
     before = matplotlib.rcParams.copy()
     with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "black", "svg.hashsalt": "other"}):
-        assert picture(result.plot(), "svg") == plain
+        assert render(result.plot(), "svg") == plain
     assert matplotlib.rcParams.copy() == before
     with matplotlib.rc_context({"font.family": "DejaVu Serif"}):
-        assert b"DejaVu Serif" in picture(result.plot(), "svg"), "fonts are the reader's"
+        assert b"DejaVu Serif" in render(result.plot(), "svg"), "fonts are the reader's"
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])
@@ -138,13 +138,13 @@ def test_a_picture_has_the_same_bytes_each_time(tmp_path, form):
 def test_stretched(values, places):
     """Against the mean of many copies of each value."""
     copies = np.repeat(values, places).reshape(places, len(values))
-    assert np.allclose(stretched(values, places), copies.mean(axis=1), atol=1e-9)
+    assert np.allclose(resample(values, places), copies.mean(axis=1), atol=1e-9)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0, 30))
 def test_spread(wanted, gap):
     wanted = sorted(wanted)
-    places = spread(wanted, gap, 0, 100)
+    places = space_labels(wanted, gap, 0, 100)
     gap = min(gap, 100 / max(1, len(wanted) - 1))
     assert all(-1e-9 <= place <= 100 + 1e-9 for place in places)
     assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(places))
@@ -197,7 +197,7 @@ def test_what_cannot_be_plotted_is_told(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=problem):
             call()
-    with pytest.raises(FileNotFoundError, match="make it first"):
+    with pytest.raises(FileNotFoundError, match="create it first"):
         result.plot(tmp_path / "nowhere" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for call in (result.plot, lambda: plot_stories([]), lambda: plot_curves({}, tmp_path / "a.png")):

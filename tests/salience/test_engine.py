@@ -57,7 +57,7 @@ def test_parity_of_a_window_in_a_context_that_fits(kind):
     encoder = StoryEncoder(*encoder_of(kind), context_tokens=90)
     result = one(TALE, encoder, windows=6, on_truncation="ignore")
     assert result.truncated
-    tokens = encoder.read(result.sentences)
+    tokens = encoder.tokenize(result.sentences)
     oracle = Oracle(encoder.model, encoder.tokens.tokenizer)
     for span in result.windows:
         window = tokens.window(span)
@@ -226,7 +226,7 @@ def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
     encode = StoryEncoder.encode
 
     def watched(self, variants, progress=None):
-        planned.append(sum(len(passage.ids) for passages in variants for passage in passages))
+        planned.append(sum(len(chunk.ids) for chunks in variants for chunk in chunks))
         return encode(self, variants, progress)
 
     whole = one(TALE, encoder, windows=6)
@@ -280,7 +280,7 @@ def test_one_story_is_not_several(encoder):
 def test_an_operation_of_ones_own(encoder):
     result = one(["Nadia ran.", "It rained."], encoder, operations=[Echo([2.0, 1.0]), "deletion"])
     assert result.scores["echo"] == [2.0, 1.0]
-    assert result.lead == "echo"
+    assert result.primary_operation == "echo"
     for wrong in ([1.0], [1.0, math.nan], 1.0):
         with pytest.raises(ValueError, match="operation 'echo' gave .* for a window of 2"):
             one(["Nadia ran.", "It rained."], encoder, operations=Echo(wrong))

@@ -27,7 +27,7 @@ def test_ranks_and_tops(encoder):
         result.top(-1)
     with pytest.raises(ValueError, match="'deletion' was not scored; there are echo"):
         result.rank("deletion")
-    assert one("Nadia ran. It rained.", encoder).lead == "summarization"
+    assert one("Nadia ran. It rained.", encoder).primary_operation == "summarization"
 
 
 @given(stories(2, 12))

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_a_report_is_whole(tmp_path):
     write_report(tmp_path / "r", results)
     index = Page(tmp_path / "r" / "index.html")
     assert index.links == [f"stories/00000{i + 1}-story-{i}.html" for i in range(4)]
-    assert pages_of(tmp_path / "r") == ["index.html", "report.jsonl", *index.links]
+    assert pages_of(tmp_path / "r") == ["index.html", "report.jsonl", "report.jsonl.run", *index.links]
     assert sorted(tmp_path.iterdir()) == [tmp_path / "r"]
     for i, page in enumerate(read(tmp_path / "r")):
         assert page.texts["h1"] == [f"story {i}: 2 sentences, 2 windows"]
@@ -103,7 +104,7 @@ def test_any_text_is_data(tmp_path_factory, rows):
     mine, other = Page(folder / "index.html"), Page(plain / "index.html")
     assert [tag for tag, _ in mine.tags] == [tag for tag, _ in other.tags]
     assert mine.texts["bdi"][1::3] == [shortened(text, 90) for _, text in rows]
-    assert len(pages_of(folder)) == len(rows) + 2
+    assert len(pages_of(folder)) == len(rows) + 3
     for (name, text), page, other in zip(rows, read(folder), read(plain), strict=True):
         assert [tag for tag, _ in page.tags] == [tag for tag, _ in other.tags]
         assert page.texts["bdi"] == [one_line(name) or "story 1"]
@@ -152,7 +153,7 @@ def test_a_report_replaces_a_report_and_nothing_else(tmp_path):
     (folder / "stories" / "mine.html").write_text("mine")
     write_report(folder, [result_of(["B."], name="new")])
     assert pages_of(folder) == sorted(
-        ["index.html", "notes.txt", "report.jsonl", "stories/000001-new.html", "stories/mine.html"]
+        ["index.html", "notes.txt", "report.jsonl", "report.jsonl.run", "stories/000001-new.html", "stories/mine.html"]
     )
     assert os.listdir(tmp_path) == ["r"]
     other = tmp_path / "other"
@@ -168,10 +169,10 @@ def test_where_no_report_can_be_written_is_told_before_anything_is(tmp_path):
     (tmp_path / "r.part").mkdir()
     (tmp_path / "r.part" / "report.jsonl.part").write_text('{"kind": "other"}\n')
     for name, kind, problem in (
-        ("full", ValueError, "holds other things than a report; name a new or an empty folder"),
+        ("full", ValueError, "contains other files than a report; name a new or an empty folder"),
         ("file", NotADirectoryError, "is a file; a report is a folder"),
-        ("no/where", FileNotFoundError, "make it first"),
-        ("r", ValueError, "r.part holds other things"),
+        ("no/where", FileNotFoundError, "create it first"),
+        ("r", ValueError, "r.part contains other files"),
     ):
         with pytest.raises(kind, match=problem):
             Report(str(tmp_path / name))
@@ -182,9 +183,9 @@ def test_a_list_that_names_other_files_deletes_none(tmp_path):
     write_report(tmp_path / "r", [result_of(["A."])])
     (tmp_path / "mine.html").write_text("mine")
     lines = (tmp_path / "r" / "report.jsonl").read_text().splitlines()
-    row = json.loads(lines[1]) | {"page": "../../mine.html"}
-    (tmp_path / "r" / "report.jsonl").write_text(f"{lines[0]}\n{json.dumps(row)}\n")
-    with pytest.raises(ValueError, match=r"line 2 is not of a report"):
+    row = json.loads(lines[0]) | {"page": "../../mine.html"}
+    (tmp_path / "r" / "report.jsonl").write_text(f"{json.dumps(row)}\n")
+    with pytest.raises(ValueError, match=r"line 1 is not of a report"):
         write_report(tmp_path / "r", [result_of(["B."])])
     assert (tmp_path / "mine.html").read_text() == "mine"
 
@@ -206,15 +207,17 @@ def test_an_interrupted_report_goes_on(tmp_path, after):
     broken_off(folder, results, after)
     assert not folder.exists()
     if after > 1:
-        with pytest.raises(ValueError, match=f"holds {after - 1} pages of an interrupted report; go on with it, or re"):
+        with pytest.raises(
+            ValueError, match=f"has {after - 1} pages of an interrupted report; resume it, or remove it"
+        ):
             Report(str(folder))
     report = Report(str(folder), resume=True)
-    with pytest.raises(ValueError, match="begun with operations") if after > 1 else pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="started with operations") if after > 1 else pytest.raises(KeyError):
         report.begin({"operations": ["shifting"]})
         raise KeyError
     report = Report(str(folder), resume=True)
     done = report.begin({"operations": ["deletion"]})
-    assert done.total() == after - 1
+    assert len(done) == after - 1
     with report:
         for result in results[after - 1 :]:
             report.add(result)
@@ -229,7 +232,7 @@ def test_a_report_does_not_go_on_with_other_stories(tmp_path):
     for others in ([result_of(["A."], name="other")], []):
         report = Report(str(tmp_path / "r"), resume=True)
         report.begin({"operations": ["deletion"]})
-        with pytest.raises(ValueError, match="the stories are no longer those it was begun with"), report:
+        with pytest.raises(ValueError, match="the stories differ from those it was started with"), report:
             for result in others:
                 report.add(result)
     assert len(list((tmp_path / "r.part" / "stories").iterdir())) == 2 and not (tmp_path / "r").exists()
@@ -291,7 +294,7 @@ def test_the_command_refuses_early(run, tmp_path, capsys):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("mine")
     code, _, err = run(source, "--out", tmp_path / "full", "--model", "/nowhere")
-    assert code == 1 and "holds other things than a report" in err
+    assert code == 1 and "contains other files than a report" in err
     for arguments in ([source], [source, "--out", "-"]):
         with pytest.raises(SystemExit) as stop:
             run(*arguments)
@@ -312,15 +315,15 @@ def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
-    assert "what is done is in" in err and "go on with --resume" in err
+    assert "the pages so far are in" in err and "continue with --resume" in err
     assert not folder.exists() and not list(pages.glob("*.part"))
     listed = (tmp_path / "r.part" / "report.jsonl.part").read_text()
-    assert listed.endswith("\n") and 5 <= listed.count("\n") - 1 <= len(list(pages.iterdir()))
+    assert listed.endswith("\n") and 5 <= listed.count("\n") <= len(list(pages.iterdir()))
     # The rest without so many pages.
-    source.write_text("".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 3]))
+    source.write_text("".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 4]))
     code, _, err = run(*arguments, "--resume")
     assert code == 0, err
-    assert [page.texts["bdi"][0] for page in read(folder)] == [f"s{i}" for i in range(listed.count("\n") + 3)]
+    assert [page.texts["bdi"][0] for page in read(folder)] == [f"s{i}" for i in range(listed.count("\n") + 4)]
     assert not (tmp_path / "r.part").exists()
 
 
@@ -330,7 +333,8 @@ def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
     run(source, "--out", tmp_path / "whole")
     Path(tmp_path / "r.part").mkdir()
     lines = (tmp_path / "whole" / "report.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "r.part" / "report.jsonl.part").write_text("".join(lines[:3]) + lines[3][:30])
+    (tmp_path / "r.part" / "report.jsonl.part").write_text("".join(lines[:2]) + lines[2][:30])
+    shutil.copy(tmp_path / "whole" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
     (tmp_path / "r.part" / "stories").mkdir()
     for name in ("000001.html", "000002.html"):
         (tmp_path / "r.part" / "stories" / name).write_bytes((tmp_path / "whole" / "stories" / name).read_bytes())

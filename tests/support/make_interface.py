@@ -28,17 +28,17 @@ COMMANDS = ("", "score", "report", "app", "push", "make", "make twins", "make al
 
 
 def names() -> dict[str, list[str]]:
-    """Public names by module: those of `__all__`, or else those that are defined in the module."""
+    """Public names by module: the functions and classes of this package that it has."""
     found = {"narrative_twins": list(narrative_twins.__all__)}
     for name in MODULES:
-        module = resolve_name(f"narrative_twins.{name}")
-        defined = [
-            key
-            for key, value in vars(module).items()
-            if not key.startswith("_") and getattr(value, "__module__", None) == module.__name__
-        ]
-        found[f"narrative_twins.{name}"] = sorted(getattr(module, "__all__", defined))
+        members = vars(resolve_name(f"narrative_twins.{name}")).items()
+        public = [key for key, value in members if not key.startswith("_") and _is_ours(value)]
+        found[f"narrative_twins.{name}"] = sorted(public)
     return found
+
+
+def _is_ours(value: object) -> bool:
+    return str(getattr(value, "__module__", "")).startswith("narrative_twins.")
 
 
 def usage(command: str) -> str:
@@ -60,11 +60,7 @@ def scores() -> list[dict[str, list[float]]]:
 
 
 def main() -> None:
-    content = {
-        "names": names(),
-        "usage": {command: usage(command) for command in COMMANDS},
-        "scores": scores(),
-    }
+    content = {"names": names(), "usage": {command: usage(command) for command in COMMANDS}, "scores": scores()}
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -31,14 +31,14 @@ def refused(capsys, *argv) -> str:
 def test_flags_overrule_smoke_overrules_the_file_overrules_the_script(config):
     config.write_text("max_steps: 30\nseed: 7\neval_steps: 20\nlearning_rate: 1e-4\nencoder: some/one\n")
     defaults = {"max_steps": 40, "save_steps": 40, "seed": 5}
-    arguments, recipe = parsed("--config", config, defaults=defaults)
+    arguments, script = parsed("--config", config, defaults=defaults)
     assert (arguments.max_steps, arguments.save_steps, arguments.seed) == (30, 40, 7)
-    assert (arguments.learning_rate, recipe.encoder) == (1e-4, "some/one")
-    arguments, recipe = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
+    assert (arguments.learning_rate, script.encoder) == (1e-4, "some/one")
+    arguments, script = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
     assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
-    assert recipe.encoder is None, "the package's own"
-    arguments, recipe = parsed("--smoke", "--encoder", "another", "--max_steps=1", "--config", config)
-    assert (arguments.max_steps, recipe.encoder) == (1, "another")
+    assert script.encoder is None, "the package's own"
+    arguments, script = parsed("--smoke", "--encoder", "another", "--max_steps=1", "--config", config)
+    assert (arguments.max_steps, script.encoder) == (1, "another")
     config.write_text("smoke: true")
     assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
 
@@ -48,9 +48,9 @@ def test_every_kind_of_value(config):
         "operations: [deletion, summarization]\ndistractors: false\nlr_scheduler_kwargs: {num_cycles: 2}\n"
         "pooling: first\nmini_batch_size: null\nrun_name: '-a- '\n"
     )
-    arguments, recipe = parsed("--config", config, defaults={"mini_batch_size": 3})
-    assert recipe.operations == ["deletion", "summarization"]
-    assert recipe.pooling == "first"
+    arguments, script = parsed("--config", config, defaults={"mini_batch_size": 3})
+    assert script.operations == ["deletion", "summarization"]
+    assert script.pooling == "first"
     assert arguments.distractors is False
     assert arguments.lr_scheduler_kwargs == {"num_cycles": 2}
     assert arguments.mini_batch_size is None
@@ -58,11 +58,11 @@ def test_every_kind_of_value(config):
 
 
 def test_the_ablations_are_flags():
-    arguments, recipe = parsed(
+    arguments, script = parsed(
         *("--pooling", "first", "--twins", "dropout", "--in_story_negatives", "false", "--distractors", "false"),
         *("--encoder", "other/encoder", "--train_source", "replaced.jsonl"),
     )
-    assert (recipe.pooling, recipe.encoder, recipe.train_source) == ("first", "other/encoder", "replaced.jsonl")
+    assert (script.pooling, script.encoder, script.train_source) == ("first", "other/encoder", "replaced.jsonl")
     assert (arguments.twins, arguments.in_story_negatives, arguments.distractors) == ("dropout", False, False)
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from datasets import Dataset, DatasetDict
 
-from narrative_twins import NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import RecipeArguments
+from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.flags import ScriptArguments
 from narrative_twins.training.script import (
     judged_stories,
     metrics_table,
@@ -28,13 +28,10 @@ def test_one_split():
 
 
 def test_train_and_validation():
-    sources = {
-        None: DatasetDict(train=ROWS, validation=ROWS.select([4])),
-        "file": DatasetDict(train=ROWS.select([3])),
-    }
+    sources = {None: DatasetDict(train=ROWS, validation=ROWS.select([4])), "file": DatasetDict(train=ROWS.select([3]))}
 
     def stories(**settings) -> list[list[str] | None]:
-        found = train_and_validation(sources.__getitem__, RecipeArguments(**settings))
+        found = train_and_validation(sources.__getitem__, ScriptArguments(**settings))
         return [None if rows is None else [row["story"][0][6] for row in rows] for rows in found]
 
     assert stories() == [["0", "1", "2", "3", "4"], ["4"]]
@@ -46,22 +43,23 @@ def test_judged_stories():
     labels = {"labels": DatasetDict(train=ROWS)}
     with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
     rows = [{"story": ["A."], "turning_points": None}, with_points]
-    assert len(judged_stories(labels.get, RecipeArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
-    assert judged_stories(labels.get, RecipeArguments(), rows) == [with_points]
+    assert len(judged_stories(labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
+    assert judged_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert (
-        judged_stories(labels.get, RecipeArguments(), None) == judged_stories(labels.get, RecipeArguments(), ROWS) == []
+        judged_stories(labels.get, ScriptArguments(), None) == judged_stories(labels.get, ScriptArguments(), ROWS) == []
     )
 
 
 def test_validation_by_what_there_is():
-    recipe = RecipeArguments(operations=["deletion"])
-    assert validation_evaluator(recipe, None) is None
+    script = ScriptArguments(operations=["deletion"])
+    assert validation_evaluator(script, None) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
-    assert validation_evaluator(recipe, lone) is None
+    assert validation_evaluator(script, lone) is None
     judged = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(recipe, ROWS, judged, SimpleNamespace(context_tokens=40)).evaluators
-    assert (salience.name, salience.operations, salience.context_tokens) == ("salience", ["deletion"], 40)
+    salience, twins = validation_evaluator(script, ROWS, judged, SimpleNamespace(context_tokens=40)).evaluators
+    assert (salience.name, [one.name for one in salience.operations]) == ("salience", ["deletion"])
     assert (twins.name, len(twins.rows)) == ("twins", 5)
+    assert salience.context_tokens == twins.context_tokens == 40, "validation at the context of training"
 
 
 def test_the_table_of_metrics():
@@ -74,22 +72,26 @@ def test_the_table_of_metrics():
         "eval_twins_accuracy": 1.0,
         "eval_runtime": 3.0,
     }
-    assert [line.split() for line in metrics_table(metrics)] == [
-        ["spearman", "auc"],
+    evaluators = [
+        SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
+        TwinsEvaluator([{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"),
+    ]
+    assert [line.split() for line in metrics_table(metrics, evaluators)] == [
+        ["Spearman", "AUC"],
         ["deletion", "0.500", "0.750"],
         ["summarization", "-0.125", "0.500"],
         ["loss", "1.250"],
-        ["twin", "nearer", "1.000"],
+        ["Twins", "nearer", "than", "distractors", "1.000"],
     ]
-    assert metrics_table({"step": 3}) == []
+    assert metrics_table({"step": 3}, evaluators) == metrics_table({"step": 3}, []) == []
 
 
 def test_without_anything_to_validate_with_it_trains_without(tmp_path, caplog):
     arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
-    assert validation_evaluator(RecipeArguments(), None, arguments=arguments) is None
+    assert validation_evaluator(ScriptArguments(), None, arguments=arguments) is None
     assert arguments.eval_strategy == "no" and "name one by --eval_source" in caplog.text
     # Where there are rows their loss is measured.
     arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
     lone = Dataset.from_list([{"story": ["a"], "twin": None, "negative": None}])
-    assert validation_evaluator(RecipeArguments(), lone, arguments=arguments) is None
+    assert validation_evaluator(ScriptArguments(), lone, arguments=arguments) is None
     assert arguments.eval_strategy == "steps"

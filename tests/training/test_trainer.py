@@ -332,8 +332,8 @@ def test_the_saved_model_loads_everywhere_with_the_same_vectors(finished):
     expected = finished.model.eval().encode(texts)
     assert SentenceTransformer(folder, device="cpu").encode(texts) == pytest.approx(expected, abs=1e-5)
     encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
-    passages = [encoder.read([text]).passages((0,), None) for text in texts]
-    assert encoder.encode(passages) == pytest.approx(expected, abs=1e-5)
+    chunks = [encoder.tokenize([text]).chunks((0,), None) for text in texts]
+    assert encoder.encode(chunks) == pytest.approx(expected, abs=1e-5)
     model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     for text, vector in zip(texts, expected, strict=True):
         with torch.no_grad():

@@ -48,10 +48,7 @@ def together(tmp_path_factory):
     # One row and two or three, distractors with and without twins; one of two windows and three of three.
     levels = {"stories": (STORIES, {0}), "windows": (WINDOWS, {0, 1})}
     levels["short and long"] = (
-        [
-            {"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])},
-            *WINDOWS,
-        ],
+        [{"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])}, *WINDOWS],
         {0},
     )
     cases, expected = {}, {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 
 _SPECIAL = 4
 """Special tokens of a sentence, at most."""
-_OF_MODELS = (".json", ".safetensors", ".bin", ".txt", ".model")
-"""Files that change what an encoder says: settings, weights, vocabularies."""
-
-
-def digest_of(folder: str | Path) -> str:
-    """A short digest of an encoder in a folder, which tells it from others in folders of the same name."""
-    whole = hashlib.sha256()
-    for path in sorted(one for one in Path(folder).rglob("*") if one.suffix in _OF_MODELS and one.is_file()):
-        whole.update(path.relative_to(folder).as_posix().encode("utf-8", "replace"))
-        with open(path, "rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:12]
 
 
 class SentenceEmbedder:
@@ -46,11 +33,15 @@ class SentenceEmbedder:
     def __init__(self, name: str | Path | None = None, device: str | None = None, batch_size: int = 32) -> None:
         from sentence_transformers import SentenceTransformer
 
-        self._model = SentenceTransformer(
-            str(name or default_encoder()), device=device, model_kwargs={"dtype": "float32"}
-        )
+        self._name = str(name or default_encoder())
+        self._model = SentenceTransformer(self._name, device=device, model_kwargs={"dtype": "float32"})
         self._batch_size = batch_size
         self.cut = 0
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What tells the encoder apart from others of the same name, see `checkpoint.fingerprint`."""
+        return fingerprint(self._name, getattr(self._model[0], "auto_model", self._model).config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         self.cut += sum(map(self._is_cut, sentences))

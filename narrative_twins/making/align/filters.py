@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from narrative_twins.making.align.works import Candidate
 
@@ -55,23 +56,22 @@ class Filters:
         highest = self.max_similarity.get(candidate.language or OTHERS, self.max_similarity.get(OTHERS, 1.0))
         return candidate.similarity is not None and candidate.similarity > highest
 
-    def fills(self, homes: Sequence[Sequence[int]], windows: int) -> bool:
+    def fills(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
         """Whether a twin has enough sentences in each window.
 
         Args:
-            homes: for each sentence of the twin its windows.
+            windows_of: for each sentence of the twin its windows.
             windows: how many there are.
         """
-        return all(sum(w in one for one in homes) >= self.min_window for w in range(windows))
+        return all(sum(w in one for one in windows_of) >= self.min_window for w in range(windows))
 
-    def in_words(self) -> dict[str, str]:
-        """What is asked for."""
-        similarities = ", ".join(f"{language} {value:g}" for language, value in self.max_similarity.items())
+    def settings(self) -> dict[str, Any]:
+        """The filters as data, by their names in words."""
         return {
-            "story": f"{self.min_sentences} sentences or more",
-            "twin": f"no copy, longer or shorter by {self.max_difference:g} sentences at most",
-            "window of the twin": f"{self.min_window} sentences or more",
-            "similarity that was measured": f"at most {similarities}",
+            "sentences of a story, at least": self.min_sentences,
+            "difference in sentences, at most": self.max_difference,
+            "sentences of the twin in a window, at least": self.min_window,
+            "measured similarity, at most": dict(self.max_similarity),
         }
 
 
@@ -106,7 +106,7 @@ class Counts:
         """How many rows there are."""
         return self.kept + self.left
 
-    def in_words(self, filters: Filters) -> Iterator[tuple[str, int]]:
+    def describe(self, filters: Filters) -> Iterator[tuple[str, int]]:
         """What was counted, and how many."""
         yield "works read", self.works
         yield "- could not be read or aligned", self.unreadable

@@ -15,7 +15,7 @@ from narrative_twins.making.align.filters import Counts, Filters
 from narrative_twins.making.align.tell_me_again import is_summaries, read_work
 from narrative_twins.making.align.time_warping import best_path, similarity_matrix
 from narrative_twins.making.align.works import Candidate, Work, plain_work
-from narrative_twins.stories.reading import Source
+from narrative_twins.stories.reading import Document
 from narrative_twins.stories.windows import even_windows
 
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
@@ -106,15 +106,15 @@ class LongTwins:
             problem = f"can't be aligned ({error}); see what the encoder makes of it, or leave it out"
             raise RowError(f"work {work.id!r}", problem) from None
         story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), self.windows)]
-        homes = twin_windows(path, story, len(candidate.sentences))
-        if not self.filters.fills(homes, self.windows):
+        windows_of = twin_windows(path, story, len(candidate.sentences))
+        if not self.filters.fills(windows_of, self.windows):
             return None
         return {
             "id": work.id,
             "title": work.title,
             "story": story,
             "twin": candidate.sentences,
-            "twin_windows": homes,
+            "twin_windows": windows_of,
             "alignment": path,
             "language": candidate.language,
             "similarity": candidate.similarity,
@@ -141,11 +141,11 @@ class LongTwins:
             counts.not_drawn += drawn - place - 1
 
 
-def read_works(found: Iterable[Source], anonymized: bool = False) -> Iterator[tuple[str, Work | RowError]]:
+def read_works(found: Iterable[Document], anonymized: bool = False) -> Iterator[tuple[str, Work | RowError]]:
     """The works of some files, each with what to call it; what is none keeps its place as an error.
 
     Args:
-        found: what stands in the files, from `works.sources`: rows with a `story` and `twins`, or documents of
+        found: what stands in the files, from `works.read_documents`: rows with a `story` and `twins`, or documents of
             `Tell me again!`.
         anonymized: of the latter take the texts with names replaced.
     """

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from narrative_twins.data.rows import RowError, check_list, find, require
 from narrative_twins.files import STDIN
-from narrative_twins.stories.reading import Source, read_stories, stories_in
+from narrative_twins.stories.reading import Document, read_stories, stories_in
 from narrative_twins.stories.story import Story, StoryError, check_unicode
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
@@ -47,7 +47,7 @@ class Work(NamedTuple):
     candidates: list[Candidate]
 
 
-def sources(paths: Iterable[str]) -> Iterator[Source]:
+def read_documents(paths: Iterable[str]) -> Iterator[Document]:
     """What stands in some files: each row of JSON Lines (`.jsonl`, `.ndjson`), each document or item of JSON.
 
     A folder or `.zip` is read through, its files of these kinds in the order of their names; where some of them are in
@@ -67,7 +67,7 @@ def sources(paths: Iterable[str]) -> Iterator[Source]:
             yield from _zipped(path)
         else:
             kinds = f"{', '.join(_SUFFIXES)}, .zip and folders of these"
-            yield Source(path, None, f"is none of what is read, {kinds}; unpack or convert it")
+            yield Document(path, None, f"is none of what is read, {kinds}; unpack or convert it")
 
 
 def plain_work(row: Mapping[str, Any], where: str) -> Work:
@@ -96,12 +96,7 @@ def plain_work(row: Mapping[str, Any], where: str) -> Work:
             )
         )
     title = optional_text(find(row, "title"), "title", where)
-    return Work(
-        id_of(story) if name is None else checked_text(str(name), "id", where),
-        title,
-        story,
-        candidates,
-    )
+    return Work(id_of(story) if name is None else checked_text(str(name), "id", where), title, story, candidates)
 
 
 def sentences_of(content: Any, column: str, where: str) -> list[str]:
@@ -167,11 +162,11 @@ def _summaries(names: Iterable[str]) -> list[str]:
     return [name for name in found if "summaries" in PurePosixPath(name).parts[:-1]] or found
 
 
-def _nothing(path: str) -> Source:
-    return Source(path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check what is in it")
+def _nothing(path: str) -> Document:
+    return Document(path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check what is in it")
 
 
-def _zipped(path: str) -> Iterator[Source]:
+def _zipped(path: str) -> Iterator[Document]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = _summaries(archive.namelist())
@@ -180,14 +175,14 @@ def _zipped(path: str) -> Iterator[Source]:
             if not names:
                 yield _nothing(path)
     except _BROKEN as error:
-        yield Source(path, None, f"can't be read ({error}); check that the file is whole")
+        yield Document(path, None, f"can't be read ({error}); check that the file is whole")
 
 
-def _member(archive: zipfile.ZipFile, name: str, where: str) -> Iterator[Source]:
+def _member(archive: zipfile.ZipFile, name: str, where: str) -> Iterator[Document]:
     """What stands in a file of an archive."""
     try:
         data = archive.read(name)
     except _BROKEN as error:
-        yield Source(where, None, f"can't be read ({error}); check that the archive is whole and has no password")
+        yield Document(where, None, f"can't be read ({error}); check that the archive is whole and has no password")
     else:
         yield from stories_in(io.BytesIO(data), where)

@@ -83,11 +83,11 @@ def entities_of(readings: Sequence[Reading], texts: Sequence[Sequence[str]], nam
     entities: list[Entity] = []
     # The fullest names first, since shorter ones are to find them.
     for one in sorted(_groups(readings, texts), key=_fullness, reverse=True):
-        fitting = [entity for entity in entities if _is_called_so(entity, one, names)]
-        if not fitting:
+        fit_text = [entity for entity in entities if _is_called_so(entity, one, names)]
+        if not fit_text:
             entities.append(one)
             continue
-        first, *others = sorted(fitting, key=lambda entity: (one.gender not in (None, entity.gender), _first(entity)))
+        first, *others = sorted(fit_text, key=lambda entity: (one.gender not in (None, entity.gender), _first(entity)))
         first.join(one)
         # One name never means two places, whatever clusters say; of people it may.
         for same in others if one.kind != "person" else []:

@@ -102,7 +102,7 @@ class Reading:
     genders: dict[Cluster, Counter[Gender]]
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text, in order."""
     return re.findall(r"\w+", text)
 
@@ -131,7 +131,7 @@ def read(document: RecognizedText, text: int, sentences: Sequence[str]) -> Readi
                 continue
             bare = places.without_title(place) if kind == "person" else place
             name = places.text_of(bare)
-            if words_of(name) and not _is_pronoun(name):
+            if split_words(name) and not _is_pronoun(name):
                 title = title_gender(sentences[bare.sentence], bare.start) if kind == "person" else None
                 cluster = clusters.get(bare, clusters.get(place))
                 reading.mentions.append(Mention(bare, name, kind, cluster, title))

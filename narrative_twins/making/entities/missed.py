@@ -13,8 +13,8 @@ from narrative_twins.making.entities.mentions import (
     Reading,
     begins_sentence,
     occurrences,
+    split_words,
     stands_after_the,
-    words_of,
 )
 from narrative_twins.making.entities.names import GivenNames
 from narrative_twins.making.entities.titles import is_pronoun, is_title, title_gender
@@ -84,7 +84,7 @@ def find_missed(
         texts: the sentences of each.
         names: the given names there are.
     """
-    called = _called(entities, {word for sentences in texts for text in sentences for word in words_of(text)})
+    called = _called(entities, {word for sentences in texts for text in sentences for word in split_words(text)})
     found = list(_found(called, entities, readings, texts, names))
     known = _known(found)
     for one in found:
@@ -174,12 +174,12 @@ def _meant(
     """Whom a name means: whose it is already, else the first whom a title before it may mean, of its gender if there
     is one."""
     gender, after_the = title_gender(sentence, start), stands_after_the(sentence, start)
-    fitting = [one for one in candidates if after_the or not one.plural]
-    for one in fitting:
+    fit_text = [one for one in candidates if after_the or not one.plural]
+    for one in fit_text:
         if one.entity in owners:
             return one
-    fitting = [one for one in fitting if not is_another(one.entity, gender, set(one.usual.casefold().split()), names)]
-    return min(fitting, key=lambda one: gender not in (None, one.entity.gender), default=None)
+    fit_text = [one for one in fit_text if not is_another(one.entity, gender, set(one.usual.casefold().split()), names)]
+    return min(fit_text, key=lambda one: gender not in (None, one.entity.gender), default=None)
 
 
 def _known(found: Sequence[_Found]) -> set[str]:

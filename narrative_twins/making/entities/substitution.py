@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.making.entities.identities import Entity, entities_of, gender_of
-from narrative_twins.making.entities.mentions import Kind, Reading, RecognizedText, join, occurrences, read, words_of
+from narrative_twins.making.entities.mentions import Kind, Reading, RecognizedText, join, occurrences, read, split_words
 from narrative_twins.making.entities.missed import find_missed
 from narrative_twins.making.entities.names import GivenNames, read_names
 
@@ -122,13 +122,13 @@ class EntitySubstitution:
         """A name for each entity, none of which is in the texts."""
         random = Random(f"{self.seed}\n{id}")
         folded = [sentence.casefold() for sentences in texts for sentence in sentences]
-        taken = {word for sentence in folded for word in words_of(sentence)}
+        taken = {word for sentence in folded for word in split_words(sentence)}
         labels = {kind: _free_labels(label, folded) for kind, label in LABELS.items()}
         names = []
         for entity in entities:
             if entity.kind == "person":
                 names.append(self.names.draw(random, gender_of(entity, self.names), taken))
-                taken.update(words_of(names[-1].casefold()))
+                taken.update(split_words(names[-1].casefold()))
             else:
                 names.append(next(labels[entity.kind]))
         return names

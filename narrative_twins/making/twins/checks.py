@@ -60,14 +60,14 @@ def section_names(count: int) -> list[str]:
     return [f"section_{number}" for number in range(1, count + 1)]
 
 
-def words_of(sentences: Sequence[str]) -> set[str]:
+def distinct_words(sentences: Sequence[str]) -> set[str]:
     """The different words of some sentences, upper and lower case alike."""
     return set(_WORD.findall(" ".join(sentences).casefold()))
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> float:
     """How many of their different words two texts share: 2 |A ∩ B| / (|A| + |B|), from 0 to 1; 0 without any."""
-    a, b = words_of(one), words_of(other)
+    a, b = distinct_words(one), distinct_words(other)
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 

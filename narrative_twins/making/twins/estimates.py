@@ -1,50 +1,34 @@
-"""What a run would ask a language model, and roughly what that would cost, before anything is asked."""
+"""What a run would ask a language model, and about how much that would cost, before anything is asked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from narrative_twins.llm.answers import Answer, Answers, digest
 from narrative_twins.llm.running import Rejected
-from narrative_twins.llm.server import Question, Server, tokens_of
-from narrative_twins.making.twins.make import Source
-from narrative_twins.making.twins.recipes import (
-    EXPANSION,
-    LONGEST,
-    Recipe,
-    Step,
-    distracting,
-    distracting_sections,
-    expanding,
-    retelling,
-)
+from narrative_twins.llm.server import Question, Server, estimate_tokens
+from narrative_twins.making.twins.make import SourceStory
+from narrative_twins.making.twins.recipes import Recipe, Step, answer_step, recipe_steps
 
 
-class Asked(NamedTuple):
+class PlannedQuestion(NamedTuple):
     """A question that would be asked.
 
     Attributes:
-        step: what for.
-        prompt: in what words.
-        answer_tokens: roughly how many would come out.
-        stand_in: whether it is of an answer that is not there yet, such as an expansion, for which the story stands.
+        step: the step of the recipe.
+        prompt: the question in words.
+        is_stand_in: whether the prompt contains the story in place of an answer that is not there yet.
     """
 
-    step: str
+    step: Step
     prompt: str
-    answer_tokens: int
-    stand_in: bool = False
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Roughly how many would go in and come out."""
-        return tokens_of(self.prompt), self.answer_tokens
+    is_stand_in: bool
 
 
 class Estimate(NamedTuple):
-    """How many questions a run would ask, if none had to be asked twice, and roughly how many tokens; and how many
-    stories would be set aside without another question."""
+    """The questions that a run would ask, if no answer was invalid, and about how many tokens; and how many stories
+    would be set aside without another question."""
 
     questions: int
     prompt_tokens: int
@@ -52,77 +36,89 @@ class Estimate(NamedTuple):
     aside: int
 
 
-def questions_for(windows: Sequence[Sequence[str]], recipe: Recipe) -> list[Asked]:
-    """The questions for a story, in order."""
-    story = [sentence for window in windows for sentence in window]
-    if recipe.name == "synopses":
-        return [_asked("negative", distracting_sections(windows), recipe)]
-    if len(story) > LONGEST:
-        return []
-    longer = story * EXPANSION
-    asked = []
-    for column in recipe.columns:
-        if column == "negative":
-            asked.append(_asked(column, distracting(story), recipe))
-        else:
-            expanded = _asked(f"{column}, expanded", expanding(story), recipe)
-            asked.append(expanded._replace(stand_in=column != "twin"))
-            retold = _asked(f"{column}, retold", retelling(longer, len(story)), recipe)
-            asked.append(retold._replace(stand_in=True))
-    return asked
+def planned_questions(
+    windows: Sequence[Sequence[str]], recipe: Recipe, server: Server, answers: Answers | None = None
+) -> list[PlannedQuestion]:
+    """The questions about a story that are not answered yet, in order.
+
+    Args:
+        windows: the sentences of the story, see `recipe_steps`.
+        recipe: the recipe.
+        server: the server that would be asked; nothing is sent.
+        answers: the answers so far; None for none.
+
+    Raises:
+        Rejected: the story would be set aside without another question.
+    """
+    chat, steps = _KnownAnswers(server, answers), recipe_steps(windows, recipe)
+    questions: list[PlannedQuestion] = []
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = _result(chat, windows, step, recipe)
+            except _MissingAnswer:
+                is_stand_in = step.follows and bool(questions)
+                questions.append(PlannedQuestion(step, step.prompt(recipe), is_stand_in))
+                result = step.stand_in
+            step = steps.send(result)
+    except StopIteration:
+        return questions
 
 
-def estimate(sources: Iterable[Source], recipe: Recipe, server: Server, answers: Answers) -> Estimate:
-    """What a run would ask for; equal stories are asked for once, and what is answered is not asked for again.
+def estimate(sources: Iterable[SourceStory], recipe: Recipe, server: Server, answers: Answers) -> Estimate:
+    """What a run would ask. Equal stories are asked about once, and answered questions are not asked again.
 
     Args:
         sources: the stories.
-        recipe: what is made of each.
-        server: whom the run would ask, and how; nothing is sent.
-        answers: those there are.
+        recipe, server, answers: see `planned_questions`.
     """
-    different = {digest(source.windows): source for source in sources}
-    known = _Known(server, answers)
-    tokens, aside = [], 0
-    for source in different.values():
+    questions: list[PlannedQuestion] = []
+    aside = 0
+    for source in {digest(source.windows): source for source in sources}.values():
         try:
-            # Nothing is waited for, so it needs no loop.
-            source.made(known, recipe).send(None)
-        except _Missing as missing:
-            asked = questions_for(source.windows, recipe)
-            tokens += [one.tokens for one in asked[[one.step for one in asked].index(str(missing)) :]]
+            questions += planned_questions(source.windows, recipe, server, answers)
         except Rejected:
             aside += 1
-        except StopIteration:
-            pass
-    return Estimate(len(tokens), sum(tokens_in for tokens_in, _ in tokens), sum(out for _, out in tokens), aside)
+    return Estimate(
+        len(questions),
+        sum(estimate_tokens(question.prompt) for question in questions),
+        sum(question.step.answer_tokens for question in questions),
+        aside,
+    )
 
 
-class _Missing(Exception):
-    """An answer is not there; says of which step."""
+class _MissingAnswer(Exception):
+    """There is no answer to a question yet."""
 
 
-class _Known:
-    """The answers there are, in the place of who is asked for more."""
+class _KnownAnswers:
+    """Stands for a `Chat`, and has only the answers that are known."""
 
-    def __init__(self, server: Server, answers: Answers) -> None:
+    def __init__(self, server: Server, answers: Answers | None) -> None:
         self.server, self.answers = server, answers
 
     def known(self, question: Question) -> Answer | None:
-        """The answer that there is."""
-        return self.answers.get(self.server.key_of(question), self.server.limit)
+        """The answer, if there is one."""
+        return None if self.answers is None else self.answers.get(self.server.key_of(question), self.server.limit)
 
     async def ask(self, question: Question) -> Answer:
-        """The answer, if it is there.
+        """The answer.
 
         Raises:
-            _Missing: it is not.
+            _MissingAnswer: there is none.
         """
         answer = self.known(question)
         if answer is None:
-            raise _Missing(question.step)
+            raise _MissingAnswer
         return answer
 
 
-def _asked(name: str, step: Step, recipe: Recipe) -> Asked:
-    return Asked(name, recipe.templates[step.template].fill(step.values), step.answer_tokens)
+def _result(chat: _KnownAnswers, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
+    """The result of a step from the known answers."""
+    try:
+        # The coroutine never waits for anything, so it needs no event loop.
+        answer_step(chat, windows, step, recipe).send(None)
+    except StopIteration as finished:
+        return finished.value
+    raise AssertionError("known answers are not waited for")

@@ -12,22 +12,22 @@ from typing import Any
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import STORY_NAMES, RowError, find
 from narrative_twins.data.shapes import window_twins
-from narrative_twins.files import WholeFile
+from narrative_twins.files import AtomicFile, ResumableFile, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import Asks, Prices, Rejected, Run, run_jobs
+from narrative_twins.llm.running import ChatLike, Prices, Rejected, Run, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.making.facts import (
     card_path,
     facts_beside,
     facts_path,
-    in_list,
-    name_of,
+    public_name,
+    recipe_text,
     remove_card,
     write_beside,
     write_facts,
 )
-from narrative_twins.making.twins.recipes import SECTIONS, Recipe, made_of_story, made_of_synopsis
+from narrative_twins.making.twins.recipes import SECTIONS, Recipe, ask
 from narrative_twins.stories.story import Story, StoryError
 
 _TWIN = ("twin", "translated_narrative_twin")
@@ -37,7 +37,7 @@ _REJECT = ("step", "reason", "attempts", "answer")
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceStory:
     """A story to make something of.
 
     Attributes:
@@ -49,7 +49,7 @@ class Source:
     windows: list[list[str]]
 
     @classmethod
-    def parse(cls, content: Any, recipe: Recipe) -> Source:
+    def parse(cls, content: Any, recipe: Recipe) -> SourceStory:
         """A story in any form that `Story.parse` takes, or a row of data with a `story`.
 
         Raises:
@@ -86,16 +86,6 @@ class Source:
         """Whether its row will have no twin, since it came without and none is made."""
         return len(self.windows) > 1 and find(self.row, *_TWIN) is None
 
-    async def made(self, chat: Asks, recipe: Recipe) -> dict[str, Any]:
-        """The columns that a recipe makes of it.
-
-        Raises:
-            Rejected: it could not be made.
-        """
-        if recipe.name == "synopses":
-            return await made_of_synopsis(chat, self.windows, recipe)
-        return await made_of_story(chat, self.windows[0], recipe)
-
 
 @dataclass(frozen=True)
 class Made:
@@ -115,7 +105,7 @@ class Made:
 
 
 def make_twins(
-    sources: Sequence[Source],
+    sources: Sequence[SourceStory],
     server: Server,
     out: str,
     *,
@@ -148,13 +138,14 @@ def make_twins(
     recipe = recipe or Recipe()
     # What can't be read or written is said before anything is asked.
     facts_beside(out)
-    rows_file, rejects_file, *_ = [
-        WholeFile(str(one)) for one in (out, f"{out}.rejects", facts_path(out), card_path(out))
-    ]
+    settings = _settings(server, recipe)
+    rows_file = ResumableFile(out, settings)
+    rejects_file, *_ = [AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))]
+    keep_edits = read_settings(run_path(rows_file.path)) == rows_file.settings
     different = {digest(source.windows): source for source in sources}
 
-    async def work(chat: Asks, source: Source) -> dict[str, Any]:
-        return await source.made(chat, recipe)
+    async def work(chat: ChatLike, source: SourceStory) -> dict[str, Any]:
+        return await ask(chat, source.windows, recipe)
 
     run = run_jobs(server, f"{out}.answers", list(different.values()), work, prices=prices, progress=progress)
     results = dict(zip(different, run.results, strict=True))
@@ -162,21 +153,22 @@ def make_twins(
     rejects: list[dict[str, Any]] = []
     for source in sources:
         _file(source, results[digest(source.windows)], rows, rejects)
-    made = Made(rows, rejects, run, _facts(server, recipe, len(sources), rows, rejects, language))
+    made = Made(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
     _write(rows_file, rows)
     _write(rejects_file, rejects)
     if not rejects and os.path.isfile(rejects_file.path):
         # What an earlier run set aside has a row now.
         os.unlink(rejects_file.path)
     if any(find(row, *_TWIN) is None for row in rows):
-        write_facts(out, made.facts)
+        write_facts(out, made.facts, keep_edits)
         remove_card(out)
     elif rows:
-        write_beside(out, made.facts, load_window_twins if recipe.name == "synopses" else load_story_twins)
+        load = load_window_twins if recipe.name == "synopses" else load_story_twins
+        write_beside(out, made.facts, load, keep_edits)
     return made
 
 
-def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
+def _file(source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
     """Put a story with the rows, or with those that are set aside."""
     if isinstance(made, Rejected):
         why = made.step, made.reason, made.attempts, made.answer
@@ -185,7 +177,7 @@ def _file(source: Source, made: Any, rows: list[dict[str, Any]], rejects: list[d
         rows.append({**source.row, **made})
 
 
-def _write(file: WholeFile, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write(file: AtomicFile, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows, if there are any."""
     if rows:
         with file:
@@ -194,7 +186,7 @@ def _write(file: WholeFile, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _facts(
-    server: Server,
+    settings: Mapping[str, Any],
     recipe: Recipe,
     stories: int,
     rows: Sequence[Mapping[str, Any]],
@@ -210,7 +202,7 @@ def _facts(
             f"Stories with what a language model made of each: {made}. Of {stories:,} stories {len(rows):,} have a row "
             f"and {len(rejects):,} were set aside{f' ({reasons})' if reasons else ''}."
         ),
-        source=in_list("`narrative-twins make twins`", _settings(server, recipe)),
+        source=recipe_text("narrative-twins make twins", settings),
         limits=(
             "Nobody has read the rows: that a twin tells the same plot, and a distractor another, is what the model "
             "was asked for and not what was checked. The licence of the stories holds for what was made of them, and "
@@ -221,24 +213,21 @@ def _facts(
     )
 
 
-def _settings(server: Server, recipe: Recipe) -> dict[str, object]:
-    """What the rows depend on."""
-    # The name of a file that replaces a prompt may tell where on a machine it is.
-    prompts = ", ".join(
-        f"{name} ({digest(template.text)[:12]}{', of our own' if template.name != name else ''})"
-        for name, template in recipe.templates.items()
-    )
+def _settings(server: Server, recipe: Recipe) -> dict[str, Any]:
+    """All that the rows depend on, for the card too."""
     asked = {"temperature": server.temperature, "seed": server.seed, **server.fields}
-    told = {name: value for name, value in asked.items() if value is not None}
-    holds = {"a question is asked": f"up to {recipe.attempts} times"}
-    if recipe.name == "stories":
-        holds["words that a twin shares with what it is the twin of"] = f"at most {recipe.twin_overlap:g}, no sentence"
-    if recipe.name == "synopses" or "negative" in recipe.columns:
-        holds["words that a distractor shares with its story"] = f"at least {recipe.distractor_overlap:g}"
-    return {
+    settings: dict[str, Any] = {
         "recipe": recipe.name,
-        "language model": f"`{name_of(server.model)}`",
-        "asked with": ", ".join(f"{name} {json.dumps(value)}" for name, value in told.items()),
-        "prompts": prompts,
-        **holds,
+        "columns": list(recipe.columns) if recipe.name == "stories" else ["negative"],
+        "language model": public_name(server.model),
+        "fields of a request": {name: value for name, value in asked.items() if value is not None},
+        # By digest: the file name of a prompt may contain a path of this machine.
+        "prompts": {name: digest(template.text)[:12] for name, template in recipe.templates.items()},
+        "prompts of the user": [name for name, template in recipe.templates.items() if template.name != name],
+        "attempts": recipe.attempts,
     }
+    if recipe.name == "stories":
+        settings["word overlap of a twin and its story, at most"] = recipe.twin_overlap
+    if recipe.name == "synopses" or "negative" in recipe.columns:
+        settings["word overlap of a distractor and its story, at least"] = recipe.distractor_overlap
+    return settings

@@ -1,22 +1,22 @@
-"""The recipes by which twins and distractors are made of a story: which questions, and what holds as an answer.
+"""Recipes for twins and distractors: the sequence of questions about a story, and which answers are valid.
 
 After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides and Keller. The
-twin of a short story is the story expanded to four times its sentences, in other words and with further small
-events, and then retold from its most important events. A distractor keeps the surface and has another main event; the
-distractor of a synopsis has other turning points, section by section.
+twin of a short story is the story expanded to four times its sentences, in other words and with additional small
+events, and then retold from its most important events. A distractor keeps the surface and has a different main event;
+the distractor of a synopsis has different turning points, section by section.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias
 
 from narrative_twins.llm.answers import digest
 from narrative_twins.llm.json_answers import Schema, list_schema, schema_of
-from narrative_twins.llm.running import Asks, Rejected, settled
-from narrative_twins.llm.server import tokens_of
+from narrative_twins.llm.running import ChatLike, Rejected, ask_until_valid
+from narrative_twins.llm.server import estimate_tokens
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.making.twins.checks import (
     about,
@@ -28,8 +28,6 @@ from narrative_twins.making.twins.checks import (
     read_sentences,
     section_names,
 )
-
-Result = TypeVar("Result")
 
 COLUMNS = ("twin", "negative", "negative_twin")
 """What is made of a short story."""
@@ -88,125 +86,172 @@ class Recipe:
         object.__setattr__(self, "templates", templates)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """A question of a recipe.
 
     Attributes:
-        template: the name of its prompt.
-        values: what is filled in.
+        name: what it makes, for example `"twin, expanded"`.
+        template: the name of its prompt template.
+        values: the values of the placeholders.
         schema: the JSON schema of the answer.
-        answer_tokens: how many tokens the answer is likely to take.
+        answer_tokens: an estimate of the length of the answer.
+        read: makes the result out of the text of an answer, or raises `AnswerError`.
+        stand_in: a result of about the same length, for estimates of the steps that follow.
+        follows: whether its prompt contains the result of an earlier step.
     """
 
+    name: str
     template: str
     values: dict[str, object]
     schema: Schema
     answer_tokens: int
+    read: Callable[[str], Any]
+    stand_in: Any
+    follows: bool = False
+
+    def prompt(self, recipe: Recipe) -> str:
+        """The question in words."""
+        return recipe.templates[self.template].fill(self.values)
 
 
-def expanding(sentences: Sequence[str]) -> Step:
-    """The question for an expansion."""
-    count = EXPANSION * len(sentences)
-    return _step("expand", sentences, count, *about(count))
+Steps: TypeAlias = Generator[Step, Any, dict[str, Any]]
+"""Yields the questions about a story, is sent the result of each, and returns the columns. It is the only account of
+the order of questions: `ask` sends it answers, an estimate sends it stand-ins."""
 
 
-def retelling(sentences: Sequence[str], count: int) -> Step:
-    """The question for a retelling in so many sentences."""
-    return _step("retell", sentences, count, count, count)
+def recipe_steps(windows: Sequence[Sequence[str]], recipe: Recipe) -> Steps:
+    """The questions about a story.
 
-
-def distracting(sentences: Sequence[str]) -> Step:
-    """The question for a distractor."""
-    count = len(sentences)
-    return _step("distract", sentences, count, count, count)
-
-
-def distracting_sections(windows: Sequence[Sequence[str]]) -> Step:
-    """The question for a distractor in sections."""
-    names = section_names(len(windows))
-    story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
-    sections = {name: list_schema("string", *about(len(window))) for name, window in zip(names, windows, strict=True)}
-    return Step(
-        "distract_sections", {"story": story, "count": sum(map(len, windows))}, schema_of(sections), tokens_of(story)
-    )
-
-
-def _step(template: str, sentences: Sequence[str], count: int, least: int, most: int) -> Step:
-    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
-    schema = schema_of({"sentences": list_schema("string", least, most)})
-    return Step(template, {"story": story, "count": count}, schema, tokens_of(story) * count // len(sentences))
-
-
-async def made_of_story(chat: Asks, sentences: Sequence[str], recipe: Recipe) -> dict[str, list[str]]:
-    """The columns made of a short story.
+    Args:
+        windows: its sentences; those of a short story are one window.
+        recipe: the recipe.
 
     Raises:
-        Rejected: no answer to one of the questions held, or the story is not short.
+        Rejected: a short story is not short.
     """
+    return _synopsis_steps(windows, recipe) if recipe.name == "synopses" else _story_steps(windows[0], recipe)
+
+
+def _story_steps(sentences: Sequence[str], recipe: Recipe) -> Steps:
     if len(sentences) > LONGEST:
         raise Rejected("story", f"has {len(sentences)} sentences; the recipe for short stories takes {LONGEST} at most")
-    made: dict[str, list[str]] = {}
-    made["twin"] = await _twin(chat, digest(sentences), "twin", sentences, recipe)
+    columns = {"twin": (yield from _twin_steps("twin", sentences, recipe))}
     if "negative" in recipe.columns:
-        made["negative"] = await _distractor(chat, digest(sentences), sentences, recipe)
+        columns["negative"] = yield _distract(sentences, recipe)
     if "negative_twin" in recipe.columns:
-        made["negative_twin"] = await _twin(chat, digest(sentences), "negative_twin", made["negative"], recipe)
-    return made
+        columns["negative_twin"] = yield from _twin_steps("negative_twin", columns["negative"], recipe, follows=True)
+    return columns
 
 
-async def made_of_synopsis(chat: Asks, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
-    """The distractor of a synopsis, in its windows.
+def _synopsis_steps(windows: Sequence[Sequence[str]], recipe: Recipe) -> Steps:
+    return {"negative": (yield _distract_sections(windows, recipe))}
 
-    Raises:
-        Rejected: no answer held.
-    """
 
+def _twin_steps(
+    column: str, sentences: Sequence[str], recipe: Recipe, follows: bool = False
+) -> Generator[Step, Any, list[str]]:
+    longer = yield _expand(column, sentences, follows)
+    twin: list[str] = yield _retell(column, longer, sentences, recipe)
+    return twin
+
+
+def _expand(column: str, sentences: Sequence[str], follows: bool) -> Step:
+    count = EXPANSION * len(sentences)
+
+    def read(text: str) -> list[str]:
+        expansion = read_sentences(text, *about(count))
+        check_reworded(sentences, expansion)
+        return expansion
+
+    longer = list(sentences) * EXPANSION
+    return _sentences_step(f"{column}, expanded", "expand", sentences, count, about(count), read, longer, follows)
+
+
+def _retell(column: str, longer: Sequence[str], sentences: Sequence[str], recipe: Recipe) -> Step:
+    count = len(sentences)
+
+    def read(text: str) -> list[str]:
+        twin = read_sentences(text, count, count)
+        check_twin(sentences, twin, recipe.twin_overlap)
+        return twin
+
+    name = f"{column}, retold"
+    return _sentences_step(name, "retell", longer, count, (count, count), read, sentences, follows=True)
+
+
+def _distract(sentences: Sequence[str], recipe: Recipe) -> Step:
+    count = len(sentences)
+
+    def read(text: str) -> list[str]:
+        distractor = read_sentences(text, count, count)
+        check_distractor(sentences, distractor, recipe.distractor_overlap)
+        return distractor
+
+    return _sentences_step("negative", "distract", sentences, count, (count, count), read, sentences)
+
+
+def _sentences_step(
+    name: str,
+    template: str,
+    sentences: Sequence[str],
+    count: int,
+    bounds: tuple[int, int],
+    read: Callable[[str], list[str]],
+    stand_in: Sequence[str],
+    follows: bool = False,
+) -> Step:
+    """A question whose prompt shows sentences, and whose answer is a list of about `count` sentences."""
+    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
+    schema = schema_of({"sentences": list_schema("string", *bounds)})
+    tokens = estimate_tokens(story) * count // len(sentences)
+    return Step(name, template, {"story": story, "count": count}, schema, tokens, read, list(stand_in), follows)
+
+
+def _distract_sections(windows: Sequence[Sequence[str]], recipe: Recipe) -> Step:
     def read(text: str) -> list[list[str]]:
         sections = read_sections(text, [len(window) for window in windows])
         check_sections(windows, sections, recipe.distractor_overlap)
         return sections
 
-    sections = await _settled(chat, digest(windows), "negative", distracting_sections(windows), read, recipe)
-    return {"negative": sections}
+    names = section_names(len(windows))
+    story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
+    sections = {name: list_schema("string", *about(len(window))) for name, window in zip(names, windows, strict=True)}
+    values = {"story": story, "count": sum(map(len, windows))}
+    tokens = estimate_tokens(story)
+    return Step("negative", "distract_sections", values, schema_of(sections), tokens, read, list(map(list, windows)))
 
 
-async def _twin(chat: Asks, story: str, column: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
-    def expansion(text: str) -> list[str]:
-        found = read_sentences(text, *about(EXPANSION * len(sentences)))
-        check_reworded(sentences, found)
-        return found
-
-    def twin(text: str) -> list[str]:
-        found = read_sentences(text, len(sentences), len(sentences))
-        check_twin(sentences, found, recipe.twin_overlap)
-        return found
-
-    longer = await _settled(chat, story, f"{column}, expanded", expanding(sentences), expansion, recipe)
-    return await _settled(chat, story, f"{column}, retold", retelling(longer, len(sentences)), twin, recipe)
-
-
-async def _distractor(chat: Asks, story: str, sentences: Sequence[str], recipe: Recipe) -> list[str]:
-    def distractor(text: str) -> list[str]:
-        found = read_sentences(text, len(sentences), len(sentences))
-        check_distractor(sentences, found, recipe.distractor_overlap)
-        return found
-
-    return await _settled(chat, story, "negative", distracting(sentences), distractor, recipe)
-
-
-async def _settled(
-    chat: Asks, story: str, name: str, step: Step, read: Callable[[str], Result], recipe: Recipe
-) -> Result:
-    """The answer to a step.
+async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
+    """Ask all questions about a story; gives the columns that the recipe makes.
 
     Raises:
-        Rejected: as `settled`; or the answer would be longer than answers may be, which is not tried and paid for.
+        Rejected: no answer to one of the questions was valid, or the story is too long.
+    """
+    steps = recipe_steps(windows, recipe)
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(await answer_step(chat, windows, step, recipe))
+    except StopIteration as finished:
+        columns: dict[str, Any] = finished.value
+        return columns
+
+
+async def answer_step(chat: ChatLike, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
+    """The result of one question.
+
+    Raises:
+        Rejected: as `ask_until_valid`; or the answer would be longer than the limit, which would be paid for nothing.
     """
     if step.answer_tokens > chat.server.limit:
         raise Rejected(
-            name,
-            f"its answer would take some {step.answer_tokens:,} tokens, and {chat.server.limit:,} are allowed; allow "
-            "more, by max_tokens",
+            step.name,
+            f"its answer would take about {step.answer_tokens:,} tokens, and {chat.server.limit:,} are allowed; allow "
+            "more by max_tokens",
         )
-    prompt = recipe.templates[step.template].fill(step.values)
-    return await settled(chat, story, name, prompt, step.schema, read, recipe.attempts)
+    # Answers are filed under the digest of the story.
+    story = digest(windows if recipe.name == "synopses" else windows[0])
+    return await ask_until_valid(
+        chat, story, step.name, step.prompt(recipe), step.schema, step.read, attempts=recipe.attempts
+    )

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from narrative_twins.data import RowError, check_twins_row
 from narrative_twins.making.align.filters import Filters
 from narrative_twins.making.align.long_twins import LongTwins, read_works
-from narrative_twins.making.align.works import Candidate, Work, sources
-from narrative_twins.stories.reading import Source
+from narrative_twins.making.align.works import Candidate, Work, read_documents
+from narrative_twins.stories.reading import Document
 
 EVENTS = 40
 
@@ -198,7 +198,7 @@ def test_settings_that_make_no_sense(make, problem):
 
 
 def read(content, anonymized=False):
-    ((name, found),) = read_works([Source("here.json", content)], anonymized)
+    ((name, found),) = read_works([Document("here.json", content)], anonymized)
     assert name == "here.json"
     if isinstance(found, RowError):
         raise found
@@ -258,7 +258,7 @@ def test_rows_that_are_none(content, problem):
 
 
 def name(content, where):
-    ((_, found),) = read_works([Source(where, content)])
+    ((_, found),) = read_works([Document(where, content)])
     return found.id
 
 
@@ -366,7 +366,7 @@ def test_folders_and_archives(tmp_path, packed):
         for name, content in files.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(content)
-    found = list(read_works(sources([str(place)])))
+    found = list(read_works(read_documents([str(place)])))
     assert [getattr(one, "id", None) for _, one in found] == ["Q12", None, "Q21"]
     assert "13.json" in found[1][0] and "not valid JSON" in str(found[1][1])
 
@@ -376,7 +376,7 @@ def test_other_folders_and_files(tmp_path):
     (tmp_path / "b.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row | {"id": "b"}) + "\n")
     (tmp_path / "c.json").write_text(json.dumps([row | {"id": "c"}, summaries(wikidata_id="d")]))
     (tmp_path / "notes.txt").write_text("Omar ran.")
-    assert [one.id for _, one in read_works(sources([str(tmp_path)]))] == ["a", "b", "c", "d"]
+    assert [one.id for _, one in read_works(read_documents([str(tmp_path)]))] == ["a", "b", "c", "d"]
     (tmp_path / "no.zip").write_bytes(b"PK")
     missing = str(tmp_path / "missing.jsonl")
     assert "not a zip file" in problems(tmp_path / "no.zip")[0]
@@ -385,7 +385,7 @@ def test_other_folders_and_files(tmp_path):
 
 
 def problems(path):
-    return [str(one) for _, one in read_works(sources([str(path)])) if isinstance(one, RowError)]
+    return [str(one) for _, one in read_works(read_documents([str(path)])) if isinstance(one, RowError)]
 
 
 ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
@@ -420,7 +420,7 @@ def test_an_archive_is_read_as_a_folder_of_its_files(tmp_path):
         for name, content in files.items():
             (tmp_path / "all" / name).write_text(content)
             archive.writestr(name, content)
-    folder, packed = (list(read_works(sources([str(tmp_path / name)]))) for name in ("all", "all.zip"))
+    folder, packed = (list(read_works(read_documents([str(tmp_path / name)]))) for name in ("all", "all.zip"))
     assert [getattr(one, "id", None) for _, one in folder] == ["0", "1", "2", "3", None, "4"]
     places = [name.removeprefix(f"{tmp_path / 'all'}/") for name, _ in folder]
     assert [name.removeprefix(f"{tmp_path / 'all.zip'}, ") for name, _ in packed] == places
@@ -443,7 +443,7 @@ def test_archives_that_are_damaged_or_locked(tmp_path):
         data[starts[name] + offset] = value
         data[data.rindex(f"{name}.json".encode()) - 46 + offset + 2] = value
     path.write_bytes(data)
-    found = list(read_works(sources([str(path)])))
+    found = list(read_works(read_documents([str(path)])))
     assert [isinstance(one, RowError) for _, one in found] == [True, True, True, False]
     for (name, one), member in zip(found[:3], "abc", strict=True):
         assert name.endswith(f"works.zip, {member}.json") and "can't be read (" in str(one)
@@ -453,4 +453,4 @@ def test_shuffled_sources_are_read_in_order(tmp_path):
     names = [f"{n:02}.json" for n in range(10)]
     for name in random.Random(0).sample(names, 10):
         (tmp_path / name).write_text(json.dumps({"id": name, "story": ["Omar ran."], "twins": []}))
-    assert [one.id for _, one in read_works(sources([str(tmp_path)]))] == names
+    assert [one.id for _, one in read_works(read_documents([str(tmp_path)]))] == names

@@ -22,6 +22,7 @@ from narrative_twins import (
 )
 from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.files import complete_lines
 from narrative_twins.hub.facts import read_facts
 from narrative_twins.llm.answers import seed_of
 from narrative_twins.making.facts import facts_path
@@ -105,7 +106,7 @@ def test_a_run_that_is_killed_goes_on_and_pays_for_nothing_twice(tmp_path):
             printed = process.stdout.read()
         assert process.returncode == -signal.SIGKILL
         assert not out.exists()
-        saved = read(tmp_path / "twins.jsonl.answers.part")
+        saved = [json.loads(line) for line in complete_lines(str(tmp_path / "twins.jsonl.answers"))]
         assert len(told) < len(saved) < calm.answered
         seeds = {seed_of(0, one["story"], one["step"], one["attempt"]) for one in saved}
         before = {asked: count for asked, count in model.asked.items() if asked[1] in seeds}
@@ -148,7 +149,7 @@ def test_ctrl_c_costs_nothing(tmp_path, capsys):
         pressing.join()
         printed = capsys.readouterr().err
         assert "waiting for the answers under way" in printed
-        assert f"interrupted; the answers so far are kept beside {out}; the same command goes on" in printed
+        assert f"interrupted; the answers so far are kept beside {out}; continue with the same command" in printed
         assert not out.exists()
         assert len(read(tmp_path / "twins.jsonl.answers.part")) == len(model.bodies) < 60
         model.slow = 0
@@ -194,7 +195,7 @@ def test_what_is_written_is_what_loaders_trainers_and_the_hub_take(tmp_path, ber
         (card,) = [content for name, content in hub.files("datasets", "me/twins").items() if name == "README.md"]
     assert facts.source in card.decode()
     assert "Of 6 stories 6 have a row and 0 were set aside." in facts.what and facts.what in card.decode()
-    assert "- language model: `tiny`\n- asked with: temperature 1.0, seed 0\n" in facts.source
+    assert "- language model: tiny\n- fields of a request: temperature 1, seed 0\n" in facts.source
     assert (tmp_path / "twins.card.md").read_text().count(facts.source) == 1
     assert not (tmp_path / "twins.jsonl.rejects").exists()
     no_key_in(tmp_path)
@@ -375,7 +376,7 @@ def test_what_can_not_be_answered_within_the_limit_is_not_paid_for(tmp_path, cap
         assert len(model.bodies) == 5 and not any("word word" in prompt_of(body) for body in model.bodies)
         (reject,) = read(tmp_path / "o.jsonl.rejects")
         assert (
-            reject["reason"].startswith("its answer would take some 50,0") and "4,000 are allowed" in reject["reason"]
+            reject["reason"].startswith("its answer would take about 50,0") and "4,000 are allowed" in reject["reason"]
         )
         assert main(command(source, out, model, "--max-tokens", "100000", "--twin-overlap", "1")) == 0
     assert [len(row["twin"]) for row in read(out)] == [5, 5]
@@ -398,9 +399,9 @@ def test_the_card_says_what_was_asked_and_checked_and_nothing_else(recipe, tmp_p
     with serving(Model()) as model:
         assert main(command(source, tmp_path / "o.jsonl", model, "--recipe", recipe, "--request", fields, *more)) == 0
     said_so = yaml.safe_load((tmp_path / "o.facts.yaml").read_text())["source"]
-    assert "asked with: temperature 0.2, top_p 0.9\n" in said_so
-    assert ("a twin shares" in said_so) == (recipe == "stories")
-    assert ("a distractor shares" in said_so) == (recipe == "synopses")
+    assert "fields of a request: temperature 0.2, top_p 0.9\n" in said_so
+    assert ("overlap of a twin" in said_so) == (recipe == "stories")
+    assert ("overlap of a distractor" in said_so) == (recipe == "synopses")
 
 
 def test_what_a_person_put_into_the_facts_stays(tmp_path):
@@ -436,7 +437,11 @@ def test_a_dry_run_asks_nothing(tmp_path, capsys, monkeypatch):
         assert main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--price-out", "1000")) == 0
         assert not model.bodies
     printed = capsys.readouterr().out
-    for step in ("twin, expanded", "negative", "twin, retold (of what is not there yet; the story stands for it)"):
+    for step in (
+        "twin, expanded",
+        "negative",
+        "twin, retold (with the story in place of an answer that is not there yet)",
+    ):
         assert f"--- {step} ---" in printed
     assert printed.count("--- ") == 5 and json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
     assert "10 stories, 0 answers are there already; 50 questions to ask if none is asked twice, about " in printed
@@ -468,9 +473,9 @@ def test_a_dry_run_says_what_is_left_to_ask(answered, tmp_path, capsys):
     ("options", "problem"),
     [
         (["--columns", "twins"], "'twins' is none of twin, negative, negative_twin"),
-        (["--twin-overlap", "1.5"], "not from 0 to 1"),
-        (["--timeout", "0"], "not above 0"),
-        (["--temperature", "nan"], "no number of 0 or more"),
+        (["--twin-overlap", "1.5"], "not a number from 0 to 1"),
+        (["--timeout", "0"], "not a number above 0"),
+        (["--temperature", "nan"], "not a number of 0 or more"),
         (["--request", "[1]"], "no JSON object"),
         (["--request", "{"], "not valid JSON"),
         (["--out", "-"], "name a file that ends in .jsonl"),
@@ -507,7 +512,7 @@ def test_a_server_that_can_not_be_used(tmp_path, capsys):
         assert main(command(source, tmp_path / "o.jsonl", model, "--concurrency", "3")) == 1
     printed = capsys.readouterr().err
     assert "not with a chat completion: <html>Welcome to the hotel</html>; 3 requests in a row failed" in printed
-    assert "the same command goes on" in printed and not (tmp_path / "o.jsonl").exists()
+    assert "continue with the same command" in printed and not (tmp_path / "o.jsonl").exists()
 
 
 def test_what_an_earlier_run_made_is_not_lost_to_one_that_makes_nothing(tmp_path):
@@ -543,7 +548,7 @@ def test_prompts_of_ones_own_are_asked(tmp_path):
         more = ("--columns", "twin,negative", "--prompts", str(tmp_path / "mine"))
         assert main(command(source, tmp_path / "o.jsonl", model, *more)) == 0
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
-    assert ", of our own)" in (tmp_path / "o.facts.yaml").read_text()
+    assert "- prompts of the user: distract\n" in (tmp_path / "o.facts.yaml").read_text()
     assert str(tmp_path) not in (tmp_path / "o.facts.yaml").read_text()
 
 
@@ -559,7 +564,7 @@ def test_what_a_person_put_into_the_facts_stays_with_rows_of_the_same_recipe(tmp
         assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.what and not old.exists()
         assert main(command(source, out, model, "--seed", "1")) == 0
     assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
-    assert f"{old}; copy from it what is still true" in caplog.text
+    assert f"{old}; copy what is still true" in caplog.text
 
 
 def test_what_was_set_aside_is_not_asked_again_into_the_same_file(tmp_path, capsys):
