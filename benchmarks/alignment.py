@@ -1,8 +1,8 @@
-"""How long the path through two tellings takes, beside a library of dynamic time warping in C:
+"""Time the alignment of two texts, compared with a library for dynamic time warping in C:
 
     python benchmarks/alignment.py
 
-Prints milliseconds, the best of some runs, on random similarities of n by n sentences. Needs `pip install dtw-python`.
+Prints the best time of five runs on random similarities of n by n sentences. Needs `pip install dtw-python`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ SIZES = (30, 100, 300, 1000)
 RUNS = 5
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    """The best of some runs."""
-    found = []
+def milliseconds(function: Callable[[], object]) -> float:
+    seconds = []
     for _ in range(RUNS):
         start = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - start)
-    return min(found) * 1000
+        function()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds) * 1000
 
 
 def main() -> None:

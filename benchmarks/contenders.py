@@ -1,5 +1,5 @@
-"""Ways to score stories, or to do what comes nearest, for `speed.py` to time: this package's, the obvious loop, the
-least a model can take, and what people use instead."""
+"""Ways to score stories that `speed.py` times: this package, a naive loop, the lower bound of bare forward passes, and
+alternatives that do nearly the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ Run = Callable[[], Any]
 
 
 def engine(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> Run:
-    """This package."""
     return lambda: list(score_stories(stories, encoder, on_truncation="ignore", **options))
 
 
@@ -39,7 +38,7 @@ def outside_the_model(encoder: StoryEncoder, run: Run) -> float:
 
 
 def unique_rows(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> list[np.ndarray]:
-    """The texts, in token ids, that go through the model to score stories."""
+    """The token ids of all texts that the model encodes to score stories."""
     seen: list[np.ndarray] = []
     states = encoder.passes.states
     encoder.passes.states = lambda rows: seen.extend(rows) or states(rows)  # type: ignore[method-assign]
@@ -51,12 +50,12 @@ def unique_rows(encoder: StoryEncoder, stories: Sequence[Story], **options: Any)
 
 
 def naive(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEncoder) -> Run:
-    """One story, one operation, one call of the model at a time, as code that follows the formulas does it. Where a
-    story does not fit the context, it reads the part of it round a window that the package reads."""
+    """Scoring by one model call for each text, as the formulas define the operations. For stories that exceed the
+    context, it reads the same text around each window as the package does."""
 
     @torch.no_grad()
     def embed(sentences: list[str], pooled: tuple[int, int] | None) -> torch.Tensor:
-        """The mean of the tokens of a text, or of those of the sentences in a range."""
+        """The mean of the token states of a text, or of the sentences in the half-open range `pooled`."""
         inputs = tokenizer(" ".join(sentences), return_tensors="pt", return_offsets_mapping=True)
         offsets = inputs.pop("offset_mapping")[0]
         states = model(**inputs.to(model.device)).last_hidden_state[0]
@@ -70,41 +69,41 @@ def naive(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEn
     def sim(a: torch.Tensor, b: torch.Tensor) -> float:
         return float(F.cosine_similarity(a.float(), b.float(), dim=0))
 
-    def window_of(told: list[str], lo: int, hi: int, whole: bool) -> None:
+    def score_window(text: list[str], lo: int, hi: int, single_window: bool) -> None:
         """All four operations on the sentences `[lo, hi)` of a text."""
 
-        def vector(sentences: list[str], size: int, at: int = lo) -> torch.Tensor:
-            return embed(sentences, None if whole else (at, at + size))
+        def vector(sentences: list[str], size: int, start: int = lo) -> torch.Tensor:
+            return embed(sentences, None if single_window else (start, start + size))
 
         count = hi - lo
-        base = vector(told, count)
-        [1 - sim(base, vector(told[:i] + told[i + 1 :], count - 1)) for i in range(lo, hi) if count > 1]
-        base = vector(told, count)
+        base = vector(text, count)  # deletion
+        [1 - sim(base, vector(text[:i] + text[i + 1 :], count - 1)) for i in range(lo, hi) if count > 1]
+        base = vector(text, count)  # shifting
         for i in range(lo, hi):
-            others = told[:i] + told[i + 1 :]
-            [sim(base, vector([*others[:p], told[i], *others[p:]], count)) for p in range(lo, hi) if p != i]
-        before = vector(told[: lo + 1], 1)
+            others = text[:i] + text[i + 1 :]
+            [sim(base, vector([*others[:p], text[i], *others[p:]], count)) for p in range(lo, hi) if p != i]
+        before = vector(text[: lo + 1], 1)  # disruption
         for i in range(lo + 1, hi):
-            upto = vector(told[: i + 1], i + 1 - lo)
-            sim(upto, before)
-            before = upto
-        base = vector(told, count)
-        [sim(base, vector([told[i]], 1, at=0)) for i in range(lo, hi)]
+            after = vector(text[: i + 1], i + 1 - lo)
+            sim(after, before)
+            before = after
+        base = vector(text, count)  # summarization
+        [sim(base, vector([text[i]], 1, start=0)) for i in range(lo, hi)]
 
     def run() -> None:
         for story in stories:
             tokens = encoder.tokenize(story.sentences)
             for span in story.windows:
-                view = tokens.window(span)
-                told = list(story.sentences[view.start : view.stop])
-                window_of(told, view.lo - view.start, view.hi - view.start, len(story.windows) == 1)
+                window = tokens.window(span)
+                text = list(story.sentences[window.start : window.stop])
+                score_window(text, window.lo - window.start, window.hi - window.start, len(story.windows) == 1)
 
     return run
 
 
 def floor(encoder: StoryEncoder, rows: Sequence[np.ndarray], products: bool) -> Run:
-    """A bare forward pass over as many tokens, in texts of their mean length, all equal: no padding, no odd lengths,
-    nothing else. With the package's matrix products, or with those of plain torch."""
+    """Forward passes only, over the same number of tokens in texts of equal length (the mean), without padding; with
+    the package's matrix products or with those of torch."""
     total = sum(map(len, rows))
     length = round(total / len(rows))
     size = max(1, encoder.passes.batch_tokens // length)
@@ -123,7 +122,6 @@ def floor(encoder: StoryEncoder, rows: Sequence[np.ndarray], products: bool) -> 
 
 
 def sentence_transformer(name: str, device: str, texts: Sequence[str]) -> Run:
-    """The same texts by `SentenceTransformer.encode`, as it comes."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(name, device=device)
@@ -131,7 +129,7 @@ def sentence_transformer(name: str, device: str, texts: Sequence[str]) -> Run:
 
 
 class _Sentences:
-    """What sumy asks of a tokenizer, for sentences that are known."""
+    """A tokenizer for sumy with given sentences."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -144,7 +142,7 @@ class _Sentences:
 
 
 def textrank(stories: Sequence[Story]) -> Run:
-    """TextRank of sumy: salience by shared words, without a model."""
+    """TextRank of sumy: salience from shared words, without a model."""
     from sumy.parsers.plaintext import PlaintextParser
     from sumy.summarizers.text_rank import TextRankSummarizer
 
@@ -157,6 +155,5 @@ def textrank(stories: Sequence[Story]) -> Run:
 
 
 def texts_of(rows: Iterable[np.ndarray], tokenizer: Any) -> Iterator[str]:
-    """Token ids as text again."""
     for row in rows:
         yield tokenizer.decode(row, skip_special_tokens=True)

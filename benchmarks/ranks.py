@@ -1,12 +1,11 @@
-"""What cheaper settings cost in rank, against exact scores in float32, by `make ranks`:
+"""Compare the ranks of faster settings with those of exact scores in float32 (`make ranks`):
 
     python benchmarks/ranks.py FOLDER [--model FOLDER_OR_ID] [--out benchmarks/results/ranks.json] [--only roc_val.json]
 
-FOLDER holds `roc_val.json` (five-sentence stories with readers' choices) and `tripod_train.json` (film synopses with
-turning points); what is missing is left out. For each setting and operation: the Spearman correlation with the exact
-scores, mean over windows; and the agreement with people, Spearman (stories) or AUC of turning points (synopses),
-beside that of the exact scores. The seconds are of a machine that may have done other things meanwhile; `make speed`
-measures time.
+FOLDER contains `roc_val.json` (five-sentence stories with human labels) and `tripod_train.json` (film synopses with
+turning points); missing files are skipped. For each setting and operation: the Spearman correlation with the exact
+scores, mean over windows; and the agreement with human labels, Spearman (stories) or AUC of turning points (synopses),
+with that of the exact scores for comparison. For exact times, use `make speed`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from narrative_twins.files import AtomicFile
 
 
 class Setting(NamedTuple):
-    """Options of the encoder and of the engine; and for which operations they make a difference."""
+    """Options of the encoder and of `score_stories`, and the operations that they affect."""
 
     encoder: dict[str, Any]
     engine: dict[str, Any]
@@ -56,7 +55,7 @@ SETTINGS = {
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], Any]:
-    """The stories of a file, and how to measure their scores against people's judgments."""
+    """The stories of a file, and a function that measures the agreement of their scores with the human labels."""
     if path.name.startswith("roc"):
         rows = next(iter(load_story_salience(path).values()))
         return [{"sentences": row} for row in rows["story"]], lambda found: agreement_with_votes(found, rows["counts"])
@@ -66,7 +65,7 @@ def read(path: Path) -> tuple[list[dict[str, Any]], Any]:
 
 
 def scored(model: str | None, stories: list[dict[str, Any]], setting: Setting) -> tuple[list[StorySalience], float]:
-    """The results, and how many seconds they took."""
+    """The scored stories, and the time it took in seconds."""
     options = {"context_tokens": 512, **setting.encoder}
     encoder = StoryEncoder.from_pretrained(model, device="cpu", **options)
     start = time.perf_counter()
@@ -76,7 +75,7 @@ def scored(model: str | None, stories: list[dict[str, Any]], setting: Setting) -
 
 
 def correlation(exact: Iterable[StorySalience], found: Iterable[StorySalience], operation: str) -> float:
-    """Spearman of the scores, mean over windows; those of fewer than three sentences or of equal scores say nothing."""
+    """Spearman correlation of scores, mean over windows of three or more sentences whose scores are not all equal."""
     values = [
         spearman(a.scores[operation][lo:hi], b.scores[operation][lo:hi])
         for a, b in zip(exact, found, strict=True)
@@ -97,15 +96,15 @@ def main() -> None:
     for file in arguments.only or SETTINGS:
         path = arguments.folder / file
         if not path.exists():
-            print(f"skipped: no {path} (stories that can't be redistributed; set DATA=)")
+            print(f"skipped: no {path} (stories can't be redistributed; set DATA=)")
             continue
         stories, agreement = read(path)
         kind = "spearman" if file.startswith("roc") else "auc"
         exact, seconds = scored(arguments.model, stories, EXACT)
-        people = {name: agreement(exact)[f"{name}_{kind}"].value for name in EXACT.operations}
-        report[file] = {"exact": {"seconds": seconds, "agreement": people}}
+        baseline = {name: agreement(exact)[f"{name}_{kind}"].value for name in EXACT.operations}
+        report[file] = {"exact": {"seconds": seconds, "agreement": baseline}}
         print(f"{file}: {len(stories)} stories; exact, float32: {seconds:.0f} s")
-        print(f"  {'setting':<20}{'operation':<15}{'Spearman with exact':>20}{kind + ' with people':>22}   exact")
+        print(f"  {'setting':<20}{'operation':<15}{'Spearman with exact':>20}{kind + ' with labels':>22}   exact")
         for name, setting in SETTINGS[file].items():
             found, seconds = scored(arguments.model, stories, setting)
             measured = agreement(found)
@@ -114,7 +113,7 @@ def main() -> None:
                 rank, value = correlation(exact, found, operation), measured[f"{operation}_{kind}"].value
                 report[file][name]["rank"][operation] = rank
                 report[file][name]["agreement"][operation] = value
-                print(f"  {name:<20}{operation:<15}{rank:>20.4f}{value:>22.4f}  {people[operation]:.4f}", flush=True)
+                print(f"  {name:<20}{operation:<15}{rank:>20.4f}{value:>22.4f}  {baseline[operation]:.4f}", flush=True)
             with AtomicFile(arguments.out) as out:
                 out.write(json.dumps(report, indent=1) + "\n")
 

@@ -1,11 +1,11 @@
-"""How fast stories are scored, by `make speed`; beside the obvious loop, the least a model can take, and rivals:
+"""Time the scoring of stories (`make speed`), compared with a naive loop, bare forward passes and alternatives:
 
     python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu] [--work stories synopses]
         [--rounds 5] [--out benchmarks/results/speed-minilm-cpu.json]
 
-The texts are those of the package's own corpora. Each round runs all ways one after the other; times are medians over
-the rounds, and ratios are medians of the ratios of a round, so that what the machine does besides counts for all alike.
-The models of a size have random weights, which take as long as any. Rivals that are not installed are left out.
+The texts are from the package's own corpora. Each round runs all ways in turn; times are medians over rounds, ratios
+are medians of the ratios within a round, so that other load on the machine affects all ways alike. `bert-large` and
+`modernbert-1b` have random weights, which does not affect the time. Alternatives that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ WORK = {
     "book-exact": "3,000 sentences of a book, exactly too",
 }
 LONG = ("book-exact",)
-"""What is only done when it is named: ten minutes a round on two cores."""
+"""Work that only runs if named by `--work`: ten minutes per round on two cores."""
 SIZES = {
     "bert-large": (transformers.BertModel, transformers.BertConfig, (1024, 24, 16, 4096)),
     "modernbert-1b": (transformers.ModernBertModel, transformers.ModernBertConfig, (1792, 28, 28, 3840)),
 }
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""Dense bfloat16 products a second, as their maker says."""
+"""Dense bfloat16 FLOP/s as specified by the manufacturer."""
 
 
-def stories_of(work: str, count: int) -> list[Story]:
-    """The stories of a kind of work, at most so many."""
+def load_stories(work: str, count: int) -> list[Story]:
+    """The texts of a kind of work; of five-sentence stories at most `count`."""
     if work == "stories":
         return [Story.parse({"sentences": row}, 1) for row in load_story_twins(split="train")["story"][:count]]
     rows = load_window_twins(split="train")["story"]
@@ -63,14 +63,14 @@ def stories_of(work: str, count: int) -> list[Story]:
 
 
 @cache
-def folder_of(model: str) -> str:
-    """The folder of a model; one of random weights is made anew."""
+def model_folder(model: str) -> str:
+    """The folder of a model; one of `SIZES` is created with random weights."""
     if model not in SIZES:
         return default_encoder() if model == "minilm" else model
     kind, config, (width, layers, heads, inner) = SIZES[model]
     tokenizer = transformers.AutoTokenizer.from_pretrained(default_encoder())
     torch.manual_seed(0)
-    made = kind(
+    created = kind(
         config(
             vocab_size=len(tokenizer),
             hidden_size=width,
@@ -82,22 +82,22 @@ def folder_of(model: str) -> str:
         )
     )
     folder = TemporaryDirectory(prefix=model)
-    _KEPT.append(folder)
-    made.save_pretrained(folder.name)
+    _FOLDERS.append(folder)
+    created.save_pretrained(folder.name)
     tokenizer.save_pretrained(folder.name)
     return folder.name
 
 
-_KEPT: list[TemporaryDirectory[str]] = []
+_FOLDERS: list[TemporaryDirectory[str]] = []
 
 
 class Bench:
-    """What is timed on a kind of work; made only when it is asked for."""
+    """The timed ways for a kind of work, with models that are loaded on first use."""
 
     def __init__(self, folder: str, device: str, work: str, count: int = 30) -> None:
         self.folder, self.device, self.work, self.count = folder, device, work, count
-        self.stories = stories_of(work, count)
-        # The precision that a GPU is used in is named, as it would be there; a CPU has the choice.
+        self.stories = load_stories(work, count)
+        # On a GPU the precision is set, as users would do; on a CPU it is chosen automatically.
         self.low = "auto" if device == "cpu" else "bfloat16"
 
     def encoder(self, dtype: str, attention: Any = "auto") -> StoryEncoder:
@@ -115,7 +115,6 @@ class Bench:
 
     @cached_property
     def rows(self) -> list[np.ndarray]:
-        """The texts of exact scores."""
         return contenders.unique_rows(self.fast, self.stories)
 
     def facts(self) -> dict[str, float]:
@@ -130,7 +129,7 @@ class Bench:
         }
 
     def ways(self) -> dict[str, Callable[[], contenders.Run]]:
-        """By name, what makes each; it raises an ImportError where what it takes is not installed."""
+        """Functions that set up each way, by name; an ImportError if a library is not installed."""
         stories, low = self.stories, self.low
         ways: dict[str, Callable[[], contenders.Run]] = {
             "one pass, float32": lambda: contenders.engine(self.full, stories, approximate="one-pass"),
@@ -141,20 +140,20 @@ class Bench:
         if self.work == "chapter":
             three = ["deletion", "disruption", "summarization"]
             ways[f"exact but for shifting, {low}"] = lambda: contenders.engine(self.fast, stories, operations=three)
-        return ways | self._beside() if self.work in ("stories", "synopses") else ways
+        return ways | self._alternatives() if self.work in ("stories", "synopses") else ways
 
     def outside_the_model(self, rounds: int) -> dict[str, float]:
-        """The share of the engine's time that is not spent in the model, median over rounds."""
+        """The share of the scoring time that is not spent in the model, median over rounds."""
         shares = {}
         for dtype, encoder in {"float32": self.full, self.low: self.fast}.items():
             run = contenders.engine(encoder, self.stories)
-            found = [contenders.outside_the_model(encoder, run) for _ in range(rounds)]
-            shares[f"exact, {dtype}"] = round(median(found), 4)
+            values = [contenders.outside_the_model(encoder, run) for _ in range(rounds)]
+            shares[f"exact, {dtype}"] = round(median(values), 4)
         return shares
 
-    def _beside(self) -> dict[str, Callable[[], contenders.Run]]:
+    def _alternatives(self) -> dict[str, Callable[[], contenders.Run]]:
         stories, low = self.stories, self.low
-        # On a GPU the obvious loop and a bare model are given its precision, too.
+        # On a GPU the naive loop and the bare model use the same precision as the package.
         plain = "full" if self.device == "cpu" else "fast"
 
         def model() -> tuple[Any, Any]:
@@ -178,17 +177,17 @@ class Bench:
 
 
 def flop(encoder: StoryEncoder, rows: Sequence[np.ndarray]) -> float:
-    """Products and sums of a forward pass over texts: two for each weight of a linear layer and token, and those of
+    """Floating-point operations of a forward pass over texts: two per token and weight of a linear layer, and those of
     attention, as if all of it were global."""
-    linear = [one for one in encoder.model.modules() if isinstance(one, torch.nn.Linear)]
+    linear = [layer for layer in encoder.model.modules() if isinstance(layer, torch.nn.Linear)]
     lengths = np.array([len(row) for row in rows], np.float64)
-    weights = sum(one.weight.numel() for one in linear if "pooler" not in str(one))
+    weights = sum(layer.weight.numel() for layer in linear if "pooler" not in str(layer))
     config = encoder.model.config
     return float(2 * weights * lengths.sum() + 4 * config.num_hidden_layers * config.hidden_size * (lengths**2).sum())
 
 
 def peak_memory(bench: Bench, name: str) -> float:
-    """The largest memory, in MB, of a process that does nothing else."""
+    """The peak memory, in MB, of a new process that runs only this way."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_memory, (bench.folder, bench.device, bench.work, bench.count, name))
 
@@ -197,15 +196,15 @@ def _measure_memory(folder: str, device: str, work: str, count: int, name: str) 
     Bench(folder, device, work, count).ways()[name]()()
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
-    # On Linux that of `getrusage` begins with what the parent had.
+    # On Linux the value of `getrusage` includes the memory of the parent process.
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1e3
 
 
-def made(ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | None) -> dict[str, contenders.Run]:
-    """The ways there are; what is not installed is left out, with a word."""
+def set_up(ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | None) -> dict[str, contenders.Run]:
+    """Set up the ways named in `only` (default: all); report and skip those that are not installed."""
     runs = {}
     for name, make in ways.items():
         if only is not None and name not in only:
@@ -213,12 +212,11 @@ def made(ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | No
         try:
             runs[name] = make()
         except ImportError as error:
-            print(f"left out: {name} ({error})")
+            print(f"skipped: {name} ({error})")
     return runs
 
 
 def measure(runs: dict[str, contenders.Run], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, round by round."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in tqdm(range(rounds), desc="rounds"):
         for name, run in runs.items():
@@ -229,11 +227,11 @@ def measure(runs: dict[str, contenders.Run], rounds: int) -> dict[str, list[floa
 
 
 def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str) -> Iterator[dict[str, Any]]:
-    """One row a way, the slowest first."""
-    first = max(seconds, key=lambda name: median(seconds[name]))
+    """One row per way, the slowest first."""
+    slowest = max(seconds, key=lambda name: median(seconds[name]))
     for name, times in sorted(seconds.items(), key=lambda item: -median(item[1])):
         row: dict[str, Any] = {"way": name, "seconds": round(median(times), 4)}
-        row["times as fast"] = round(median(a / b for a, b in zip(seconds[first], times, strict=True)), 2)
+        row["times as fast"] = round(median(a / b for a, b in zip(seconds[slowest], times, strict=True)), 2)
         if name.startswith(("exact", "naive", "one pass")) and "stories" in facts:
             row["stories a second"] = round(facts["stories"] / median(times), 2)
         if name.startswith(("exact, ", "floor")) and "tokens" in facts:
@@ -246,13 +244,13 @@ def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str)
 
 
 def machine(device: str) -> dict[str, Any]:
-    known = getattr(torch.cpu, "get_capabilities", dict)()
-    name = torch.cuda.get_device_name() if device != "cpu" else known.get("cpu_name", platform.processor())
+    cpu = getattr(torch.cpu, "get_capabilities", dict)()
+    name = torch.cuda.get_device_name() if device != "cpu" else cpu.get("cpu_name", platform.processor())
     libraries = ("narrative_twins", "torch", "transformers", "sentence-transformers")
     return {
         "device": name,
         "threads": torch.get_num_threads(),
-        "bfloat16": bool(known.get("avx512_bf16") or known.get("amx_bf16")),
+        "bfloat16": bool(cpu.get("avx512_bf16") or cpu.get("amx_bf16")),
     } | {library: version(library) for library in libraries}
 
 
@@ -260,23 +258,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="minilm", help=f"minilm, {', '.join(SIZES)}, or a folder (default: minilm)")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--work", nargs="+", choices=WORK, default=[one for one in WORK if one not in LONG])
+    parser.add_argument("--work", nargs="+", choices=WORK, default=[work for work in WORK if work not in LONG])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--stories", type=int, default=30, help="five-sentence stories at most (default: 30)")
-    parser.add_argument("--ways", nargs="+", metavar="WAY", help="only these, by their names (default: all)")
-    parser.add_argument(
-        "--memory", action="store_true", help="also the peak memory of ways to score, in fresh processes"
-    )
-    parser.add_argument("--out", type=Path, help="results as JSON")
+    parser.add_argument("--stories", type=int, default=30, help="number of five-sentence stories (default: 30)")
+    parser.add_argument("--ways", nargs="+", metavar="WAY", help="run only these, by name (default: all)")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory, each in a new process")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
     report: dict[str, Any] = {"machine": machine(arguments.device), "model": arguments.model}
     for work in arguments.work:
-        bench = Bench(folder_of(arguments.model), arguments.device, work, arguments.stories)
+        bench = Bench(model_folder(arguments.model), arguments.device, work, arguments.stories)
         facts = bench.facts()
         print(f"{WORK[work]}: " + ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()), flush=True)
-        rows = list(table(measure(made(bench.ways(), arguments.ways), arguments.rounds), facts, arguments.device))
+        rows = list(table(measure(set_up(bench.ways(), arguments.ways), arguments.rounds), facts, arguments.device))
         for row in rows:
             if arguments.memory and row["way"].startswith(("naive", "exact", "one pass")):
                 row["peak MB"] = round(peak_memory(bench, row["way"]))

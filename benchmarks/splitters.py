@@ -1,10 +1,10 @@
-"""The default splitter against its rivals on stories whose sentences are known, by `make splitters`:
+"""Compare sentence splitters on stories whose sentences are known (`make splitters`):
 
     python benchmarks/splitters.py FOLDER
 
-FOLDER holds `tripod_train.json`, `roc_val.json`, `narrative_twins_sample.jsonl` and `narrative_twins_long.jsonl`; what
-is missing is left out. Sentences are joined by a space and split again. Prints the F1 of the sentence ends, the share
-of stories that come out whole, and the seconds it took.
+FOLDER contains `tripod_train.json`, `roc_val.json`, `narrative_twins_sample.jsonl` and `narrative_twins_long.jsonl`;
+missing files are skipped. Sentences are joined by a space and split again. Prints the F1 of sentence ends, the share
+of stories without an error, and the seconds it took.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ SPLITTERS: dict[str, Callable[[str], list[str]]] = {
 
 
 def read(path: Path) -> list[list[str]]:
-    """The stories of a file as lists of sentences."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         return [[s for s in row["sentences"] if s.strip()] for row in json.loads(text).values()]
@@ -46,12 +45,12 @@ def read(path: Path) -> list[list[str]]:
 
 
 def ends(sentences: list[str]) -> set[int]:
-    """Where sentences end, in characters that are no white space."""
-    places, end = set(), 0
+    """The positions of sentence ends, counted in characters without white space."""
+    positions, end = set(), 0
     for sentence in sentences:
         end += len("".join(sentence.split()))
-        places.add(end)
-    return places
+        positions.add(end)
+    return positions
 
 
 def main() -> None:
@@ -70,8 +69,8 @@ def main() -> None:
             gold = [ends(story) for story in stories]
             hits = sum(len(a & b) for a, b in zip(found, gold, strict=True))
             f1 = 2 * hits / (sum(map(len, found)) + sum(map(len, gold)))
-            whole = sum(a == b for a, b in zip(found, gold, strict=True)) / len(stories)
-            print(f"  {name:<8} F1 {f1:.4f}   whole stories {whole:6.1%}   {seconds:6.2f} s")
+            correct = sum(a == b for a, b in zip(found, gold, strict=True)) / len(stories)
+            print(f"  {name:<8} F1 {f1:.4f}   correct stories {correct:6.1%}   {seconds:6.2f} s")
 
 
 if __name__ == "__main__":

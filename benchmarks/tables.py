@@ -1,4 +1,4 @@
-"""The tables of the README from the results in `benchmarks/results`, in Markdown:
+"""Print the Markdown tables of the README from the results in `benchmarks/results`:
 
 python benchmarks/tables.py
 """
@@ -15,13 +15,12 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def read(name: str) -> dict[str, Any]:
-    """A file of results."""
     report: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
     return report
 
 
 def speed(report: dict[str, Any]) -> Iterator[str]:
-    """Seconds, and times the naive loop, of the ways to score stories and a synopsis."""
+    """Seconds, and speed relative to the naive loop, of scoring stories and a synopsis."""
     stories, synopses = ({row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses"))
     yield "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as fast |"
     yield "|---|---|---|---|---|"
@@ -34,7 +33,7 @@ def speed(report: dict[str, Any]) -> Iterator[str]:
 
 
 def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Seconds, and times the naive loop, on stories, by encoder."""
+    """Seconds, and speed relative to the naive loop, of scoring stories with different encoders."""
     found = {name: report["stories"] for name, report in reports.items()}
     yield (
         "| | " + " | ".join(f"{name}, {work['stories']} stories | times as fast" for name, work in found.items()) + " |"
@@ -42,12 +41,12 @@ def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "|---" * (1 + 2 * len(found)) + "|"
     rows = {name: {row["way"]: row for row in work["rows"]} for name, work in found.items()}
     for way in next(iter(rows.values())):
-        cells = (f"{one[way]['seconds']:.3g} s | {one[way]['times as fast']:,.1f}" for one in rows.values())
+        cells = (f"{ways[way]['seconds']:.3g} s | {ways[way]['times as fast']:,.1f}" for ways in rows.values())
         yield f"| {way} | " + " | ".join(cells) + " |"
 
 
 def ranks(report: dict[str, Any]) -> Iterator[str]:
-    """Correlation with exact scores, and agreement with people."""
+    """Correlation with exact scores, and agreement with human labels."""
     columns = "with exact | with people | exact |"
     yield f"| setting | operation | stories: {columns} synopses: {columns}"
     yield "|---|---|---|---|---|---|---|---|"
@@ -57,11 +56,11 @@ def ranks(report: dict[str, Any]) -> Iterator[str]:
             cells = []
             for file in files:
                 found = file.get(setting, {})
-                there = operation in found.get("rank", {})
+                known = operation in found.get("rank", {})
                 cells += (
-                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"] if there else ["", ""]
+                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"] if known else ["", ""]
                 )
-                cells.append(f"{file['exact']['agreement'][operation]:.3f}" if there else "")
+                cells.append(f"{file['exact']['agreement'][operation]:.3f}" if known else "")
             if any(cells):
                 yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
 

@@ -1,10 +1,10 @@
-"""How long a step of training takes, forward and backward, on this machine:
+"""Time a training step, forward and backward, without the optimizer:
 
     python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3]
 
-"Plain" is torch and sentence-transformers as they come: all texts of a batch padded to the longest. The others are what
-`NarrativeTwinsTrainer` does, in float32 and with weights in bfloat16 (the optimizer's float32 copies take no part).
-Each round runs all ways one after the other; times are medians over rounds, ratios medians of those of a round.
+"Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the longest. The others
+are the steps of `NarrativeTwinsTrainer`, in float32 and with weights in bfloat16. Each round runs all ways in turn;
+times are medians over rounds, ratios are medians of the ratios within a round.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ WAYS = {
     "bfloat16, torch's attention": ("bfloat16", True, False),
     "bfloat16": ("bfloat16", True, True),
 }
-"""By name: the precision, whether texts are cut into batches by length and the fastest library computes products, and
-whether attention is chosen."""
+"""By name: the precision; whether to batch texts by length and use the fastest matrix products; whether to use the
+fastest attention."""
 
 
 def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Callable[[], None], int]:
-    """A step of training, and how many tokens it reads."""
+    """A training step, and its number of tokens."""
     dtype, fast, attention = way
     encoder = trainable_encoder(model, dtype=dtype)
     encoder.train()
@@ -75,7 +75,7 @@ def main() -> None:
             for name, (run, _) in steps.items():
                 start = time.perf_counter()
                 run()
-                # The first round is for warming up.
+                # The first round is a warm-up.
                 if number:
                     seconds[name].append(time.perf_counter() - start)
         first = seconds["plain, float32"]

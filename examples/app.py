@@ -1,10 +1,9 @@
-"""The web page, as a Hugging Face Space runs it: for everybody, with the default encoder, and no story may take long.
+"""The web page for a Hugging Face Space: public, with the default encoder and a time limit for each story.
 
-python examples/app.py
+    python examples/app.py
 
-On your own machine the command `narrative-twins app` is what you want. To make a Space, upload this file as `app.py`
-with `hub_cards/space_card.md` as `README.md`, and a `requirements.txt` that names `narrative_twins[demo]` or where to
-get it.
+On your own machine, use the command `narrative-twins app`. To create a Space, upload this file as `app.py`, the file
+`hub_cards/space_card.md` as `README.md`, and a `requirements.txt` with `narrative_twins[demo]` or its URL.
 """
 
 from narrative_twins.app.server import serve

@@ -1,9 +1,9 @@
-"""The two corpora of the package, from the JSON Lines they were written to.
+"""Convert the two corpora of the package from JSON Lines to Parquet.
 
     python examples/make_corpora.py STORIES.jsonl SYNOPSES.jsonl
 
-Writes train.parquet and validation.parquet of each into the package. About a tenth of the rows is for validation: by a
-checksum of the id, so that a row stays where it is when others are added. Rows keep their order.
+Writes train.parquet and validation.parquet of each into the package. About a tenth of the rows is for validation,
+chosen by a checksum of the id, so that rows keep their split when others are added. Rows keep their order.
 """
 
 import sys
@@ -30,11 +30,11 @@ def main() -> None:
         for corpus, load, path in (("stories", load_story_twins, stories), ("synopses", load_window_twins, synopses)):
             rows = load(path, "train", cache_dir=cache)
             (PACKAGE / corpus).mkdir(exist_ok=True)
-            for split, wanted in (("train", False), ("validation", True)):
+            for split, validation in (("train", False), ("validation", True)):
                 file = PACKAGE / corpus / f"{split}.parquet"
-                chosen = [row for row in rows if is_validation(row["id"]) == wanted]
+                chosen = [row for row in rows if is_validation(row["id"]) == validation]
                 table = pyarrow.Table.from_pylist(chosen, schema=rows.features.arrow_schema)
-                # Sentences hardly recur, so a dictionary of them would only add to the size.
+                # Sentences hardly repeat, so dictionary encoding would only add to the size.
                 pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19, use_dictionary=False)
                 print(f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB")
 

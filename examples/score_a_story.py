@@ -1,4 +1,4 @@
-"""The most salient sentences of a story, in a few lines.
+"""Print the most salient sentences of a story.
 
 python examples/score_a_story.py [story.txt]
 """

@@ -1,12 +1,12 @@
-"""How well salience agrees with human readers on five-sentence stories: Spearman and AUC by operation.
+"""Measure agreement of salience with human labels on five-sentence stories: Spearman and AUC of each operation.
 
     python examples/score_rocstories.py roc_val.json [--model FOLDER_OR_ID] [--operations summarization deletion]
     python examples/score_rocstories.py roc_val.json --server http://localhost:8000/v1 --language-model my-model
 
-The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [a choice an annotator, from 1]}}`,
-or anything else that `narrative_twins.data.load_story_salience` takes, such as `igorsterner/rocstory-salience`. With a
-server a language model is asked, too, which sentences matter (`pip install narrative_twins[making]`): the upper bound
-of the paper. Its answers are kept in a file, so that a second run asks only for what is missing.
+The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [one number from 1 to 5 for each
+annotator]}}`, or any source for `narrative_twins.data.load_story_salience`, such as `igorsterner/rocstory-salience`.
+With a server, a language model also scores the sentences, the upper bound of the paper (needs `pip install
+narrative_twins[making]`). Its answers are stored in a file; a second run requests only missing answers.
 """
 
 import argparse
@@ -21,19 +21,19 @@ from narrative_twins.llm.server import Server
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", help="stories with annotators' choices: a file, a folder or a Hub id")
-    parser.add_argument("--split", help="split of a source that has several (default: its only one)")
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    parser.add_argument("--operations", nargs="+", help="default: all")
-    parser.add_argument("--dtype", default="auto", help="precision of the encoder, such as float32")
-    parser.add_argument("--server", help="an OpenAI-compatible one, to ask a language model")
-    parser.add_argument("--language-model", help="its name there")
-    parser.add_argument("--key-variable", help="environment variable with the key of the server")
-    parser.add_argument("--styles", nargs="+", choices=SCORES, default=list(SCORES), help="of asking (default: both)")
-    parser.add_argument("--answers", default="answers.jsonl", help="where they are kept (default: answers.jsonl)")
+    parser.add_argument("source", help="stories with human labels: a file, a folder or a Hub id")
+    parser.add_argument("--split", help="which split of the source (default: the first)")
+    parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    parser.add_argument("--operations", nargs="+", help="salience operations (default: all)")
+    parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example float32")
+    parser.add_argument("--server", help="URL of an OpenAI-compatible server of the language model")
+    parser.add_argument("--language-model", help="name of the language model on the server")
+    parser.add_argument("--key-variable", help="environment variable with the API key of the server")
+    parser.add_argument("--styles", nargs="+", choices=SCORES, default=list(SCORES), help="ways to ask (default: both)")
+    parser.add_argument("--answers", default="answers.jsonl", help="file for the answers (default: answers.jsonl)")
     arguments = parser.parse_args()
     if (arguments.server is None) != (arguments.language_model is None):
-        parser.error("--server and --language-model go together")
+        parser.error("--server and --language-model must be used together")
 
     try:
         score(arguments)
@@ -53,16 +53,16 @@ def score(arguments: argparse.Namespace) -> None:
     if arguments.server is not None:
         server = Server(arguments.server, arguments.language_model, key_variable=arguments.key_variable)
         for style in arguments.styles:
-            asked = prompted_salience(
+            prompted = prompted_salience(
                 stories, server, arguments.answers, styles=[style], on_error="skip", progress=True
             )
-            print(f"\n{len(asked)} stories by {SCORES[style]}, {arguments.language_model}")
-            if asked:
-                show(agreement_with_votes(asked, [counts[result.index] for result in asked]))
+            print(f"\n{len(prompted)} stories by {SCORES[style]}, {arguments.language_model}")
+            if prompted:
+                show(agreement_with_votes(prompted, [counts[result.index] for result in prompted]))
 
 
 def show(agreement: dict[str, Mean]) -> None:
-    print(f"{'operation':<18}{'Spearman':>22}{'AUC':>22}   (mean over stories; how many of them have one)")
+    print(f"{'operation':<18}{'Spearman':>22}{'AUC':>22}   (mean over the stories where it is defined, their number)")
     for name in [key.removesuffix("_spearman") for key in agreement if key.endswith("_spearman")]:
         print(f"{name:<18}{agreement[f'{name}_spearman']!s:>22}{agreement[f'{name}_auc']!s:>22}")
 

@@ -1,10 +1,10 @@
-"""How well salience finds the turning points of film synopses: AUC of each of the five in its window, by operation.
+"""Measure how well salience finds the five turning points of film synopses: AUC of each in its window, by operation.
 
     python examples/score_tripod.py tripod_train.json [--model FOLDER_OR_ID] [--operations summarization]
 
 The file is a JSON object of synopses, `{title: {"sentences": [...], "turning_points": [five indices from 0]}}`,
-TRIPOD's own table, or anything else that `narrative_twins.data.load_turning_points` takes. A synopsis is read in five
-even windows, and each turning point is ranked among the sentences of the window it lies in.
+the CSV file of TRIPOD, or any other source for `narrative_twins.data.load_turning_points`. A synopsis is split into
+five even windows, and each turning point is ranked among the sentences of its window.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from narrative_twins.evaluation.agreement import agreement_with_turning_points
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", help="synopses with turning points: a file, a folder or a Hub id")
-    parser.add_argument("--split", help="split of a source that has several (default: its only one)")
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    parser.add_argument("--operations", nargs="+", help="default: all (shifting takes by far the longest)")
-    parser.add_argument("--context-tokens", type=int, default=512, help="context round each window (default 512)")
-    parser.add_argument("--dtype", default="auto", help="precision of the encoder, such as bfloat16")
+    parser.add_argument("--split", help="which split of the source (default: the first)")
+    parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    parser.add_argument("--operations", nargs="+", help="default: all operations; shifting is by far the slowest")
+    parser.add_argument("--context-tokens", type=int, default=512, help="tokens read with each window (default: 512)")
+    parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example bfloat16")
     arguments = parser.parse_args()
 
     splits = load_turning_points(arguments.source)
@@ -35,7 +35,7 @@ def main() -> None:
 
     cut = sum(result.truncated for result in results)
     print(f"{len(films)} synopses, {encoder.model.name_or_path}, context of {encoder.context_tokens} tokens")
-    print(f"{cut} synopses do not fit into one context; each window is read with what fits round it")
+    print(f"{cut} synopses do not fit into one context; each window is read with as much text around it as fits")
     print("AUC of turning points 1 to 5 in their windows, mean over synopses, and the mean of the five")
     for name in arguments.operations or OPERATIONS:
         means = [agreement[f"{name}_auc_{number}"].value for number in range(1, 6)]

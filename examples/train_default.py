@@ -1,16 +1,16 @@
-"""Train the encoder that ships with the package: from three seeds, the mean of their weights, its figures and its card.
+"""Train the default encoder of the package: the mean of the weights of three seeds, with its metrics and model card.
 
     python examples/train_default.py DATA --base FOLDER_OR_ID --out FOLDER
 
 DATA is a folder of research data that can't be redistributed: `roc_with_negatives.jsonl` (five-sentence stories with
-distractors that people wrote, to train on) and `roc_val.json` and `tripod_train.json` (people's judgments, to measure
-by). The package's own two corpora of narrative twins are the rest of the training data. A run that is finished is not
-done again. On two CPU cores with bfloat16 it takes about an hour.
+human-written distractors, for training), `roc_val.json` and `tripod_train.json` (human labels, for evaluation). The
+package's own two corpora complete the training data. Finished runs are not repeated. On two CPU cores with bfloat16,
+everything takes about an hour.
 
-Each seed has two runs. One is a single pass over three data sets, each batch from one of them: stories with narrative
-twins and their distractors; stories with human distractors and dropout twins; synopses window by window. The other is
-two passes over the package's own corpora alone. The encoder of the seed is nine parts of the first and one of the
-second, which is as good on the stories and a little better on the synopses.
+Each seed has two runs. One is a single epoch over three data sets, each batch from one of them: stories with narrative
+twins and their distractors; stories with human distractors and dropout twins; synopses in windows. The other is two
+epochs over the package's own corpora only. The weights of a seed are nine parts of the first run and one of the second,
+which is as good as the first on stories and a little better on synopses.
 """
 
 import argparse
@@ -34,13 +34,13 @@ from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 FIRST_CHANGES = {0: 80, 1: 600, 2: 250, 3: 413, 4: 1_800}
-"""How many stories with human distractors to take by the first sentence that a distractor changes. Nearly all of them
-change the last one, from which an encoder would learn little more than that the end matters."""
-PASSES = {"all": 1, "corpora": 2}
-"""The two runs of a seed, and how often each goes through its data."""
+"""Maximum number of stories with human distractors, by the first sentence that the distractor changes. Nearly all
+distractors change the last sentence only, which would teach an encoder little more than that the end matters."""
+EPOCHS = {"all": 1, "corpora": 2}
+"""The two runs of a seed, and the number of epochs of each."""
 PARTS = (9, 1)
-LEFTOVERS = {"is_local": None, "local_files_only": None}
-"""What a tokenizer notes of how it was loaded."""
+LOADING_OPTIONS = {"is_local": None, "local_files_only": None}
+"""Entries of tokenizer_config.json to remove; they say how the tokenizer was loaded."""
 NAMES = {
     "corpora": "on the two corpora alone",
     "all": "with human distractors too",
@@ -66,7 +66,7 @@ SETTINGS = {
 NEEDED = ("roc_with_negatives.jsonl", "roc_val.json", "tripod_train.json")
 CARDS = Path(__file__).parent.parent / "hub_cards"
 _STORIES = ("Five-sentence stories of ROCStories with the choices of five readers", "validation")
-SHOWN = {
+FIGURES = {
     "rocstories_summarization_spearman": ("Spearman of summarization", *_STORIES),
     "rocstories_summarization_auc": ("AUC of summarization", *_STORIES),
     "rocstories_deletion_spearman": ("Spearman of deletion", *_STORIES),
@@ -76,8 +76,8 @@ SHOWN = {
     "stories_accuracy": ("Twins nearer than distractors", "Short stories of narrative_twins", "validation"),
     "synopses_accuracy": ("Twins nearer than distractors", "Synopses of narrative_twins", "validation"),
 }
-"""What of the figures is in the metadata of the card: metric, evaluation set, split."""
-MEASURED = """
+"""The figures in the metadata of the model card: metric, evaluation set, split."""
+TABLE_NOTES = """
 Summarization to disruption: Spearman with the choices of five readers, mean over 250 five-sentence stories (ROCStories,
 validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning points of 84
 film synopses (TRIPOD) in their windows, five even windows, context of 512 tokens. Twins: how often a twin is nearer to
@@ -86,30 +86,30 @@ several seeds are mean ± standard deviation. `make encoder` of the package trai
 
 
 def human_distractors(file: Path) -> Dataset:
-    """Stories with one distractor each that a person wrote; a story comes once for each first change there is of it."""
-    draw = random.Random(7)
-    by_place: dict[int, list[dict[str, list[str]]]] = {place: [] for place in FIRST_CHANGES}
+    """Stories with human-written distractors, balanced by first changed sentence; a story may occur once for each."""
+    generator = random.Random(7)
+    by_first_change: dict[int, list[dict[str, list[str]]]] = {index: [] for index in FIRST_CHANGES}
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         story = row["sentences"]
-        alternatives: dict[int, list[list[str]]] = {}
-        for negative in (one["sentences"] for one in row["negatives"]):
-            changed = [i for i in range(5) if len(story) == len(negative) == 5 and bare(story[i]) != bare(negative[i])]
+        candidates: dict[int, list[list[str]]] = {}
+        for negative in (distractor["sentences"] for distractor in row["negatives"]):
+            changed = [i for i in range(5) if len(story) == len(negative) == 5 and trim(story[i]) != trim(negative[i])]
             if changed:
-                alternatives.setdefault(changed[0], []).append(negative)
-        for place, negatives in alternatives.items():
-            by_place[place].append({"story": story, "negative": draw.choice(negatives)})
-    for rows in by_place.values():
-        draw.shuffle(rows)
-    return Dataset.from_list([row for place, rows in by_place.items() for row in rows[: FIRST_CHANGES[place]]])
+                candidates.setdefault(changed[0], []).append(negative)
+        for index, negatives in candidates.items():
+            by_first_change[index].append({"story": story, "negative": generator.choice(negatives)})
+    for rows in by_first_change.values():
+        generator.shuffle(rows)
+    return Dataset.from_list([row for index, rows in by_first_change.items() for row in rows[: FIRST_CHANGES[index]]])
 
 
-def bare(sentence: str) -> str:
+def trim(sentence: str) -> str:
     return sentence.strip(" .!?")
 
 
 def train(base: str, kind: str, seed: int, data: Path, out: Path) -> None:
-    """One run; its encoder in float32."""
-    # On a CPU plain attention with dropout is faster than the fused one.
+    """Train one run and save its encoder in float32."""
+    # On a CPU, eager attention with dropout is faster than fused attention.
     attention = "sdpa" if torch.accelerator.is_available() else "eager"
     model = trainable_encoder(base, dtype="bfloat16", attn_implementation=attention)
     rows = {"stories": load_story_twins(split="train"), "synopses": load_window_twins(split="train")}
@@ -119,7 +119,7 @@ def train(base: str, kind: str, seed: int, data: Path, out: Path) -> None:
         model,
         NarrativeTwinsTrainingArguments(
             str(out),
-            num_train_epochs=PASSES[kind],
+            num_train_epochs=EPOCHS[kind],
             seed=seed,
             logging_steps=5,
             save_strategy="no",
@@ -136,8 +136,8 @@ def train(base: str, kind: str, seed: int, data: Path, out: Path) -> None:
 
 
 def mean_of_weights(folders: list[Path], parts: list[int]) -> StoryEncoder:
-    """The encoder whose weights are the mean of others', each counted as its part says (Wortsman et al., 2022, "Model
-    soups: averaging weights of multiple fine-tuned models improves accuracy without increasing inference time")."""
+    """The mean of the weights of encoders, weighted by `parts` (Wortsman et al., 2022, "Model soups: averaging weights
+    of multiple fine-tuned models improves accuracy without increasing inference time")."""
     encoders = [StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32") for folder in folders]
     states = [encoder.model.state_dict() for encoder in encoders]
     mean = {
@@ -150,17 +150,17 @@ def mean_of_weights(folders: list[Path], parts: list[int]) -> StoryEncoder:
 
 
 def save_small(encoder: StoryEncoder, folder: Path) -> None:
-    """Save an encoder in float16, to be computed with in float32 unless another precision is asked for."""
+    """Save an encoder in float16, with a configuration that loads it in float32 by default."""
     encoder.model.half()
     encoder.save_pretrained(folder)
-    for name, changes in {"config.json": {"dtype": "float32"}, "tokenizer_config.json": LEFTOVERS}.items():
+    for name, changes in {"config.json": {"dtype": "float32"}, "tokenizer_config.json": LOADING_OPTIONS}.items():
         settings = json.loads((folder / name).read_text(encoding="utf-8")) | changes
         kept = {key: value for key, value in settings.items() if value is not None or key not in changes}
         (folder / name).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 
-def figures(folder: Path, data: Path) -> dict[str, float]:
-    """What the encoder in a folder is worth on people's judgments and on the validation splits of the corpora."""
+def measure(folder: Path, data: Path) -> dict[str, float]:
+    """The metrics of the encoder in a folder on human labels and on the validation splits of the corpora."""
     model = SentenceTransformer(str(folder), local_files_only=True)
     stories = load_story_salience(str(data / "roc_val.json"), "train")
     films = load_turning_points(str(data / "tripod_train.json"), "train")
@@ -173,20 +173,20 @@ def figures(folder: Path, data: Path) -> dict[str, float]:
     return {name: value for evaluator in evaluators for name, value in evaluator(model).items()}
 
 
-def known(folder: Path, file: Path, data: Path) -> dict[str, float]:
-    """The figures of an encoder, from a file where they were measured before."""
+def load_metrics(folder: Path, file: Path, data: Path) -> dict[str, float]:
+    """The metrics of an encoder, from a file that is written on the first call."""
     if not file.exists():
-        measured = figures(folder, data)
+        measured = measure(folder, data)
         file.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    metrics: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
+    return metrics
 
 
 def row(name: str, measured: list[dict[str, float]]) -> str:
-    """A line of the table: the figures of an encoder, or their mean and standard deviation over seeds."""
+    """A row of the table: the metrics of an encoder, or their mean and standard deviation over seeds."""
     cells = []
     for key in COLUMNS.values():
-        values = [one[key] for one in measured]
+        values = [metrics[key] for metrics in measured]
         spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
         cells.append(f"{statistics.mean(values):.3f}{spread}")
     return f"| {name} | {' | '.join(cells)} |"
@@ -194,7 +194,7 @@ def row(name: str, measured: list[dict[str, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of research data")
+    parser.add_argument("data", type=Path, help="folder of the research data")
     parser.add_argument("--base", default="sentence-transformers/all-MiniLM-L6-v2", help="the encoder to start from")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
@@ -202,38 +202,38 @@ def main() -> None:
     data, out = arguments.data, arguments.out
     missing = [name for name in NEEDED if not (data / name).exists()]
     if missing:
-        raise SystemExit(f"no {', '.join(missing)} in {data}; these are research data that can't be redistributed")
+        raise SystemExit(f"no {', '.join(missing)} in {data}; this research data can't be redistributed")
 
-    runs = {kind: [out / f"seed-{seed}-{kind}" / "encoder" for seed in arguments.seeds] for kind in (*PASSES, "both")}
-    for kind in PASSES:
+    runs = {kind: [out / f"seed-{seed}-{kind}" / "encoder" for seed in arguments.seeds] for kind in (*EPOCHS, "both")}
+    for kind in EPOCHS:
         for seed, folder in zip(arguments.seeds, runs[kind], strict=True):
             if not (folder / "modules.json").exists():
                 train(arguments.base, kind, seed, data, folder.parent)
-    for *parts, folder in zip(*(runs[kind] for kind in PASSES), runs["both"], strict=True):
+    for *parts, folder in zip(*(runs[kind] for kind in EPOCHS), runs["both"], strict=True):
         mean_of_weights(parts, list(PARTS)).save_pretrained(folder)
-    shipped = out / "encoder"
-    save_small(mean_of_weights(runs["both"], [1] * len(runs["both"])), shipped)
+    final = out / "encoder"
+    save_small(mean_of_weights(runs["both"], [1] * len(runs["both"])), final)
 
     lines = [f"| encoder | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    lines.append(row("not trained", [known(Path(arguments.base), out / "base.json", data)]))
+    lines.append(row("not trained", [load_metrics(Path(arguments.base), out / "base.json", data)]))
     for kind, name in NAMES.items():
-        found = [known(folder, folder.parent / "figures.json", data) for folder in runs[kind]]
-        lines.append(row(f"{name}, {len(found)} seeds", found))
-    lines.append(row("**mean of these over seeds: this encoder**", [known(shipped, out / "encoder.json", data)]))
+        metrics = [load_metrics(folder, folder.parent / "figures.json", data) for folder in runs[kind]]
+        lines.append(row(f"{name}, {len(metrics)} seeds", metrics))
+    lines.append(row("**mean of these over seeds: this encoder**", [load_metrics(final, out / "encoder.json", data)]))
     table = "\n".join(lines)
     print(table)
-    write_card(shipped, table, known(shipped, out / "encoder.json", data), arguments.seeds)
+    write_card(final, table, load_metrics(final, out / "encoder.json", data), arguments.seeds)
 
 
 def write_card(folder: Path, table: str, measured: dict[str, float], seeds: list[int]) -> None:
-    """The model card, its figures in a table for people and one by one for programs."""
+    """Write the model card, with the table in the text and single figures in the metadata."""
     settings = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
     facts = read_facts(EncoderFacts, CARDS / "default_encoder.yaml")
     facts.objective += f" ({settings}; linear to 0; weights in bfloat16 with float32 copies in the optimizer)"
     facts.seeds = ", ".join(map(str, seeds))
-    facts.table = f"{table}\n{MEASURED}"
+    facts.table = f"{table}\n{TABLE_NOTES}"
     facts.figures = [
-        Figure(metric, round(measured[key], 3), dataset, split=split) for key, (metric, dataset, split) in SHOWN.items()
+        Figure(metric, round(measured[key], 3), data, split=split) for key, (metric, data, split) in FIGURES.items()
     ]
     (folder / "README.md").write_text(str(encoder_card(facts, model_id=None)), encoding="utf-8")
 

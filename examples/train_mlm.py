@@ -1,11 +1,10 @@
-"""Train the baseline that learns from the texts of narrative twins by masked tokens.
+"""Train the baseline: masked language modeling on the texts of narrative twins.
 
     accelerate launch examples/train_mlm.py --smoke
     accelerate launch examples/train_mlm.py --config examples/configs/roc_mlm.yaml --seed 1
 
-Stories, twins and distractors are all read, each as a text of its own, and 15 in 100 tokens are to be guessed; `--rows
-synopses` for the longer stories. Validation and what is written are those of train_roc.py and train_wiki.py, so the
-encoders can be compared.
+Stories, twins and distractors are separate texts, in which 15 % of the tokens are predicted; `--rows synopses` uses the
+longer stories. Validation and output files are those of train_roc.py and train_wiki.py, for comparison.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from narrative_twins.data import load_story_salience, load_story_twins, load_tur
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
-from narrative_twins.training.script import judged_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",
@@ -28,23 +27,23 @@ LOADERS = {"stories": (load_story_twins, load_story_salience), "synopses": (load
 
 @dataclass
 class Recipe(ScriptArguments):
-    rows: Literal["stories", "synopses"] = field(default="stories", metadata={"help": "What kind of rows to read."})
+    rows: Literal["stories", "synopses"] = field(default="stories", metadata={"help": "The kind of rows to train on."})
 
 
 def main() -> None:
     arguments, script = parse_arguments(
         MaskedLanguageModelTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
     )
-    load_twins, load_judged = LOADERS[script.rows]
+    load_twins, load_labelled = LOADERS[script.rows]
     train, validation = train_and_validation(load_twins, script)
-    judged = judged_stories(load_judged, script, validation)
+    labelled = labelled_stories(load_labelled, script, validation)
     trainer = MaskedLanguageModelTrainer(
         masked_language_model(script.encoder, **script.encoder_options()),
         arguments,
         train,
         validation,
         pooling=script.pooling,
-        evaluator=validation_evaluator(script, validation, judged, arguments),
+        evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
     run_training(trainer, script, train[0]["story"])
 

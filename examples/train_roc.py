@@ -3,18 +3,17 @@
     accelerate launch examples/train_roc.py --smoke
     accelerate launch examples/train_roc.py --config examples/configs/roc_bert_base.yaml --seed 1
 
-`--smoke` tries it in a minute on a few rows of the package's own stories; flags overrule the file. On two processes of
-a CPU: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`. Labels to validate with, such as
-`--salience_source igorsterner/rocstory-salience`, give the agreement of each operation with readers every 50 steps.
-
-Ablations of the paper are flags: `--pooling first`, `--distractors false`, `--twins dropout`, another `--encoder`, or
-as `--train_source` the same stories with their names and places replaced.
+`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override the file. On two CPU
+processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`. With human labels, for example
+`--salience_source igorsterner/rocstory-salience`, the agreement of each operation is measured every 50 steps. Ablations
+of the paper: `--pooling first`, `--distractors false`, `--twins dropout`, another `--encoder`, and stories with other
+names and places as `--train_source`.
 """
 
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
-from narrative_twins.training.script import judged_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -29,13 +28,13 @@ SMOKE = SMOKE | {"output_dir": "runs/roc-smoke"}
 def main() -> None:
     arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
     train, validation = train_and_validation(load_story_twins, script)
-    judged = judged_stories(load_story_salience, script, validation)
+    labelled = labelled_stories(load_story_salience, script, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options()),
         arguments,
         train,
         validation,
-        evaluator=validation_evaluator(script, validation, judged, arguments),
+        evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
     run_training(trainer, script, train[0]["story"])
 

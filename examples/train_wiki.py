@@ -3,18 +3,16 @@
     accelerate launch examples/train_wiki.py --smoke
     accelerate launch examples/train_wiki.py --config examples/configs/wiki_ettin.yaml --seed 1
 
-`--smoke` tries it in a minute on a few rows of the package's own synopses; flags overrule the file. Every 50 steps the
-AUC of turning points in their windows is measured by each operation: those of TRIPOD's table, with
-`--salience_source TRIPOD_synopses_train.csv`, or else those that the rows to validate with have themselves.
-
-Ablations of the paper are flags: `--in_story_negatives false`, `--distractors false`, `--twins dropout`,
-`--pooling first`, another `--encoder`.
+`--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the file. Every 50 steps
+the AUC of turning points in their windows is measured for each operation: those of TRIPOD with `--salience_source
+TRIPOD_synopses_train.csv`, or else those in the validation rows. Ablations of the paper: `--in_story_negatives false`,
+`--distractors false`, `--twins dropout`, `--pooling first`, another `--encoder`.
 """
 
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
-from narrative_twins.training.script import judged_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -29,13 +27,13 @@ SMOKE = SMOKE | {"output_dir": "runs/wiki-smoke", "per_device_train_batch_size":
 def main() -> None:
     arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
     train, validation = train_and_validation(load_window_twins, script)
-    judged = judged_stories(load_turning_points, script, validation)
+    labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options()),
         arguments,
         train,
         validation,
-        evaluator=validation_evaluator(script, validation, judged, arguments),
+        evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
     run_training(trainer, script, train[0]["story"])
 

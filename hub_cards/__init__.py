@@ -1,1 +1,1 @@
-"""Templates of the cards that go to the Hub with encoders, data sets, metrics and pages."""
+"""Templates of the cards for encoders, data sets, the metric and the Space on the Hub."""

@@ -1,4 +1,4 @@
-"""Agreement of salience with people's choices, as a metric of `evaluate`."""
+"""Agreement of salience with human labels, as a metric of `evaluate`."""
 
 import datasets
 import evaluate
@@ -6,21 +6,21 @@ import evaluate
 from narrative_twins.evaluation.metrics import auc, mean, spearman
 
 DESCRIPTION = """\
-How well scores of sentences agree with people's choices of the sentences that matter, within each story.
+Agreement of sentence scores with human choices of important sentences, within each story.
 """
 INPUTS = """\
 Args:
-    predictions: for each story a score for each sentence.
-    references: for each story how many people chose each sentence, or 0 and 1.
+    predictions: for each story one score per sentence.
+    references: for each story the number of people who chose each sentence, or 0 and 1.
 Returns:
-    spearman, auc: mean over the stories that have one; nan if none has.
-    spearman_stories, auc_stories: how many stories these are.
+    spearman, auc: mean over the stories for which it is defined; nan if there are none.
+    spearman_stories, auc_stories: the number of these stories.
 """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(DESCRIPTION, INPUTS)
 class NarrativeSalience(evaluate.Metric):
-    """The metric."""
+    """Spearman correlation and AUC of sentence scores, see `INPUTS`."""
 
     def _info(self):
         numbers = datasets.Sequence(datasets.Value("float64"))
@@ -32,11 +32,11 @@ class NarrativeSalience(evaluate.Metric):
         )
 
     def _compute(self, predictions, references):
-        for at, (scores, votes) in enumerate(zip(predictions, references)):
+        for i, (scores, votes) in enumerate(zip(predictions, references)):
             if len(scores) != len(votes):
-                raise ValueError(f"story {at} has {len(scores)} scores but {len(votes)} votes; give one a sentence")
-        found = {}
+                raise ValueError(f"story {i} has {len(scores)} scores but {len(votes)} votes; give one per sentence")
+        results = {}
         for name, measure in (("spearman", spearman), ("auc", auc)):
-            of_all = mean(measure(scores, votes) for scores, votes in zip(predictions, references))
-            found |= {name: of_all.value, f"{name}_stories": of_all.counted}
-        return found
+            found = mean(measure(scores, votes) for scores, votes in zip(predictions, references))
+            results |= {name: found.value, f"{name}_stories": found.counted}
+        return results

@@ -1,4 +1,4 @@
-"""Narrative salience: which sentences of a story carry it.
+"""Narrative salience: how much each sentence matters to its story.
 
 ```python
 import narrative_twins
@@ -8,7 +8,7 @@ salience = pipeline("narrative-salience")
 salience("Once upon a time ...")
 ```
 
-or, without the pipeline, `narrative_twins.score_stories`.
+Without the pipeline: `narrative_twins.score_stories`.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ _LAZY = {
     "training.trainable": ("trainable_encoder",),
     "training.trainer": ("NarrativeTwinsTrainer",),
 }
-"""Public names by module. These modules import large libraries, so they are imported when a name is first used."""
+"""Public names by module. These modules import large libraries, so they are only imported when a name is used."""
 _MODULES = {"metrics": "evaluation.metrics"} | {name: name for name in ("data", "evaluation", "show", "training")}
-_HOME = {name: module for module, names in _LAZY.items() for name in names}
+_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 
 register_pipeline()
 
@@ -101,11 +101,11 @@ register_pipeline()
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{_MODULES[name]}")
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The public names, those that are not imported yet among them, for tab completion."""
+    """All public names for tab completion, imported or not."""
     return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""Files that appear only when they are complete, and runs that can be resumed."""
+"""Files that appear only when they are complete, and files that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -15,25 +15,20 @@ from typing import Any
 _VERSION = metadata.version("narrative_twins")
 
 STDIN = "-"
-"""The file name that stands for standard input, and for standard output where results are written."""
+"""The file name for standard input or standard output."""
 
 
 class AtomicFile:
-    """A file that appears under its name only when it is complete; until then it is `NAME.part`.
+    """A file that is written as `NAME.part` and renamed to `NAME` when it is complete.
 
-    Each `write` appends one piece as a whole, so a part file never ends inside a piece. After an error the part file is
-    removed, unless `keep` is set. With `resume` an earlier part file is continued; otherwise it is renamed to
-    `NAME.part.old`. While it is written it is locked, so that two processes can't write the same file. Standard output,
-    named pipes and devices have no part file: they are written directly.
+    Standard output, named pipes and devices are written directly. The part file is locked, so that two processes can't
+    write the same file. If the file can't be written, an `OSError` is raised before anything is written.
 
     Args:
         path: the file, or `-` for standard output.
-        keep: leave the part file behind after an error.
-        resume: continue the part file (or the complete file) instead of starting over.
-        sync: `write` returns when the piece is on disk, whatever happens to the machine.
-
-    Raises:
-        OSError: no file can be written there; raised before anything is written.
+        keep: after an error keep the part file; rename the part file of an earlier run to `NAME.part.old`.
+        resume: append to the part file (or to the complete file) of an earlier run instead of starting over.
+        sync: make each `write` wait until the data is on disk.
     """
 
     def __init__(self, path: str, keep: bool = False, resume: bool = False, sync: bool = False) -> None:
@@ -59,8 +54,7 @@ class AtomicFile:
             self._rename(self.path, self.part)
         self._open()
         if not self.resume and self.keep and os.path.getsize(self.part):
-            # The lock on the old part file is held until the new one is locked. Windows has no locks, and can't rename
-            # a file that is open.
+            # Keep the old part file locked until the new one is. Windows has no locks, and can't rename an open file.
             earlier = self._descriptor
             if sys.platform == "win32":
                 os.close(earlier)
@@ -71,13 +65,13 @@ class AtomicFile:
         elif not self.resume:
             os.ftruncate(self._descriptor, 0)
         with open(self.part, "rb") as file:
-            # A line that was cut off, by a power failure for example, is written again.
+            # Remove an incomplete last line, which a power failure may leave.
             os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
         os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
     def write(self, piece: str | bytes) -> None:
-        """Append one piece: a line, a row, a section, or the bytes of an image."""
+        """Append text or bytes."""
         if self.path == STDIN:
             if isinstance(piece, str):
                 sys.stdout.write(piece)
@@ -95,7 +89,7 @@ class AtomicFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.path != STDIN:
-            # The number of a closed descriptor may be reused for another file, which a late write must not reach.
+            # A later `write` must fail: the number of the closed descriptor may be reused for another file.
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
         if not self.is_regular:
@@ -107,11 +101,11 @@ class AtomicFile:
         elif not self.keep:
             os.unlink(self.part)
         elif self._reopened_size == os.path.getsize(self.part):
-            # Nothing was added to the complete file, so it is complete again.
+            # Nothing was added to a file that was complete, so restore its name.
             self._rename(self.part, self.path)
 
     def _open(self) -> None:
-        """Open the part file, and lock it if the system has locks."""
+        """Open the part file and lock it, except on Windows."""
         self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666)
         if sys.platform == "win32":
             return
@@ -128,32 +122,29 @@ class AtomicFile:
 
 
 class ResumeError(ValueError):
-    """A run can't be resumed with these options or this input; says what differs."""
+    """A run can't be resumed with these options or this input."""
 
 
 class ResumableFile(AtomicFile):
-    """A file of lines that an interrupted run can be continued from, with the settings of the run beside it.
-
-    The settings, with the version of the package, are a JSON file: `NAME.part.run` while the run lasts, `NAME.run`
-    afterwards.
+    """A file of lines that an interrupted run can resume, with the settings of the run in a JSON file beside it:
+    `NAME.part.run` during the run, then `NAME.run`.
 
     Args:
         path: the file, or `-` for standard output, which can't be resumed.
-        settings: all options that the lines depend on, as JSON data by name.
-        resume: continue an earlier run, if there is one.
+        settings: all options that the lines depend on, as JSON data by name; the version of the package is added.
+        resume: resume an earlier run, if there is one.
         sync: see `AtomicFile`.
 
     Attributes:
-        lines: the complete lines of the run that is resumed; empty otherwise.
+        lines: the complete lines of the earlier run; empty if there is none or `resume` is not set.
 
     Raises:
-        ResumeError: the earlier run had other settings, or they are not known.
-        OSError: as `AtomicFile`.
+        ResumeError: the settings of the earlier run differ or are missing.
     """
 
     def __init__(self, path: str, settings: Mapping[str, Any], resume: bool = False, sync: bool = False) -> None:
         super().__init__(path, keep=True, resume=resume, sync=sync)
-        # As JSON has them: tuples are lists.
+        # Convert to JSON types (tuples to lists), to compare them with settings read from a file.
         self.settings: dict[str, Any] = json.loads(json.dumps({"narrative_twins": _VERSION, **settings}))
         self.lines: list[str] = complete_lines(path) if resume and self.is_regular else []
         if self.lines:
@@ -167,14 +158,14 @@ class ResumableFile(AtomicFile):
         return self
 
     def _check(self, path: str) -> None:
-        begun = run_settings(path)
-        if begun is None:
+        earlier = run_settings(path)
+        if earlier is None:
             raise ResumeError(f"can't resume {path}: its settings ({run_path(path)}) are missing; start over")
-        asked = self.settings
+        now = self.settings
         differences = [
-            f"{name} {json.dumps(begun.get(name))} (now {json.dumps(asked.get(name))})"
-            for name in {**begun, **asked}
-            if begun.get(name) != asked.get(name)
+            f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
+            for name in {**earlier, **now}
+            if earlier.get(name) != now.get(name)
         ]
         if differences:
             raise ResumeError(
@@ -189,15 +180,15 @@ class ResumableFile(AtomicFile):
 
 
 def run_settings(path: str) -> dict[str, Any] | None:
-    """The settings of the run that wrote a `ResumableFile`, complete or not; None if they are not known."""
+    """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
     part = part_path(path)
-    # The run file is renamed last, so after a crash in between the complete file has the settings of its part.
-    found = read_settings(run_path(part))
-    return found if found is not None or os.path.exists(part) else read_settings(run_path(os.path.realpath(path)))
+    # The settings file is renamed last, so a crash in between leaves a complete file with settings in `NAME.part.run`.
+    settings = read_settings(run_path(part))
+    return settings if settings is not None or os.path.exists(part) else read_settings(run_path(os.path.realpath(path)))
 
 
 def read_settings(path: str) -> dict[str, Any] | None:
-    """The settings in a file from `run_path`; None if there are none."""
+    """Read the settings file of a run; None if it is missing or invalid."""
     try:
         with open(path, encoding="utf-8") as file:
             settings = json.load(file)
@@ -207,24 +198,19 @@ def read_settings(path: str) -> dict[str, Any] | None:
 
 
 def complete_lines(path: str) -> list[str]:
-    """The complete lines of a file of lines, or of its part file if there is one; a last line cut off is left out."""
+    """The lines of a file, or of its part file if there is one, without an incomplete last line."""
     part = part_path(path)
-    found = part if os.path.exists(part) else path
-    if not os.path.exists(found):
+    existing = part if os.path.exists(part) else path
+    if not os.path.exists(existing):
         return []
-    with open(found, "rb") as file:
+    with open(existing, "rb") as file:
         data = file.read()
-    # Not splitlines, since a JSON text may contain other line breaks.
+    # Not `splitlines`, which also splits at other line breaks that JSON strings may contain.
     return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
-    """A short digest of a file, or of the files in a folder with their names.
-
-    Args:
-        path: the file or folder.
-        suffixes: only files with these suffixes; none for all.
-    """
+    """A short digest of a file, or of the files in a folder with their names; only of those with `suffixes`, if any."""
     digest, root = hashlib.sha256(), Path(path)
     files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
     for file in files:
@@ -236,10 +222,10 @@ def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
 
 
 def part_path(path: str) -> str:
-    """Where an `AtomicFile` is written until it is complete."""
+    """The path of an `AtomicFile` until it is complete."""
     return f"{os.path.realpath(path)}.part"
 
 
 def run_path(path: str) -> str:
-    """Where the settings of a `ResumableFile` are kept."""
+    """The path of the settings of a `ResumableFile`."""
     return f"{path}.run"

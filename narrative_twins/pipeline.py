@@ -1,4 +1,4 @@
-"""`pipeline("narrative-salience")`: the transformers door to the engine."""
+"""The engine as a `transformers` pipeline: `pipeline("narrative-salience")`."""
 
 from __future__ import annotations
 
@@ -26,31 +26,23 @@ _ENCODER_OPTIONS = [
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
-# The pipeline has `batch_size`, as all pipelines do, for the engine's `buffer`.
+# The engine's `buffer` is called `batch_size`, as in all pipelines.
 _SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "buffer"]
 
 
 class SaliencePipeline(Pipeline):
-    """Scores every sentence of stories.
+    """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    ```python
-    import narrative_twins
-    from transformers import pipeline
+    In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, ...) it has:
 
-    salience = pipeline("narrative-salience")
-    salience("Once upon a time ... They lived happily ever after.")
-    ```
-
-    Besides what every pipeline takes (`model`, `device`, `dtype`, `revision`, `token`, ...), here or in a call:
-
-    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`: see
-      `score_stories`;
-    - `batch_size`: stories held at once, whose variants share forward passes (default 32);
+    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`, here or
+      in a call: see `score_stories`;
+    - `batch_size`, here or in a call: number of stories whose variants share forward passes (default 32);
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
-    One story (text, a mapping with `"sentences"` or `"text"`, a `Story`) gives one result, as plain data:
-    `StorySalience.to_dict()`. A list of stories gives a list of results; any other iterable (generator, dataset,
-    column) gives an iterator that reads ahead no further than a batch. With `on_error="skip"` a bad story gives None.
+    The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
+    `StorySalience.to_dict`. For a list of stories it is a list of results; for any other iterable (generator, dataset,
+    column) an iterator that reads at most a batch ahead. With `on_error="skip"` the result of a bad story is None.
     """
 
     _load_tokenizer = True
@@ -58,7 +50,7 @@ class SaliencePipeline(Pipeline):
     _load_image_processor = False
     _load_video_processor = False
     _load_feature_extractor = False
-    # Early releases of transformers 5 read it in `save_pretrained` without having set it.
+    # Early releases of transformers 5 read it in `save_pretrained` without setting it first.
     modelcard = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +59,7 @@ class SaliencePipeline(Pipeline):
         self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
-        """Score one story, a list of stories or any iterable of stories."""
+        """Score one story, a list of stories or any other iterable of stories."""
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
         if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
@@ -81,36 +73,37 @@ class SaliencePipeline(Pipeline):
         found = list(results)
         if len(found) > 1 and all(result is not None and len(result["sentences"]) == 1 for result in found):
             logger.warning(
-                "each of the %d stories is one sentence; a list is several stories, and the sentences of one story go "
-                'into {"sentences": [...]}',
+                "each of the %d stories is one sentence; a list means several stories, so pass the sentences of one "
+                'story as {"sentences": [...]}',
                 len(found),
             )
         return found
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save model, tokenizer and how the encoder pools: a plain sentence-transformers checkpoint, without code."""
+        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without code."""
         super().save_pretrained(save_directory, **kwargs)
         self.encoder.save_settings(save_directory)
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
-        """Results in order, with None in the place of a story that was skipped."""
-        given, last, on_error = 0, -1, options.get("on_error", "raise")
+        """Yield results in order, with None for each skipped story."""
+        # A skipped story has no result, so the gaps between the indices of results are filled with None.
+        yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
 
-        def note(error: StoryError) -> None:
-            nonlocal last
-            last = error.index or 0
+        def record(error: StoryError) -> None:
+            nonlocal last_skipped
+            last_skipped = error.index or 0
             if callable(on_error):
                 on_error(error)
             else:
                 logger.warning("skipped %s", error)
 
         if on_error == "skip" or callable(on_error):
-            options = options | {"on_error": note}
+            options = options | {"on_error": record}
         for result in score_stories(stories, self.encoder, buffer=buffer, **options):
-            yield from [None] * (result.index - given)
+            yield from [None] * (result.index - yielded)
             yield result.to_dict()
-            given = result.index + 1
-        yield from [None] * (last + 1 - given)
+            yielded = result.index + 1
+        yield from [None] * (last_skipped + 1 - yielded)
 
     def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         options.pop("num_workers", None)
@@ -122,24 +115,24 @@ class SaliencePipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
-        """One story, as it is: the engine reads it."""
+        """Pass on a story unchanged: the engine parses it."""
         return {"story": inputs}
 
     def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """One story, scored."""
+        """Score one story."""
         return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
 
     def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> dict[str, Any] | None:
-        """One result as plain data."""
+        """The result as plain data."""
         results = model_outputs["salience"]
         return results[0].to_dict() if results else None
 
 
 def register_pipeline() -> None:
-    """Make the task known to `transformers.pipeline`, once."""
+    """Register the task for `transformers.pipeline`, once."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
             TASK, SaliencePipeline, pt_model=AutoStoryModel, default={"model": (default_encoder(), "main")}, type="text"
         )
-        # Without it `save_pretrained` writes no code into a checkpoint, which then loads without `trust_remote_code`.
+        # Otherwise `save_pretrained` would copy code into a checkpoint, which would then need `trust_remote_code`.
         del SaliencePipeline._registered_impl

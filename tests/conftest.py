@@ -1,4 +1,4 @@
-"""Fixtures: small random encoders, each built once, and no network for anyone."""
+"""Fixtures: small random encoders, each built once; the network is off."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from narrative_twins import StoryEncoder  # noqa: E402
 
 from support.models import encoder_of, small  # noqa: E402
 
-# Models so small that threads only wait for each other.
+# The models are so small that several threads would only wait for each other.
 torch.set_num_threads(1)
 
-# The machines that run this are slow at random moments; how long an example takes says nothing.
+# No deadline: machines that run the tests can be slow at random moments.
 settings.register_profile("tests", deadline=None, max_examples=40)
 settings.load_profile("tests")
 
@@ -30,7 +30,7 @@ def encoder() -> StoryEncoder:
 
 @pytest.fixture(scope="session")
 def default() -> StoryEncoder:
-    """The default encoder, in the precision that is the same on every machine."""
+    """The default encoder in float32, the same on every machine."""
     return StoryEncoder.from_pretrained(device="cpu", dtype="float32")
 
 

@@ -1,4 +1,4 @@
-"""The architecture: rooms in one order, imports that only go down, no circle within a room, short modules."""
+"""The architecture: layers of rooms, imports from lower layers only, no import cycles, short modules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ baselines evaluation pipeline show making
 training app
 commands
 """.split("\n")
-"""Rooms (packages, and modules beside them) from the ground up. Those of one line know nothing of each other."""
+"""Rooms (packages, and modules beside them), lowest layer first. Rooms on the same line do not import each other."""
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms.split()}
-# The root hands on names of rooms, and `__main__` starts the command line.
+# The root package re-exports names of rooms, and `__main__` starts the command line.
 LEVEL |= {"__init__": len(ORDER), "__main__": len(ORDER)}
 
 PACKAGE = Path(narrative_twins.__file__).parent
@@ -47,7 +47,7 @@ LIBRARIES = {
     "uvicorn": "app",
     "yaml": "hub training",
 }
-"""Which rooms import a library, wherever in their modules."""
+"""The rooms that import each library, anywhere in their modules."""
 
 
 def room_of(module: str) -> str:
@@ -55,7 +55,7 @@ def room_of(module: str) -> str:
 
 
 def imports_of(module: str) -> set[str]:
-    """Full names of all that a module imports, wherever in it."""
+    """The full names of everything that a module imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -67,7 +67,7 @@ def imports_of(module: str) -> set[str]:
 
 
 def own_imports(module: str) -> set[str]:
-    """The modules of this package that a module imports: of `data.rows.find` it is `data.rows`."""
+    """The modules of this package that a module imports, for example `data.rows` for the name `data.rows.find`."""
     found = set()
     for name in imports_of(module):
         package, *parts = name.split(".")
@@ -83,23 +83,23 @@ def test_every_module_is_in_a_room():
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_rooms_import_only_from_rooms_below(module):
+def test_rooms_import_only_from_lower_rooms(module):
     for imported in own_imports(module):
         same = room_of(imported) == room_of(module)
         assert same or LEVEL[room_of(imported)] < LEVEL[room_of(module)], f"{module} imports {imported}"
 
 
 @pytest.mark.parametrize("room", LEVEL)
-def test_no_circle_in_a_room(room):
+def test_rooms_have_no_import_cycles(room):
     inside = {module for module in MODULES if room_of(module) == room}
     try:
         TopologicalSorter({module: own_imports(module) & inside for module in inside}).prepare()
     except CycleError as error:
-        pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
+        pytest.fail(f"an import cycle: {' -> '.join(error.args[1])}")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.endswith("__init__") and "." in module])
-def test_a_face_hands_on_names_and_nothing_else(module):
+def test_init_modules_only_reexport_names(module):
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     for node in tree.body:
         assert isinstance(node, (ast.Expr, ast.ImportFrom)), f"{module}, line {node.lineno}"
@@ -107,7 +107,7 @@ def test_a_face_hands_on_names_and_nothing_else(module):
 
 @pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("__")])
 def test_modules_import_names_from_where_they_are_defined(module):
-    """Not from a face, which would import the whole room for one name of it."""
+    """Not from an `__init__`, which would import the whole room for a single name."""
     assert not [imported for imported in own_imports(module) if imported.endswith("__init__")]
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they compare with is what it says."""
+"""The benchmarks run, and the ways that they compare do what they claim."""
 
 from __future__ import annotations
 
@@ -36,14 +36,13 @@ def test_speed_is_measured(bert_folder, tmp_path):
     seconds = [row["seconds"] for row in report["stories"]["rows"]]
     assert seconds == sorted(seconds, reverse=True), "the slowest first"
     for row in rows.values():
-        assert row["times as fast"] == pytest.approx(seconds[0] / row["seconds"], rel=0.05, abs=0.01), "of one round"
+        assert row["times as fast"] == pytest.approx(seconds[0] / row["seconds"], rel=0.05, abs=0.01), "within a round"
     assert all(name in printed for name in rows)
     assert all(0 < share < 1 for share in report["stories"]["outside the model"].values())
     assert report["machine"]["torch"] == torch.__version__
 
 
-def test_the_time_outside_the_model_is_what_is_left(monkeypatch):
-    """A model that sleeps for most of a run."""
+def test_share_of_time_outside_the_model(monkeypatch):
     encoder = small("bert")
     clock = iter(range(100))
     monkeypatch.setattr(contenders.time, "perf_counter", lambda: next(clock))
@@ -54,8 +53,8 @@ def test_the_time_outside_the_model_is_what_is_left(monkeypatch):
 
 
 @pytest.mark.parametrize("windows", [1, 3])
-def test_the_naive_loop_embeds_what_the_engine_embeds(windows):
-    """Every text of the engine, and each as often as an operation asks for it."""
+def test_naive_loop_encodes_the_same_texts_as_the_engine(windows):
+    """Each text as often as an operation needs it."""
     encoder = small("bert")
     story = Story.parse({"sentences": SENTENCES[:6]}, windows)
     seen = []
@@ -72,10 +71,10 @@ def test_the_naive_loop_embeds_what_the_engine_embeds(windows):
     assert len(seen) == windows * (3 + size * 4 + size * (size - 1) - size)
     rows = contenders.unique_rows(encoder, [story])
     assert set(seen) == {tuple(row.tolist()) for row in rows}
-    assert len(list(score_stories([story], encoder))) == 1, "the encoder is as it was"
+    assert len(list(score_stories([story], encoder))) == 1, "the encoder still works"
 
 
-def test_the_floor_takes_as_many_tokens():
+def test_floor_encodes_the_same_number_of_tokens():
     encoder = small("bert")
     rows = contenders.unique_rows(encoder, [Story.parse({"sentences": SENTENCES[:5]}, 1)])
     seen = []

@@ -1,4 +1,4 @@
-"""What the documentation says is so: README blocks run and print what they say, public names are documented."""
+"""The documentation: README examples run and print what the README shows, public names have docstrings."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SCORE = re.compile(r"(?:★ |  )?-?\b\d\.\d{3}\b(?: [▁▂▃▄▅▆▇█])?
 
 
 def assert_shown(printed: str, shown: str) -> None:
-    """The same but for the last places of scores, which depend on the precision that is fastest on a machine."""
+    """Compare printed with documented output; the last digits of scores may differ, as they depend on the machine."""
     (text, scores), (expected_text, expected) = (
         (
-            [SCORE.sub("score", line).rstrip() for line in one.rstrip().splitlines()],
-            [float(found.strip("★ ▁▂▃▄▅▆▇█")) for found in SCORE.findall(one)],
+            [SCORE.sub("score", line).rstrip() for line in output.rstrip().splitlines()],
+            [float(found.strip("★ ▁▂▃▄▅▆▇█")) for found in SCORE.findall(output)],
         )
-        for one in (printed, shown)
+        for output in (printed, shown)
     )
     assert text == expected_text
     assert scores == pytest.approx(expected, abs=0.005)
@@ -49,16 +49,16 @@ def assert_shown(printed: str, shown: str) -> None:
 
 @pytest.mark.parametrize("number", range(len(PYTHON)))
 def test_readme_python_runs(number, tmp_path, monkeypatch):
-    """Each block on its own; a block followed by a text block prints that."""
+    """Run each block separately; if a text block follows, it is the expected output."""
     monkeypatch.chdir(tmp_path)
     code = PYTHON[number]
     printed = io.StringIO()
-    # What a block registers is gone after it.
+    # Operations that a block registers are removed afterwards.
     with contextlib.redirect_stdout(printed), patch.dict(narrative_twins.OPERATIONS):
         exec(compile(code, f"README block {number}", "exec"), {"__name__": "readme"})
     after = README[README.index(code) + len(code) :]
     expected = re.match(r"```\n+```text\n(.*?)```", after, re.S)
-    assert bool(expected) == bool(printed.getvalue()), "output is shown, and what is shown is output"
+    assert bool(expected) == bool(printed.getvalue()), "output must be shown in a text block"
     if expected:
         assert_shown(printed.getvalue(), expected[1])
 
@@ -76,12 +76,12 @@ def test_readme_commands_run(line, tmp_path, bert_folder):
     (tmp_path / "twins.jsonl").write_text('{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n')
     shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")
     with running(Hub("secret")) as hub:
-        there = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1"}
+        hub_settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1"}
         done = subprocess.run(
             command,
             shell=True,
             cwd=tmp_path,
-            env=os.environ | (there | {"HF_HUB_OFFLINE": "0"} if " push " in line else {}),
+            env=os.environ | (hub_settings | {"HF_HUB_OFFLINE": "0"} if " push " in line else {}),
             capture_output=True,
             text=True,
             timeout=120,
@@ -89,7 +89,7 @@ def test_readme_commands_run(line, tmp_path, bert_folder):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_shows_what_a_terminal_shows():
+def test_the_table_in_the_readme_is_that_of_the_command():
     shown = re.search(r"\$ narrative-twins (score [^\n]*)\n```\n+```text\n(.*?)```", README, re.S)
     command = [str(Path(sys.executable).with_name("narrative-twins")), *shown[1].split()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -102,16 +102,16 @@ def test_make_targets_named_in_the_readme_exist():
     assert named and named <= targets
 
 
-FACES = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").glob("*/__init__.py")})
+ROOMS = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").glob("*/__init__.py")})
 
 
 def public_names():
     for name in narrative_twins.__all__:
         yield name, getattr(narrative_twins, name)
-    for face in FACES:
-        for name, value in vars(import_module(face.replace("/", "."))).items():
+    for room in ROOMS:
+        for name, value in vars(import_module(room.replace("/", "."))).items():
             if not name.startswith("_") and inspect.isroutine(value) or inspect.isclass(value):
-                yield f"{face}.{name}", value
+                yield f"{room}.{name}", value
 
 
 def public_members():
@@ -136,21 +136,21 @@ def test_public_names_are_documented(name, member):
         assert inspect.getdoc(member), name
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
     if inspect.isfunction(function):
-        assert "return" in function.__annotations__, f"{name} says not what it returns"
+        assert "return" in function.__annotations__, f"{name} has no return annotation"
 
 
-def test_all_names_are_there():
+def test_all_is_sorted_and_unknown_names_raise():
     assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         narrative_twins.nothing  # noqa: B018
 
 
-def test_the_changelog_knows_the_version():
+def test_the_changelog_and_the_citation_have_the_version():
     assert f"## {narrative_twins.__version__}" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {narrative_twins.__version__}" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_tables_of_the_readme_are_those_of_the_results(monkeypatch):
+def test_the_readme_has_the_tables_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import tables
 

@@ -1,4 +1,4 @@
-"""The examples, as a user runs them, on small files of the same shape."""
+"""The examples, run as a user does, on small files of the same format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from scipy.stats import spearmanr
 
-from support.chat_server import Model, prompt_of, said, serving
+from support.chat_server import Model, model_answer, prompt_of, serving
 from support.examples import run
 
 
@@ -24,23 +24,23 @@ def test_score_rocstories(tmp_path, bert_folder):
     assert "3 stories" in out
     rows = re.findall(r"^(\w+) +(-?\d\.\d{3}) \((\d) of 3\) +(\d\.\d{3}) \((\d) of 3\)$", out, re.M)
     assert [row[0] for row in rows] == ["deletion", "shifting", "disruption", "summarization"]
-    assert {(row[2], row[4]) for row in rows} == {("2", "2")}, "a story whose labels are all alike has no agreement"
+    assert {(row[2], row[4]) for row in rows} == {("2", "2")}, "agreement is undefined if all labels are equal"
 
 
-def test_score_rocstories_beside_a_language_model(tmp_path, bert_folder):
-    """The agreement of what the model said, recounted here."""
+def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
+    """The agreement of the model's answers is computed again here."""
     file = tmp_path / "roc.json"
     stories = [["Nadia ran.", "It rained.", "The mill burned."], ["Ada sang.", "Nobody came.", "She laughed."]]
     choices = [[3, 3, 1], [2, 2, 2]]
-    told = zip(stories, choices, strict=True)
-    file.write_text(json.dumps({str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(told)}))
+    pairs = zip(stories, choices, strict=True)
+    file.write_text(json.dumps({str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(pairs)}))
     with serving(Model()) as model:
         more = ("--server", model.address, "--language-model", "tiny", "--answers", tmp_path / "answers")
         out = run("score_rocstories.py", file, "--model", bert_folder, *more)
         assert len(model.bodies) == 22
         assert run("score_rocstories.py", file, "--model", bert_folder, *more) == out and len(model.bodies) == 22
         rated = {
-            prompt_of(body): json.loads(said(prompt_of(body), body["seed"]))["scores"]
+            prompt_of(body): json.loads(model_answer(prompt_of(body), body["seed"]))["scores"]
             for body in model.bodies
             if '{"scores"' in prompt_of(body)
         }

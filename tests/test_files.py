@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, and runs that are resumed."""
+"""Files that appear only when they are complete, and runs that are resumed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from narrative_twins.files import (
 )
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path):
+def test_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "out.csv"
     path.write_text("old")
     with AtomicFile(str(path)) as out:
         out.write("a\n")
         assert path.read_text() == "old"
-        assert (tmp_path / "out.csv.part").read_text() == "a\n", "each piece is on the disk at once"
+        assert (tmp_path / "out.csv.part").read_text() == "a\n", "each piece is written at once"
         out.write("b\n")
     assert path.read_text() == "a\nb\n"
-    assert [one.name for one in tmp_path.iterdir()] == ["out.csv"]
+    assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_broken_run_leaves_the_old_file(tmp_path, keep):
+def test_interrupted_run_leaves_the_old_file(tmp_path, keep):
     path = tmp_path / "out.jsonl"
     path.write_text("old")
     with pytest.raises(KeyboardInterrupt), AtomicFile(str(path), keep=keep) as out:
@@ -43,7 +43,7 @@ def test_a_broken_run_leaves_the_old_file(tmp_path, keep):
     assert (tmp_path / "out.jsonl.part").exists() == keep
 
 
-def test_resuming(tmp_path):
+def test_resume(tmp_path):
     path, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
     assert complete_lines(str(path)) == []
     part.write_text('{"a": 1}\n{"b": 2}\n{"cut')
@@ -57,14 +57,14 @@ def test_resuming(tmp_path):
     assert not part.exists()
 
 
-def test_lines_hold_any_character(tmp_path):
+def test_lines_may_contain_other_line_breaks(tmp_path):
     path = tmp_path / "out.jsonl"
     with AtomicFile(str(path)) as out:
         out.write("a\u2028b\x85c\n")
     assert complete_lines(str(path)) == ["a\u2028b\x85c"]
 
 
-def test_what_is_no_plain_file_is_written_as_it_comes(tmp_path):
+def test_named_pipe_is_written_directly(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -75,7 +75,7 @@ def test_what_is_no_plain_file_is_written_as_it_comes(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_link_stays_a_link_and_file_keeps_its_mode(tmp_path):
     target, link = tmp_path / "target.txt", tmp_path / "link.txt"
     target.write_text("old")
     target.chmod(0o600)
@@ -83,18 +83,18 @@ def test_a_link_stays_a_link(tmp_path):
     with AtomicFile(str(link)) as out:
         out.write("new")
     assert link.is_symlink()
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600, "and a file keeps its mode"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600, "the file keeps its mode"
     assert target.read_text() == "new"
 
 
-def test_where_no_file_can_be_written_is_told_at_once(tmp_path):
+def test_invalid_path_raises_at_once(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
         AtomicFile(str(tmp_path))
     with pytest.raises(FileNotFoundError, match="folder of .* does not exist; create it first"):
         AtomicFile(str(tmp_path / "nowhere" / "out.csv"))
 
 
-def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
+def test_new_run_renames_the_part_file_of_an_interrupted_run(tmp_path):
     part = tmp_path / "out.jsonl.part"
     part.write_text("hours of work\n")
     with AtomicFile(str(tmp_path / "out.jsonl"), keep=True) as out:
@@ -102,7 +102,7 @@ def test_an_interrupted_run_is_put_aside_not_lost(tmp_path):
     assert (tmp_path / "out.jsonl.part.old").read_text() == "hours of work\n"
 
 
-def test_what_is_durable_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch):
+def test_sync_writes_each_piece_to_disk_before_write_returns(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append((tmp_path / "out.part").read_text()))
     with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True) as file:
@@ -112,7 +112,7 @@ def test_what_is_durable_is_on_the_disk_before_it_goes_on(tmp_path, monkeypatch)
     assert synced == ["0\n", "0\n1\n", "0\n1\n2\n"]
 
 
-def test_what_is_durable_has_one_writer(tmp_path):
+def test_file_has_only_one_writer(tmp_path):
     with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True) as file:
         file.write("first\n")
         with pytest.raises(FileExistsError, match="written by another run"):
@@ -123,8 +123,8 @@ def test_what_is_durable_has_one_writer(tmp_path):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_second_run_takes_nothing_from_the_first(resume, tmp_path):
-    """Whether it would go on with the file or begin anew."""
+def test_second_run_does_not_change_the_file_of_the_first(resume, tmp_path):
+    """Whether the second run resumes or starts over."""
     with AtomicFile(str(tmp_path / "a"), keep=True, sync=True) as first:
         first.write("one\n")
         with pytest.raises(FileExistsError, match="written by another run"):
@@ -134,7 +134,7 @@ def test_a_second_run_takes_nothing_from_the_first(resume, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_the_settings_of_a_run_are_kept_beside_its_lines(tmp_path):
+def test_settings_of_a_run_are_written_beside_its_lines(tmp_path):
     path = tmp_path / "out.jsonl"
     with ResumableFile(str(path), {"windows": (1, 2)}) as out:
         out.write("a\n")
@@ -144,16 +144,16 @@ def test_the_settings_of_a_run_are_kept_beside_its_lines(tmp_path):
     assert read_settings(run_path(str(path)))["windows"] == [1, 2]
 
 
-def interrupted(path, settings, *lines):
+def interrupt(path, settings, *lines):
     with pytest.raises(KeyboardInterrupt), ResumableFile(str(path), settings) as out:
         for line in lines:
             out.write(f"{line}\n")
         raise KeyboardInterrupt
 
 
-def test_a_run_is_resumed_with_the_same_settings_only(tmp_path):
+def test_run_can_only_be_resumed_with_the_same_settings(tmp_path):
     path = tmp_path / "out.jsonl"
-    interrupted(path, {"model": "a", "top": None, "old": 1}, "one")
+    interrupt(path, {"model": "a", "top": None, "old": 1}, "one")
     with pytest.raises(
         ResumeError, match=r'started with model "a" \(now "b"\), old 1 \(now null\), new null \(now 2\)'
     ):
@@ -162,7 +162,7 @@ def test_a_run_is_resumed_with_the_same_settings_only(tmp_path):
         assert out.lines == ["one"]
         out.write("two\n")
     assert path.read_text() == "one\ntwo\n"
-    # The complete file is continued as well.
+    # A complete file can be resumed as well.
     assert ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True).lines == ["one", "two"]
     run = Path(run_path(str(path)))
     run.unlink()
@@ -170,20 +170,20 @@ def test_a_run_is_resumed_with_the_same_settings_only(tmp_path):
         ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True)
 
 
-def test_a_new_run_puts_the_interrupted_one_and_its_settings_aside(tmp_path):
+def test_new_run_renames_the_settings_of_an_interrupted_run(tmp_path):
     path = tmp_path / "out.jsonl"
-    interrupted(path, {"seed": 1}, "one")
-    interrupted(path, {"seed": 2}, "two")
+    interrupt(path, {"seed": 1}, "one")
+    interrupt(path, {"seed": 2}, "two")
     assert (tmp_path / "out.jsonl.part.old").read_text() == "one\n"
     assert read_settings(f"{path}.part.old.run")["seed"] == 1
     assert run_settings(str(path))["seed"] == 2
 
 
-def test_an_interrupted_run_leaves_the_settings_of_the_complete_file(tmp_path):
+def test_interrupted_run_leaves_the_settings_of_the_complete_file(tmp_path):
     path = tmp_path / "out.jsonl"
     with ResumableFile(str(path), {"seed": 1}) as out:
         out.write("one\n")
-    interrupted(path, {"seed": 2}, "two")
+    interrupt(path, {"seed": 2}, "two")
     assert run_settings(str(path))["seed"] == 2
     assert read_settings(run_path(str(path)))["seed"] == 1
     (tmp_path / "out.jsonl.part").unlink()
@@ -191,7 +191,7 @@ def test_an_interrupted_run_leaves_the_settings_of_the_complete_file(tmp_path):
     assert run_settings(str(path))["seed"] == 1
 
 
-def test_a_complete_file_to_which_nothing_is_added_stays_complete(tmp_path):
+def test_complete_file_without_additions_stays_complete(tmp_path):
     path = tmp_path / "out.jsonl"
     with ResumableFile(str(path), {}) as out:
         out.write("one\n")
@@ -201,8 +201,8 @@ def test_a_complete_file_to_which_nothing_is_added_stays_complete(tmp_path):
     assert path.read_text() == "one\n"
 
 
-def test_a_crash_between_the_two_renames_loses_no_settings(tmp_path, monkeypatch):
-    """The lines have their name, the settings not yet."""
+def test_crash_between_the_two_renames_loses_no_settings(tmp_path, monkeypatch):
+    """The file of lines is renamed, but the settings file is not."""
     path = tmp_path / "out.jsonl"
     with ResumableFile(str(path), {"seed": 1}) as out:
         out.write("one\n")
@@ -221,12 +221,12 @@ def test_a_crash_between_the_two_renames_loses_no_settings(tmp_path, monkeypatch
     assert run_settings(str(path))["seed"] == 2
 
 
-def test_files_are_digested_with_their_names(tmp_path):
+def test_digest_depends_on_contents_and_names(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "b.log").write_text("y")
-    whole, texts = digest_of_files(tmp_path), digest_of_files(tmp_path, {".txt"})
-    assert whole != texts
+    all_files, texts = digest_of_files(tmp_path), digest_of_files(tmp_path, {".txt"})
+    assert all_files != texts
     (tmp_path / "b.log").write_text("z")
-    assert digest_of_files(tmp_path) != whole and digest_of_files(tmp_path, {".txt"}) == texts
+    assert digest_of_files(tmp_path) != all_files and digest_of_files(tmp_path, {".txt"}) == texts
     (tmp_path / "a.txt").rename(tmp_path / "c.txt")
     assert digest_of_files(tmp_path, {".txt"}) != texts

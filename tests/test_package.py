@@ -1,4 +1,4 @@
-"""The package as it is installed: built as a wheel, put somewhere else, used from there."""
+"""The installed package: built as a wheel, installed into another folder, and used from there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK_START = """
 import socket
 
 def no_network(*arguments, **options):
-    raise AssertionError("the network was asked")
+    raise AssertionError("the network was used")
 
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = no_network
 
@@ -40,7 +40,7 @@ print(narrative_twins.__file__, len(result["scores"]["deletion"]))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    # From a copy: a folder `build` that an earlier build left would get into the wheel.
+    # Built from a copy, since files in a `build` folder of an earlier build would be included.
     folder, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
     for part in ("narrative_twins", "hub_cards"):
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -53,7 +53,7 @@ def wheel(tmp_path_factory) -> Path:
     return path
 
 
-def test_what_is_in_the_wheel(wheel):
+def test_contents_of_the_wheel(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "narrative_twins/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -72,7 +72,7 @@ def test_what_is_in_the_wheel(wheel):
 
 
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
-    """Importing touches no network and loads nothing heavy of its own; the default encoder needs no network either."""
+    """Importing uses no network and adds no heavy imports; the default encoder needs no network either."""
     target = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", target, wheel]
     subprocess.run([str(part) for part in command], check=True, timeout=240)

@@ -1,4 +1,4 @@
-"""`pipeline("narrative-salience")`: the engine's results as plain data, for all that transformers users put in."""
+"""`pipeline("narrative-salience")`: results as plain data, for all forms of input and options of transformers."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def expected(salience):
 
 def assert_same(found, expected):
     assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert {**one, "scores": None} == {**other, "scores": None}
+    for result, other in zip(found, expected, strict=True):
+        assert {**result, "scores": None} == {**other, "scores": None}
         for name, scores in other["scores"].items():
-            assert one["scores"][name] == pytest.approx(scores, abs=1e-5)
+            assert result["scores"][name] == pytest.approx(scores, abs=1e-5)
 
 
-def test_the_default_encoder_is_used_without_a_network(salience):
+def test_default_encoder_needs_no_network(salience):
     assert salience.encoder.context_tokens == 512
     assert salience.task == "narrative-salience"
 
 
-def test_one_story_one_result(salience, expected):
+def test_single_story_returns_single_result(salience, expected):
     assert_same([salience(story) for story in STORIES], expected)
     assert_same([salience(Story.parse(STORIES[0]))], expected[:1])
     assert list(expected[0]) == [
@@ -63,7 +63,7 @@ def test_one_story_one_result(salience, expected):
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 2, 64])
-def test_a_list_gives_a_list(salience, expected, batch_size):
+def test_list_returns_list(salience, expected, batch_size):
     assert_same(salience(STORIES, batch_size=batch_size), expected)
     assert_same(salience(tuple(STORIES)), expected)
     assert salience([]) == []
@@ -92,7 +92,7 @@ def test_generators_and_datasets_are_lazy(salience):
         assert_same(list(results), expected)
 
 
-def test_batch_size_is_how_many_stories_are_held(salience):
+def test_batch_size_limits_how_far_the_input_is_read(salience):
     taken = []
 
     def endless():
@@ -112,14 +112,14 @@ def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_list_of_sentences_is_hinted_at(salience, caplog):
+def test_list_of_single_sentences_warns(salience, caplog):
     salience(STORIES)
     assert not caplog.records
     assert len(salience(["Nadia ran.", "It rained."])) == 2
     assert "each of the 2 stories is one sentence" in caplog.text
 
 
-def test_options_here_and_in_a_call(salience):
+def test_options_of_the_pipeline_and_of_a_call(salience):
     for names in (["summarization", "deletion"], iter(["summarization", "deletion"])):
         assert list(salience(STORIES[1], operations=names)["scores"]) == ["summarization", "deletion"]
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
@@ -136,7 +136,7 @@ def test_bad_stories(salience, caplog):
     with pytest.raises(StoryError, match="story 0: the story is empty"):
         salience("")
     found = salience(["", STORIES[0], 7, STORIES[2], ""], on_error="skip")
-    assert [one is None for one in found] == [True, False, True, False, True]
+    assert [result is None for result in found] == [True, False, True, False, True]
     assert "skipped story 2: a story is a text" in caplog.text
     assert salience("", on_error="skip") is None
     assert salience(["", ""], on_error="skip") == [None, None]
@@ -145,12 +145,12 @@ def test_bad_stories(salience, caplog):
     assert [error.index for error in errors] == [0, 2]
 
 
-def test_a_progress_bar_over_a_list(salience, capsys):
+def test_progress_bar_over_a_list(salience, capsys):
     salience(STORIES, progress=True)
     assert "3.0/3 stories" in capsys.readouterr().err
 
 
-def test_wrong_calls(salience):
+def test_invalid_calls(salience):
     with pytest.raises(ValueError, match="unknown operation 'delete'.*did you mean 'deletion'"):
         salience(STORIES[0], operations=["delete"])
     with pytest.raises(TypeError, match="unknown option 'window'"):
@@ -159,7 +159,7 @@ def test_wrong_calls(salience):
         salience(5)
 
 
-def test_any_encoder_on_disk(bert_folder, tmp_path):
+def test_encoders_from_disk(bert_folder, tmp_path):
     plain = pipeline(TASK, model=bert_folder, device="cpu")
     assert plain.encoder.pooling == "mean"
     parts = [modules.Transformer(bert_folder), modules.Pooling(32, pooling_mode="cls")]
@@ -178,14 +178,14 @@ def test_half_precision(bert_folder):
     assert len(half(STORIES[0])["scores"]["shifting"]) == 3
 
 
-def test_a_model_and_tokenizer_in_hand():
+def test_loaded_model_and_tokenizer():
     model, tokenizer = encoder_of("modernbert")
     salience = pipeline(TASK, model=model, tokenizer=tokenizer, device="cpu")
     assert len(salience(STORIES[0])["scores"]["disruption"]) == 3
 
 
 def test_saving_writes_no_code(salience, tmp_path):
-    """A checkpoint that carried the pipeline's code would ask everybody for trust."""
+    """A checkpoint with the pipeline's code would need `trust_remote_code`."""
     salience.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("*.py"))
     again = pipeline(TASK, model=str(tmp_path), device="cpu")
@@ -197,7 +197,7 @@ def test_saving_keeps_the_pooling(bert_folder, tmp_path):
     assert pipeline(TASK, model=str(tmp_path), device="cpu").encoder.pooling == "first"
 
 
-def test_registering_twice_is_registering_once():
+def test_registering_twice_changes_nothing():
     before = PIPELINE_REGISTRY.supported_tasks[TASK]
     register_pipeline()
     assert PIPELINE_REGISTRY.supported_tasks[TASK] is before

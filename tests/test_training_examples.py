@@ -1,4 +1,4 @@
-"""The training scripts, as a user tries them, with a small random encoder."""
+"""The training scripts, run as a user does, with a small random encoder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
 
 
 def losses(folder: Path) -> list[list[float]]:
-    """Steps and losses of a run."""
+    """Steps and losses of a run, from its curves."""
     found: list[list[float]] = json.loads((folder / "curves.json").read_text())["loss"]
     return found
 
@@ -40,13 +40,13 @@ def test_smoke(script, steps, tmp_path, bert_folder):
     figures = json.loads((tmp_path / "eval_results.json").read_text())
     assert {"eval_loss", "eval_twins_accuracy"} <= set(figures) and figures["step"] == steps
     assert ("eval_salience_shifting_auc_5" in figures) == ("\n  shifting " in out) == (script == "train_wiki.py")
-    assert "reads a story, by summarization" in out
+    assert "salience of a story (summarization)" in out
     assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "first"
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
-def test_resume_and_own_data(tmp_path, bert_folder):
-    """Rows and labels from files, and a run that is cut off and goes on."""
+def test_resuming_and_own_data(tmp_path, bert_folder):
+    """Rows and labels from files; a run with more steps resumes the first one."""
     five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     twins, labels, config = (tmp_path / name for name in ("twins.jsonl", "labels.json", "run.yaml"))
     twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
@@ -57,15 +57,15 @@ def test_resume_and_own_data(tmp_path, bert_folder):
     )
     flags = "--config", config, "--per_device_train_batch_size", 4, "--resume"
     out = run("train_roc.py", *flags, "--max_steps", 2)
-    assert "\n2 steps" in out, "the flag overrules the file, and there is nothing to resume yet"
+    assert "\n2 steps" in out, "the flag overrides the file, and there is no checkpoint yet"
     state = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
     written, before = state.stat().st_mtime_ns, losses(tmp_path / "run")
     out = run("train_roc.py", *flags)
     assert "\n3 steps" in out
-    assert state.stat().st_mtime_ns == written, "not taken again"
+    assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
     assert losses(tmp_path / "run")[:2] == before and len(losses(tmp_path / "run")) == 3
     for operation in ("deletion", "shifting", "disruption", "summarization"):
-        assert f"\n  {operation} " in out, "the last step is validated, though it is not the fiftieth"
+        assert f"\n  {operation} " in out, "the last step is validated although it is not a multiple of eval_steps"
     assert "spearman" in out
 
 
@@ -75,13 +75,13 @@ def test_two_processes(tmp_path, bert_folder):
     command = [*launch, str(EXAMPLES / "train_roc.py"), *flags, "--gather_across_devices", "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("on 2 processes (cpu)") == 1, "one process speaks for both"
-    assert done.stdout.count("2.00 epochs") == 1, "each reads half of the rows"
+    assert done.stdout.count("on 2 processes (cpu)") == 1, "only one process prints"
+    assert done.stdout.count("2.00 epochs") == 1, "each process has half of the rows"
     assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_configs_are_understood(config):
+def test_configs_are_valid(config):
     mlm = config.stem.endswith("mlm")
     script = "train_mlm.py" if mlm else f"train_{config.stem.split('_')[0]}.py"
     assert f"examples/{script} --config examples/configs/{config.name}" in config.read_text()
@@ -96,7 +96,7 @@ def test_configs_are_understood(config):
 @pytest.mark.parametrize(
     "config", [path for path in CONFIGS if not path.stem.endswith("mlm")], ids=lambda path: path.stem
 )
-def test_commented_settings_are_understood(config, tmp_path):
+def test_commented_settings_are_valid(config, tmp_path):
     lines = [line.removeprefix("# ") for line in config.read_text().splitlines()]
     settings = [line for line in lines if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()]
     for number, line in enumerate(line for line in settings if line.split(":")[0] != "load_best_model_at_end"):
@@ -105,42 +105,42 @@ def test_commented_settings_are_understood(config, tmp_path):
         parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
 
 
-def test_the_default_encoder_is_not_trained_without_the_data(tmp_path):
+def test_default_encoder_needs_the_research_data(tmp_path):
     command = [sys.executable, str(EXAMPLES / "train_default.py"), str(tmp_path), "--out", str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
-def test_stories_with_human_distractors_are_balanced_by_the_first_change(tmp_path):
+def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
     script = runpy.run_path(str(EXAMPLES / "train_default.py"))
     story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
-    changed = [[*story[:place], "It snowed.", *story[place + 1 :]] for place in range(5)]
+    changed = [[*story[:i], "It snowed.", *story[i + 1 :]] for i in range(5)]
     other_sign = [sentence.replace(".", "!") for sentence in story]
-    rows = [{"sentences": story, "negatives": [{"sentences": one} for one in [*changed, other_sign, story[:4]]]}] * 90
+    rows = [{"sentences": story, "negatives": [{"sentences": text} for text in [*changed, other_sign, story[:4]]]}] * 90
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     found = script["human_distractors"](file)
-    places = [changed.index(negative) for negative in found["negative"]]
-    assert [places.count(place) for place in range(5)] == [80, 90, 90, 90, 90]
+    indices = [changed.index(negative) for negative in found["negative"]]
+    assert [indices.count(index) for index in range(5)] == [80, 90, 90, 90, 90]
 
 
-def test_the_mean_of_weights_counts_parts(tmp_path, bert_folder):
+def test_mean_of_weights_uses_parts(tmp_path, bert_folder):
     script = runpy.run_path(str(EXAMPLES / "train_default.py"))
-    one = StoryEncoder.from_pretrained(bert_folder, device="cpu")
-    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
-    one.save_pretrained(tmp_path / "a")
-    one.model.load_state_dict({name: 2 * p for name, p in before.items()}, strict=False)
-    one.save_pretrained(tmp_path / "b")
+    encoder = StoryEncoder.from_pretrained(bert_folder, device="cpu")
+    before = {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
+    encoder.save_pretrained(tmp_path / "a")
+    encoder.model.load_state_dict({name: 2 * p for name, p in before.items()}, strict=False)
+    encoder.save_pretrained(tmp_path / "b")
     mean = script["mean_of_weights"]([tmp_path / "a", tmp_path / "b"], [3, 1])
     for name, p in mean.model.named_parameters():
         torch.testing.assert_close(p.detach(), 1.25 * before[name])
 
 
-def test_the_card_of_the_default_encoder_has_no_gap(tmp_path):
+def test_card_of_the_default_encoder_is_complete(tmp_path):
     script = runpy.run_path(str(EXAMPLES / "train_default.py"))
     measured = dict.fromkeys(script["COLUMNS"].values(), 0.25)
     script["write_card"](tmp_path, "| the table |", measured, [0, 1, 2])
     card = ModelCard.load(tmp_path / "README.md")
-    assert [one.metric_value for one in card.data.eval_results] == [0.25] * len(measured)
+    assert [result.metric_value for result in card.data.eval_results] == [0.25] * len(measured)
     assert card.data.license == "apache-2.0" and "| the table |" in card.content and "{{" not in card.content

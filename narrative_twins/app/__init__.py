@@ -1,4 +1,4 @@
-"""The web page: paste a story, score it, read it shaded."""
+"""The web page: paste a story, score it, and read it shaded by salience."""
 
 from narrative_twins.app.server import application as application
 from narrative_twins.app.server import serve as serve

@@ -1,4 +1,4 @@
-"""How the web page is laid out, in gradio."""
+"""The layout of the web page, in gradio."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ addEventListener("keydown", event => {
   if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
 });
 </script>"""
-"""Arrow keys go from sentence to sentence, so that tab need not stop at each."""
+"""Arrow keys move the focus between sentences, so that the tab key does not stop at each."""
 
 _INTRODUCTION = """<header><h1>Narrative salience</h1><p>Which sentences of a story carry it?
-The deeper the colour, the more a sentence matters to its story.</p></header>"""
-_NOTHING_YET = """<p class="invitation">Paste a story and press <b>Score</b>. It comes back here in its own paragraphs,
-every sentence on the colour of its salience.</p>"""
-_HOW_TO_READ = """<p class="hint">The most salient fifth is underlined. Point at a sentence for its scores, or tab to
-the text and go by the arrow keys. Colours go from the lowest score of the story to the highest.</p>"""
-
+The deeper the colour, the more salient the sentence.</p></header>"""
+_INVITATION = """<p class="invitation">Paste a story and press <b>Score</b>. It is shown here in its own paragraphs,
+each sentence shaded by its salience.</p>"""
+_LEGEND = """<p class="hint">The most salient fifth is underlined. Point at a sentence to see its scores, or move to the
+text with the tab key and use the arrow keys. Colours range from the lowest score of the story to the highest.</p>"""
 
 _EARTH, _GREY, _SAND = "#8a3f08", "#64605a", "#efece4"
 _COLOURS = {
@@ -62,15 +61,11 @@ _COLOURS = {
 }
 
 
-def gradio() -> Any:
-    """The library, told to keep to itself.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
-    """
+def import_gradio() -> Any:
+    """Import gradio, with its statistics off; raises `ModuleNotFoundError` if it is not installed."""
     if importlib.util.find_spec("gradio") is None:
         raise ModuleNotFoundError("the page needs gradio: pip install narrative_twins[demo]")
-    # It tells its makers of every page otherwise, and asks them whether it is new.
+    # Otherwise it reports every page to its developers, and checks for updates.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio as gr
 
@@ -78,37 +73,31 @@ def gradio() -> Any:
 
 
 def theme(gr: Any) -> Any:
-    """Fonts of the system only; and one set of colours, since ink on shades is made for a light ground."""
+    """System fonts only, and the same colours in dark mode, since the shades need dark text on a light background."""
     sans, mono = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
-    found = gr.themes.Base(primary_hue="orange", neutral_hue="stone", font=sans, font_mono=mono).set(**_COLOURS)
-    for name in [name for name in vars(found) if name.endswith("_dark")]:
-        setattr(found, name, getattr(found, name.removesuffix("_dark")))
-    return found
+    base = gr.themes.Base(primary_hue="orange", neutral_hue="stone", font=sans, font_mono=mono).set(**_COLOURS)
+    for name in [name for name in vars(base) if name.endswith("_dark")]:
+        setattr(base, name, getattr(base, name.removesuffix("_dark")))
+    return base
 
 
-def blocks(gr: Any, page: Page, any_encoder: bool) -> Any:
-    """The page: its parts by name, and what they do.
-
-    Args:
-        gr: the library.
-        page: what happens.
-        any_encoder: whether there is a field for the name of an encoder.
-    """
-    # What gradio keeps of a file that is opened is gone within the hour if all else fails.
-    with gr.Blocks(title="Narrative salience", analytics_enabled=False, delete_cache=(600, 3600)) as found:
+def build_blocks(gr: Any, page: Page, any_encoder: bool) -> Any:
+    """The page as gradio blocks, whose events call `page`; `any_encoder` adds a field for the name of an encoder."""
+    # gradio's copies of uploaded files are deleted after an hour, in case `Page.open` did not.
+    with gr.Blocks(title="Narrative salience", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         _html(gr, _INTRODUCTION)
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280):
-                parts = _entry(gr, any_encoder)
+                parts = _input_column(gr, any_encoder)
             with gr.Column(elem_id="reading", min_width=280):
-                parts |= _reading(gr)
-        _wire(gr, page, parts)
-        found.unload(_of_session(gr, lambda session: page.cancel(session)))
-    return found
+                parts |= _results_column(gr)
+        _connect_events(gr, page, parts)
+        blocks.unload(_handler(gr, lambda session: page.cancel(session)))
+    return blocks
 
 
-def _entry(gr: Any, any_encoder: bool) -> dict[str, Any]:
-    """Where a story and the settings are entered."""
+def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
+    """The story and the settings, by name."""
     names = list(OPERATIONS)
     parts = {
         "text": gr.Textbox(
@@ -118,19 +107,11 @@ def _entry(gr: Any, any_encoder: bool) -> dict[str, Any]:
         "operations": gr.CheckboxGroup(names, value=names, label="Operations", elem_id="operations"),
     }
     with gr.Row():
-        parts["windows"] = gr.Textbox(
-            "auto", label="Windows", info="auto, a count such as 5, or sizes such as 7, 7, 6", min_width=200
+        parts["windows"] = gr.Textbox("auto", label="Windows", info="auto, a count, or sizes: 7, 7, 6", min_width=200)
+        parts["method"] = gr.Radio(
+            ["exact", ONE_PASS], value="exact", label="Scores", info="One pass is fast but approximate.", min_width=200
         )
-        parts["how"] = gr.Radio(
-            ["exact", ONE_PASS],
-            value="exact",
-            label="Scores",
-            info="One pass is quick, and approximate.",
-            min_width=200,
-        )
-    parts["encoder"] = gr.Textbox(
-        label="Encoder", placeholder="the default one", info="a folder or Hub id", visible=any_encoder
-    )
+    parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info="folder or Hub id", visible=any_encoder)
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel")
@@ -138,82 +119,78 @@ def _entry(gr: Any, any_encoder: bool) -> dict[str, Any]:
     return parts
 
 
-def _reading(gr: Any) -> dict[str, Any]:
-    """Where the results are read."""
-    parts = {"token": gr.State(""), "invitation": _html(gr, _NOTHING_YET)}
+def _results_column(gr: Any) -> dict[str, Any]:
+    parts = {"token": gr.State(""), "invitation": _html(gr, _INVITATION)}
     with gr.Column(visible=False, elem_id="results") as results:
         parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
         parts["curve"] = _html(gr, elem_id="curve")
         parts["shaded"] = _html(gr, elem_id="shaded")
-        _html(gr, _HOW_TO_READ)
+        _html(gr, _LEGEND)
         parts["downloads"] = _html(gr)
         parts["k"] = gr.Slider(1, 5, 5, step=1, label="The most salient sentences", elem_id="k", buttons=[])
         parts["salient"] = _html(gr)
     return parts | {"results": results}
 
 
-def _wire(gr: Any, page: Page, parts: dict[str, Any]) -> None:
-    """What the parts do."""
+def _connect_events(gr: Any, page: Page, parts: dict[str, Any]) -> None:
+    def update(changes: Parts) -> dict[Any, Any]:
+        return {parts[name]: value for name, value in _updates(gr, changes).items()}
 
-    def changed(found: Parts) -> dict[Any, Any]:
-        return {parts[name]: value for name, value in _updates(gr, found).items()}
+    def score(session: str, *inputs: Any) -> Iterator[dict[Any, Any]]:
+        yield from map(update, page.score(session, *inputs))
 
-    def scored(session: str, *entered: Any) -> Iterator[dict[Any, Any]]:
-        yield from map(changed, page.score(session, *entered))
+    def open_file(path: str) -> dict[Any, Any]:
+        return update(page.open(path))
 
-    def opened(path: str) -> dict[Any, Any]:
-        return changed(page.open(path))
+    def shade(*inputs: Any) -> dict[Any, Any]:
+        return update(page.shade(*inputs))
 
-    def shaded(*chosen: Any) -> dict[Any, Any]:
-        return changed(page.shade(*chosen))
-
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
-    entered = [parts[name] for name in ("text", "operations", "windows", "how", "encoder")]
-    everything = [part for name, part in parts.items() if name != "open"]
-    parts["open"].upload(opened, parts["open"], [parts["text"], parts["status"]], **quiet)
-    # As many may wait as there are; the queue takes them one by one.
-    parts["score"].click(
-        _of_session(gr, scored), entered, everything, concurrency_limit=None, trigger_mode="once", **quiet
-    )
-    parts["cancel"].click(_of_session(gr, lambda session: page.cancel(session)), **quiet)
+    options = {"show_progress": "hidden", "api_visibility": "private"}
+    inputs = [parts[name] for name in ("text", "operations", "windows", "method", "encoder")]
+    outputs = [part for name, part in parts.items() if name != "open"]
+    parts["open"].upload(open_file, parts["open"], [parts["text"], parts["status"]], **options)
+    # gradio has no limit here, since `ScoringQueue` scores one story at a time.
+    parts["score"].click(_handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
+    parts["cancel"].click(_handler(gr, lambda session: page.cancel(session)), **options)
     chosen = [parts[name] for name in ("token", "operation", "k")]
-    changing = [parts[name] for name in ("curve", "shaded", "salient", "status")]
-    # Not `change`, which would draw all of it again after each scoring.
-    parts["operation"].input(shaded, chosen, changing, trigger_mode="always_last", **quiet)
-    parts["k"].input(shaded, chosen, changing, trigger_mode="always_last", **quiet)
+    shown = [parts[name] for name in ("curve", "shaded", "salient", "status")]
+    # `input` and not `change`, which would draw everything again after each scoring.
+    parts["operation"].input(shade, chosen, shown, trigger_mode="always_last", **options)
+    parts["k"].input(shade, chosen, shown, trigger_mode="always_last", **options)
 
 
-def _updates(gr: Any, found: Parts) -> dict[str, Any]:
-    """What changes, as gradio has it."""
-    updates = dict(found)
+def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
+    """Changes of the page as gradio updates."""
+    updates = dict(changes)
     if "busy" in updates:
         busy = updates.pop("busy")
         updates["score"] = gr.update(interactive=not busy)
         updates["cancel"] = gr.update(visible=busy)
     if "operation" in updates:
-        names, lead = updates["operation"]
-        updates["operation"] = gr.update(choices=names, value=lead)
-        most, k = updates["k"]
-        updates["k"] = gr.update(maximum=max(2, min(most, 50)), value=k)
+        names, chosen = updates["operation"]
+        updates["operation"] = gr.update(choices=names, value=chosen)
+        sentences, k = updates["k"]
+        updates["k"] = gr.update(maximum=max(2, min(sentences, 50)), value=k)
         updates["results"], updates["invitation"] = gr.update(visible=True), gr.update(visible=False)
     return updates
 
 
-def _of_session(gr: Any, function: Any) -> Any:
-    """A handler that is told whose page it is: gradio hands the request to what is annotated as one."""
+def _handler(gr: Any, function: Any) -> Any:
+    """An event handler that calls a function with the id of the session first."""
     if inspect.isgeneratorfunction(function):
 
-        def called(request: Any, *values: Any) -> Any:
+        def handler(request: Any, *values: Any) -> Any:
             yield from function(request.session_hash, *values)
     else:
 
-        def called(request: Any, *values: Any) -> Any:
+        def handler(request: Any, *values: Any) -> Any:
             return function(request.session_hash, *values)
 
-    called.__annotations__["request"] = gr.Request
-    return called
+    # gradio passes the request to a parameter with this annotation.
+    handler.__annotations__["request"] = gr.Request
+    return handler
 
 
 def _html(gr: Any, value: str = "", **options: Any) -> Any:
-    """A piece of HTML in the page's own style, not that of gradio."""
+    """A piece of HTML without gradio's own style."""
     return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)

@@ -1,4 +1,4 @@
-"""What happens on the web page, without the page: what a person enters goes in, what changes comes out."""
+"""The logic of the web page, independent of gradio: user input in, changes of the page out."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ from narrative_twins.show.shaded import salience_curve, salient_list, shaded_tex
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import parse_windows
 
-KEPT = 64
-"""Results that are kept for their readers."""
+KEPT = 64  # results held in memory; older results are dropped
 ONE_PASS = "one pass"
 DOWNLOADS = ("json", "csv", "html")
-"""The formats that results are downloaded in."""
 
 Parts = dict[str, Any]
-"""What changes on the page, by the name of the part."""
+"""Changes of the page: new values by the name of the part."""
 
 
 class Page:
-    """What happens on the page: each method is handed what a person entered, and gives what changes.
+    """Handles the events of the page: methods take user input, and return or yield changes of the page.
 
     Args:
-        queue: does the scoring.
-        pause: seconds between two looks at a story that is being scored.
+        queue: scores the stories.
+        pause: seconds between two updates of the progress.
     """
 
     def __init__(self, queue: ScoringQueue, pause: float = 0.3) -> None:
@@ -42,7 +40,7 @@ class Page:
         self.jobs: dict[str, Job] = {}
 
     def open(self, path: str) -> Parts:
-        """The text of a file that was uploaded, which is not kept."""
+        """The text of an uploaded file; the file is deleted."""
         (source,) = read_stories([path], "text")
         os.unlink(path)
         if source.problem is not None:
@@ -50,10 +48,10 @@ class Page:
         return {"text": source.content, "status": ""}
 
     def score(
-        self, session: str, text: str, operations: list[str], windows: str, reading: str, encoder: str
+        self, session: str, text: str, operations: list[str], windows: str, method: str, encoder: str
     ) -> Iterator[Parts]:
-        """Score a story: how far it is, again and again, and last the results or what is wrong."""
-        job = self._begin(text, operations, windows, reading, encoder)
+        """Score a story: yields its progress, and in the end the results or an error message."""
+        job = self._start(text, operations, windows, method, encoder)
         if isinstance(job, str):
             yield {"status": _problem(job)}
             return
@@ -62,25 +60,25 @@ class Page:
             while not job.ended.wait(self.pause) and not job.stopped:
                 yield {"busy": True, "status": _progress(job)}
         finally:
-            # Also where the reader is gone, or asked for another story.
+            # Also if the user has closed the page, or scores another story.
             job.stop()
             self.jobs.pop(session, None)
         if job.result is None:
-            text = job.problem or "Cancelled. Nothing is computed any more."
+            text = job.problem or "Cancelled. The scoring has stopped."
             yield {"busy": False, "status": _problem(text) if job.problem else _status(text)}
         else:
             yield {"busy": False, **self._finished(job, job.result)}
 
     def cancel(self, session: str) -> None:
-        """Stop what is being scored for someone."""
+        """Stop the scoring of a session's story, if there is one."""
         if session in self.jobs:
             self.jobs[session].stop()
 
     def shade(self, token: str, operation: str, k: int) -> Parts:
-        """The results by another operation, or with more or fewer of the most salient sentences."""
+        """Show results by another operation, or with another number of most salient sentences."""
         result = self.results.get(token)
         if result is None:
-            return {"status": _problem("These results are no longer kept; score the story again.")}
+            return {"status": _problem("These results are no longer stored; score the story again.")}
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
@@ -88,28 +86,25 @@ class Page:
         }
 
     def download(self, token: str, form: str) -> Iterator[str | bytes]:
-        """Results in a format, in pieces.
-
-        Raises:
-            KeyError: they are not kept, or there is no such format.
-        """
+        """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the format is unknown."""
         result = self.results[token]
         if form not in DOWNLOADS:
             raise KeyError(form)
         return write_results([result], form, result.scores)
 
-    def _begin(self, text: str, operations: list[str], windows: str, reading: str, encoder: str) -> Job | str:
+    def _start(self, text: str, operations: list[str], windows: str, method: str, encoder: str) -> Job | str:
+        """Start a job, or return what is wrong with the input."""
         if not text.strip():
             return "There is no story yet: paste one, or open a text file."
         if not operations:
-            return "Choose one operation at least."
+            return "Choose at least one operation."
         try:
             chosen = parse_windows(windows.strip() or "auto")
         except ValueError as error:
-            return f"The windows: {error}."
-        # Half a character is nothing an encoder or a browser can read.
+            return f"Windows: {error}."
+        # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        approximate: Approximation | None = "one-pass" if reading == ONE_PASS else None
+        approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
         if approximate:
             operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
         return self.queue.start(ScoreRequest(text, operations, chosen, encoder.strip() or None, approximate))
@@ -145,5 +140,5 @@ def _problem(text: str) -> str:
 def _progress(job: Job) -> str:
     if not job.began:
         return _status(f"{job.phase} …")
-    told = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
-    return _status(told) + f'<progress aria-label="scored" max="1" value="{job.share:.3f}"></progress>'
+    text = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
+    return _status(text) + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'

@@ -1,5 +1,5 @@
-"""The web page: paste a story, score it, read it shaded. Nothing is fetched from elsewhere and nothing sent there, by
-server or browser. Needs gradio."""
+"""The server of the web page; needs gradio. Neither it nor the browser contacts other machines, except to download an
+encoder from the Hub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-from narrative_twins.app.layout import HEAD, blocks, gradio, theme
+from narrative_twins.app.layout import HEAD, build_blocks, import_gradio, theme
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.show.formats import FORMATS
@@ -19,11 +19,9 @@ POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'"
 )
-"""What a browser may load: whatever gradio's page asks for, nothing comes from elsewhere and nothing goes there."""
+"""The content security policy: browsers may load from and send to this server only."""
 
-LARGEST = "8mb"
-"""Of a file that is opened."""
-
+MAX_UPLOAD = "8mb"  # per file
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -38,45 +36,42 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        host: where; default this machine alone. Elsewhere nobody but you can name an encoder.
-        port: default 7860, or the next one that is free; 0 for any.
-        model: folder or Hub id of the encoder; None for the default one.
-        patience: how many seconds a story may take, by the estimate.
-        ready: called with the address of the page.
+        host: the address to listen at; default this machine only. At others, users of the page can't name an encoder.
+        port: default 7860, or the next free port; 0 for any free port.
+        model: folder or Hub id of the encoder; None for the default encoder.
+        patience: the longest estimated time of a story, in seconds; longer stories are refused.
+        ready: called with the address of the page when it is served.
 
     Raises:
         ModuleNotFoundError: gradio is not installed.
-        OSError: there is no such host, the port is taken, or there is no such encoder.
+        OSError: the host is unknown, the port is taken, or the encoder does not exist.
         ValueError: the encoder can't be used.
     """
-    gradio()
+    import_gradio()
     import uvicorn
 
-    with _listening(host, port) as listening:
+    with _listen(host, port) as listener:
         queue = ScoringQueue(model, patience)
         queue.load()
         app = application(Page(queue), any_encoder=host in _LOCAL)
-        # What is open when the end comes is cut off; that is no error to log.
+        # Connections that are open at the end are closed after a second, without error messages.
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{listening.getsockname()[1]}/")
+        ready(f"http://{name}:{listener.getsockname()[1]}/")
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            uvicorn.Server(config).run(sockets=[listener])
         finally:
             queue.close()
 
 
 def application(page: Page, any_encoder: bool = True) -> Any:
-    """The page as an ASGI application, with its downloads.
+    """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio is not installed.
 
     Args:
-        page: what happens on it.
-        any_encoder: whether readers may name an encoder, which the server then loads from its disk or the Hub.
-
-    Raises:
-        ModuleNotFoundError: gradio is not installed.
+        page: handles the events.
+        any_encoder: whether users may name an encoder, which the server then loads from its disk or the Hub.
     """
-    gr = gradio()
+    gr = import_gradio()
     from fastapi import FastAPI, HTTPException
     from fastapi.responses import StreamingResponse
 
@@ -86,16 +81,16 @@ def application(page: Page, any_encoder: bool = True) -> Any:
     def download(name: str) -> StreamingResponse:
         token, _, form = name.rpartition(".")
         try:
-            found = page.download(token, form)
+            pieces = page.download(token, form)
         except KeyError:
-            raise HTTPException(404, "These results are no longer kept; score the story again.") from None
-        kept = {"Content-Disposition": f"attachment; filename=salience.{form}"}
-        return StreamingResponse(found, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=kept)
+            raise HTTPException(404, "These results are no longer stored; score the story again.") from None
+        headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
+        return StreamingResponse(pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers)
 
     app.add_api_route("/download/{name}", download, response_model=None)
     return gr.mount_gradio_app(
         app,
-        blocks(gr, page, any_encoder),
+        build_blocks(gr, page, any_encoder),
         path="/",
         theme=theme(gr),
         css=files("narrative_twins.app").joinpath("app.css").read_text(encoding="utf-8"),
@@ -107,12 +102,12 @@ def application(page: Page, any_encoder: bool = True) -> Any:
         pwa=False,
         mcp_server=False,
         enable_monitoring=False,
-        max_file_size=LARGEST,
+        max_file_size=MAX_UPLOAD,
     )
 
 
 class _Policy:
-    """Puts the policy on every answer."""
+    """Middleware that adds the policy to every response."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self.app = app
@@ -120,22 +115,22 @@ class _Policy:
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         async def with_policy(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = [(b"content-security-policy", POLICY.encode()), (b"referrer-policy", b"no-referrer")]
-                message = {**message, "headers": [*message.get("headers", ()), *own]}
+                added = [(b"content-security-policy", POLICY.encode()), (b"referrer-policy", b"no-referrer")]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
         await self.app(scope, receive, with_policy)
 
 
-def _listening(host: str, port: int | None) -> socket.socket:
-    """A socket that connections can wait at."""
+def _listen(host: str, port: int | None) -> socket.socket:
+    """A socket that listens at the port, or by default at the first free port from 7860 on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for at in range(PORT, PORT + 100) if port is None else [port]:
+    for number in range(PORT, PORT + 100) if port is None else [port]:
         try:
-            return socket.create_server((host, at), family=family)
+            return socket.create_server((host, number), family=family)
         except OSError as error:
             problem = error
             if not isinstance(error, socket.gaierror) and port is None:
                 continue
             break
-    raise OSError(f"no page at port {at} of {host} ({problem.strerror or problem}); choose another by --port or --host")
+    raise OSError(f"can't use port {number} of {host} ({problem.strerror or problem}); choose another --port or --host")

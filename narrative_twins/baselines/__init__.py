@@ -1,3 +1,3 @@
-"""Baselines: scorers of salience that need no story encoder."""
+"""Baselines: salience scores that are computed without a story encoder."""
 
 from narrative_twins.baselines.prompted import prompted_salience as prompted_salience

@@ -1,7 +1,4 @@
-"""A language model that is asked which sentences matter: a baseline, and in the paper the upper bound of salience.
-
-It stands beside the measures of agreement, since it scores stories without an encoder and is there to be compared.
-"""
+"""Salience scores by prompting a language model: a baseline that the paper uses as the upper bound."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ logger = logging.getLogger(__name__)
 Style: TypeAlias = Literal["choose", "rate"]
 
 SCORES: dict[str, str] = {"choose": "prompted_choice", "rate": "prompted_rating"}
-"""What the scores of each style are called in a result."""
+"""The name of the scores of each style in a result."""
 
 
 def prompted_salience(
@@ -43,82 +40,82 @@ def prompted_salience(
     prices: Prices | None = None,
     progress: bool = False,
 ) -> list[StorySalience]:
-    """The salience of sentences as a language model says it when it is asked.
+    """Salience scores of sentences by a language model.
 
-    Every answer is in a file before the next is asked for: a run that was broken off goes on by the same call.
+    Every answer is saved at once, so the same call resumes an interrupted run.
 
     Args:
         stories: each in any form that `Story.parse` takes.
-        server: the language model. The paper asks at temperature 1.0, the default.
-        answers: the file that the answers are kept in.
-        styles: `"choose"` asks as an annotator is asked, `samples` times, for the one sentence that matters most; how
-            often a sentence was chosen is its score, `prompted_choice`. `"rate"` asks once for a score above 0 and
-            below 1 for every sentence, no two of them equal: `prompted_rating`.
-        samples: of `"choose"`.
-        attempts: a question is asked so often, until an answer holds.
-        prompts: a folder with a `choose.txt` or `rate.txt` of your own.
+        server: the language model. The paper uses temperature 1.0, the default.
+        answers: the file of the saved answers.
+        styles: `"choose"` asks `samples` times for the most important sentence, as annotators are asked; the score of
+            a sentence, `prompted_choice`, is the number of times that it was chosen. `"rate"` asks once for a score of
+            every sentence, `prompted_rating`, above 0 and below 1 and all different.
+        samples: number of answers for `"choose"`.
+        attempts: maximum number of attempts to get a valid answer to a question.
+        prompts: a folder with a `choose.txt` or `rate.txt` that replaces the prompt of the package.
         splitter: as in `score_stories`.
-        on_error: `"raise"` an error for the first story that has no scores, once all have been asked for; or `"skip"`
-            those with a warning, and leave them out.
-        prices: for the progress bar.
-        progress: show one.
+        on_error: if stories got no scores: `"raise"` an error for the first, after all were asked about; or `"skip"`
+            them with a warning.
+        prices: for the cost in the progress bar.
+        progress: show a progress bar.
 
     Returns:
-        Results as those of `score_stories`, for `evaluation.agreement_with_votes` and all else; `context_tokens` is 0,
-        since only the server knows how much the model reads at once.
+        Results as those of `score_stories`, for example for `evaluation.agreement_with_votes`. Their `context_tokens`
+        is 0, since the context of the model is unknown.
 
     Raises:
-        StoryError: a story is none, or has no scores.
+        StoryError: a story is invalid, or got no scores.
         ServerError: the server can't be used.
-        OSError, ValueError: a prompt or the file of answers can't be read; a style is none.
+        OSError, ValueError: a prompt or the file of answers can't be read, or an argument is invalid.
     """
     check_stories(stories)
     if isinstance(styles, str):
         styles = (styles,)
     unknown = [style for style in styles if style not in SCORES]
     if unknown or not styles:
-        raise ValueError(f"there is no style {unknown[0] if unknown else ''!r}; there are {', '.join(SCORES)}")
+        raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(SCORES)}")
     for name, value in {"samples": samples, "attempts": attempts}.items():
         if value < 1:
-            raise ValueError(f"{name}={value}: at least one is needed")
+            raise ValueError(f"{name}={value}: must be 1 or more")
     templates = read_templates("narrative_twins.baselines", styles, prompts)
-    parsed = [_parsed(at, story, splitter) for at, story in enumerate(stories)]
-    different = {story.sentences: story for story in parsed}
+    parsed = [_parse(index, story, splitter) for index, story in enumerate(stories)]
+    unique = {story.sentences: story for story in parsed}
 
     async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
         scores = {}
         for style in styles:
             if style == "choose":
-                scores[SCORES[style]] = await _chosen(chat, story, templates[style], samples, attempts)
+                scores[SCORES[style]] = await _choose(chat, story, templates[style], samples, attempts)
             else:
-                scores[SCORES[style]] = await _rated(chat, story, templates[style], attempts)
+                scores[SCORES[style]] = await _rate(chat, story, templates[style], attempts)
         return scores
 
-    run = run_jobs(server, answers, list(different.values()), work, prices=prices, progress=progress)
-    logger.info("%d answers, %s", run.asked, (prices or Prices()).told(run.prompt_tokens, run.completion_tokens))
-    found = dict(zip(different, run.results, strict=True))
+    run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
+    logger.info("%d answers, %s", run.asked, (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens))
+    results_by_story = dict(zip(unique, run.results, strict=True))
     results = []
-    for at, story in enumerate(parsed):
-        scores = found[story.sentences]
-        if not isinstance(scores, Rejected):
-            results.append(StorySalience(story, dict(scores), context_tokens=0, cut_tokens=0, index=at))
+    for index, story in enumerate(parsed):
+        result = results_by_story[story.sentences]
+        if not isinstance(result, Rejected):
+            results.append(StorySalience(story, dict(result), context_tokens=0, cut_tokens=0, index=index))
         elif on_error == "raise":
-            raise StoryError(f"the language model gave no scores; {scores}", at)
+            raise StoryError(f"no scores from the language model: {result}", index)
         else:
-            called = str(at) if parsed[at].id is None else repr(parsed[at].id)
-            logger.warning("story %s is left out: the language model gave no scores; %s", called, scores)
+            name = str(index) if parsed[index].id is None else repr(parsed[index].id)
+            logger.warning("story %s is skipped: no scores from the language model: %s", name, result)
     return results
 
 
-def _parsed(at: int, story: Any, splitter: Splitter | None) -> Story:
+def _parse(index: int, story: Any, splitter: Splitter | None) -> Story:
     try:
         return Story.parse(story, splitter=splitter)
     except StoryError as error:
-        raise StoryError(error.problem, at) from None
+        raise StoryError(error.problem, index) from None
 
 
-async def _chosen(chat: ChatLike, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
-    """How often each sentence was chosen."""
+async def _choose(chat: ChatLike, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
+    """The number of times that each sentence was chosen."""
     count = len(story)
 
     async def choice(sample: int) -> int:
@@ -128,7 +125,7 @@ async def _chosen(chat: ChatLike, story: Story, template: Template, samples: int
             chat,
             digest(story.sentences),
             step,
-            _prompt(template, story),
+            _fill(template, story),
             schema,
             lambda t: read_choice(t, count),
             attempts,
@@ -136,59 +133,44 @@ async def _chosen(chat: ChatLike, story: Story, template: Template, samples: int
         return chosen
 
     chosen = await asyncio.gather(*map(choice, range(samples)), return_exceptions=True)
-    problems = [one for one in chosen if isinstance(one, BaseException)]
-    if problems:
-        # That no server is there says more than that one sample got no answer.
-        raise min(problems, key=lambda problem: isinstance(problem, Rejected))
-    return list(map(float, vote_counts([one for one in chosen if isinstance(one, int)], count)))
+    errors = [result for result in chosen if isinstance(result, BaseException)]
+    if errors:
+        # An error of the server goes before a rejected sample, which it may have caused.
+        raise min(errors, key=lambda error: isinstance(error, Rejected))
+    return list(map(float, vote_counts([result for result in chosen if isinstance(result, int)], count)))
 
 
-async def _rated(chat: ChatLike, story: Story, template: Template, attempts: int) -> list[float]:
-    """The score of each sentence."""
+async def _rate(chat: ChatLike, story: Story, template: Template, attempts: int) -> list[float]:
     count = len(story)
     schema = schema_of({"scores": list_schema("number", count)})
     scores = await ask_until_valid(
-        chat,
-        digest(story.sentences),
-        "rate",
-        _prompt(template, story),
-        schema,
-        lambda t: read_scores(t, count),
-        attempts,
+        chat, digest(story.sentences), "rate", _fill(template, story), schema, lambda t: read_scores(t, count), attempts
     )
     return scores
 
 
-def _prompt(template: Template, story: Story) -> str:
+def _fill(template: Template, story: Story) -> str:
     lines = [f"{number}. {' '.join(sentence.split())}" for number, sentence in enumerate(story.sentences, start=1)]
     return template.fill({"story": "\n".join(lines), "count": len(story)})
 
 
 def read_choice(text: str, sentences: int) -> int:
-    """The sentence that an answer chose, counted from 1.
-
-    Raises:
-        AnswerError: it chose none of them.
-    """
+    """The number of the sentence that an answer chose, from 1; raises `AnswerError` if it is invalid."""
     (chosen,) = read_object(text, ["sentence"])
     if type(chosen) is not int or not 1 <= chosen <= sentences:
-        raise AnswerError(f"its choice is {chosen!r:.40}; a whole number from 1 to {sentences} is needed")
+        raise AnswerError(f"the choice {chosen!r:.40} is not an integer from 1 to {sentences}")
     return chosen
 
 
 def read_scores(text: str, sentences: int) -> list[float]:
-    """The scores of an answer, one for each sentence.
-
-    Raises:
-        AnswerError: they are not as many, not between 0 and 1, or not all different.
-    """
+    """The scores in an answer; raises `AnswerError` unless they are `sentences` different numbers between 0 and 1."""
     (scores,) = read_object(text, ["scores"])
     if not isinstance(scores, list) or len(scores) != sentences:
         found = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
-        raise AnswerError(f"it has {found}; one for each of {sentences} sentence(s) is needed")
+        raise AnswerError(f"the answer has {found} instead of a list of {sentences} score(s)")
     for score in scores:
         if type(score) is not float or not 0 < score < 1:
-            raise AnswerError(f"it has a score {score!r:.40}; numbers above 0 and below 1 are needed")
+            raise AnswerError(f"the score {score!r:.40} is not a number above 0 and below 1")
     if len(set(scores)) < len(scores):
-        raise AnswerError("two of its scores are equal")
+        raise AnswerError("two scores are equal")
     return scores

@@ -1,1 +1,1 @@
-"""The commands of `narrative-twins`, one a module: each adds its options to the parser, and runs."""
+"""The commands of `narrative-twins`, one module each, with functions that add the options and run the command."""

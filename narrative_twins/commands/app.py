@@ -1,4 +1,4 @@
-"""`narrative-twins app`: the web page."""
+"""`narrative-twins app`: serve the web page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from narrative_twins.app.server import PORT, serve
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.description = "Serve a web page to score stories on, until Ctrl-C. Nothing is sent anywhere else."
+    parser.description = "Serve a web page to score stories on, until Ctrl-C. Stories are not sent to other machines."
     add = parser.add_argument
-    add(
-        "--host",
-        default="127.0.0.1",
-        help="where (default: 127.0.0.1, this machine alone; elsewhere readers can't name an encoder)",
-    )
-    add("--port", type=port, metavar="N", help=f"0 for any that is free (default: {PORT}, or the next that is free)")
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine; at others users can't name encoders")
+    add("--port", type=port, metavar="N", help=f"0 for any free port (default: {PORT}, or the next free port)")
     add("--open", action="store_true", help="open the page in the browser")
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
 
@@ -38,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def port(text: str) -> int:
-    """The number of a port."""
+    """A port number, for `argparse`."""
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports go from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number from 0 to 65535")
     return int(text)

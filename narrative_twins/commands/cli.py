@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from narrative_twins.files import ResumeError
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells."""
+INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 
 
 class Command(NamedTuple):
@@ -40,10 +39,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        arguments: of the command line; default those of the process.
+    """Run a command, by default with the arguments of the process.
 
     Returns:
         The exit code: 0; 1 if something failed, for example a story that could not be scored; 130 after Ctrl-C. Wrong

@@ -35,11 +35,7 @@ def operations(text: str) -> list[Operation]:
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "operations": {"type": operations, "metavar": "A,B", "help": f"of {','.join(OPERATIONS)} (default: all)"},
-    "windows": {
-        "type": parsed_by(parse_windows),
-        "metavar": "N",
-        "help": "a number of windows, their sizes such as 7,7,6, or auto (default)",
-    },
+    "windows": {"type": parsed_by(parse_windows), "metavar": "N", "help": "a count, sizes (7,7,6), or auto (default)"},
     "approximate": {
         "choices": get_args(Approximation),
         "help": "all operations but shifting from one forward pass over a story; docs/speed.md says what that costs",
@@ -47,7 +43,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "max_shifts": {"type": count, "metavar": "N", "help": "shifting to the N nearest other positions only"},
     "on_truncation": {
         "choices": get_args(OnTruncation),
-        "help": "what to do if a story does not fit the encoder's context (default: %(default)s)",
+        "help": "if a story exceeds the encoder's context (default: %(default)s)",
     },
 }
 """The options of `score_stories` that are options of commands; `argparse` gets their names and defaults from there."""
@@ -56,12 +52,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the input, of scoring and of the encoder."""
     add = parser.add_argument
-    add(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="text (one story), JSON Lines (one story per line) or JSON; - for standard input",
-    )
+    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines (one per line), JSON; - for stdin")
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
     add(
@@ -74,12 +65,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by the suffix of the file")
-    add(
-        "--context-tokens",
-        type=count,
-        metavar="N",
-        help="read at most N tokens at once (default: as many as the encoder can)",
-    )
+    add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
     add("-q", "--quiet", action="store_true", help="no progress bar")
@@ -92,11 +78,8 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 
 
 def load_encoder(options: argparse.Namespace) -> StoryEncoder:
-    """Load the encoder, and set `options.operations` to the operations that will be scored.
-
-    Raises:
-        ValueError: an operation does not support the approximation.
-    """
+    """Load the encoder, and set `options.operations` to the operations that will be scored. Raises `ValueError` if an
+    operation does not support the approximation."""
     options.operations = resolve_operations(
         options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
     )
@@ -123,8 +106,7 @@ def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str
 
 
 class _Position(NamedTuple):
-    """Where a story is in the input, in words and as a number from 0, and whether scored stories were still to come
-    when it was read."""
+    """A story's position in the input, in words and as an index, and whether stories scored earlier come after it."""
 
     name: str
     number: int
@@ -138,7 +120,7 @@ class StoryInput:
 
     Args:
         files: the files; none for standard input.
-        form: the input format.
+        input_format: the input format.
         windows: of stories that have none of their own.
         done: digests of the stories that are scored already, in the order of the input; see `story_digest`.
 
@@ -147,18 +129,18 @@ class StoryInput:
         problems: how many of them could not be scored.
     """
 
-    def __init__(self, files: Sequence[str], form: InputFormat, windows: Any, done: Iterable[str] = ()) -> None:
-        self.files, self.form, self.windows = list(files) or [STDIN], form, windows
+    def __init__(self, files: Sequence[str], input_format: InputFormat, windows: Any, done: Iterable[str] = ()) -> None:
+        self.files, self.input_format, self.windows = list(files) or [STDIN], input_format, windows
         self.done = deque(done)
         self.found = self.problems = 0
         self._positions: dict[int, _Position] = {}
 
     def __length_hint__(self) -> int:
-        return max(0, count_stories(self.files, self.form) - len(self.done))
+        return max(0, count_stories(self.files, self.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
         yielded = 0
-        for name, content, problem in read_stories(self.files, self.form):
+        for name, content, problem in read_stories(self.files, self.input_format):
             self.found += 1
             try:
                 story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
@@ -188,11 +170,8 @@ class StoryInput:
         tqdm.write(f"narrative-twins: {position.name}: {error.problem}", file=sys.stderr)
 
     def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """Results with the index of their story in the whole input, scored stories included.
-
-        Raises:
-            ResumeError: a story comes before stories that are scored, but was not scored itself.
-        """
+        """Results with the index of their story in the whole input, scored stories included. Raises `ResumeError` if a
+        story was not scored by the earlier run, but comes before stories that were."""
         for result in results:
             position = self._positions.pop(result.index)
             if position.before_scored:

@@ -1,4 +1,4 @@
-"""`narrative-twins make align`: long narrative twins from several tellings of works."""
+"""`narrative-twins make align`: long narrative twins from several tellings of a work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.files import STDIN, ResumableFile, ResumeError, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.align.embedding import SentenceEmbedder
-from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHERS, Counts, Filters
+from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES, Counts, Filters
 from narrative_twins.making.align.long_twins import LongTwins, read_works
 from narrative_twins.making.align.works import Work, read_documents
 from narrative_twins.making.facts import (
@@ -36,23 +36,23 @@ from narrative_twins.making.facts import (
 from narrative_twins.stories.reading import count_stories
 
 Done: TypeAlias = dict[tuple[str, ...], list[list[str]]]
-"""Of the works that an earlier run aligned, by id and story: the twins."""
+"""The twins in the rows of an earlier run, by the id and the story of the work."""
 
 LIMITS = (
-    "Nobody has read the twins, and sentences are aligned by the similarities of an encoder. Who wrote the texts, and "
-    "under what licence they are, is not known to the program: say it before you share them."
+    "No human has checked the twins; sentences are aligned by the similarities of an encoder. The program does not "
+    "know the authors and the licence of the texts: add them before you share the data."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Long narrative twins from several tellings of works. Reads JSON Lines (id, story, twins), JSON, a folder or "
-        ".zip of such files, and 'Tell me again!'; - for standard input."
+        "Make long narrative twins from several tellings of a work. Reads JSON Lines (id, story, twins), JSON, folders "
+        "and .zip archives of these, and 'Tell me again!'; - for standard input."
     )
     filters = Filters()
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="file, folder or .zip to read")
+    add("files", nargs="+", metavar="FILE", help="input file, folder or .zip")
     add(
         "-o", "--out", required=True, metavar="FILE", help="JSON Lines to write; facts and a card are written beside it"
     )
@@ -69,15 +69,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=filters.min_sentences,
         metavar="N",
-        help="shortest story (default: %(default)s)",
+        help="fewest sentences of a story (default: %(default)s)",
     )
     add(
         "--max-difference",
         type=amount,
         default=filters.max_difference,
         metavar="X",
-        help="largest difference of the lengths of story and twin, in sentences (default: 13.7, a standard deviation "
-        "in the paper)",
+        help="largest difference of story and twin in sentences (default: 13.7, a standard deviation in the paper)",
     )
     add(
         "--min-window",
@@ -92,13 +91,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=MAX_SIMILARITY,
         metavar="X,L=X",
         help="drop tellings that are more similar than this, if their similarity is given (default: "
-        + ",".join(f"{'' if name == OTHERS else name + '='}{value}" for name, value in MAX_SIMILARITY.items())
+        + ",".join(f"{'' if name == OTHER_LANGUAGES else name + '='}{value}" for name, value in MAX_SIMILARITY.items())
         + "). fr=0.7 changes the limit of one language; a number without a language is the limit of all languages that "
-        "are not named beside it, so 0.7 alone is the limit of all",
+        "are not listed with it, so 0.7 alone is the limit of all",
     )
-    add("--language", default="en", help="of the tellings, for the card (default: en)")
-    add("--anonymized", action="store_true", help="of 'Tell me again!' use the texts with replaced names")
-    add("--seed", type=int, default=0, help="of the choice among several twins (default: 0)")
+    add("--language", default="en", help="language of the tellings, for the card (default: en)")
+    add("--anonymized", action="store_true", help="use the texts of 'Tell me again!' with replaced names")
+    add("--seed", type=int, default=0, help="seed of the choice among several twins (default: 0)")
     add("--resume", action="store_true", help="continue an interrupted run")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -114,10 +113,10 @@ def on_interrupt(options: argparse.Namespace) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, align, write; then print what was dropped."""
+    """Read, align and write; print the counts of kept and dropped works."""
     filters = Filters(options.min_sentences, options.max_difference, options.min_window, options.max_similarity)
     transformers_logging.disable_progress_bar()
-    # A file of facts that can't be read is reported before hours of work.
+    # Report an unreadable file of facts before hours of work.
     facts_beside(options.out)
     embed = SentenceEmbedder(options.encoder, options.device, options.batch_size)
     settings = _settings(options, filters, embed.fingerprint)
@@ -130,11 +129,11 @@ def run(options: argparse.Namespace) -> int:
         found = read_works(read_documents(options.files), options.anonymized)
         for name, work in tqdm(found, total=count_stories(options.files) or None, unit=" works", disable=not shown):
             _align(name, work, twins, done, out)
-    twins.counts.left = sum(map(len, done.values()))
+    twins.counts.earlier_rows = sum(map(len, done.values()))
     counted = list(twins.counts.describe(filters))
     for words, number in counted:
         print(f"{number:>9,}  {words}")
-    for warning in _warnings(twins.counts, embed.cut):
+    for warning in _warnings(twins.counts, embed.truncated):
         print(f"narrative-twins: {warning}", file=sys.stderr)
     facts = DatasetFacts(
         "Long narrative twins",
@@ -154,23 +153,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _warnings(counts: Counts, cut: int) -> Iterator[str]:
-    if counts.left:
+    if counts.earlier_rows:
         yield (
-            f"{counts.left:,} rows of the earlier run are of works or twins that are not in the input now, and are "
-            "kept; start over to drop them"
+            f"{counts.earlier_rows:,} rows of the earlier run are of works or twins that are not in the input now, and "
+            "are kept; start over to drop them"
         )
     if cut:
         yield f"{cut:,} sentences were longer than the encoder's context; their ends had no effect on the alignment"
     if not counts.rows:
-        yield "no work is left, so there is no card; the counts say why"
+        yield "no work is left, so there is no card; the counts show why"
 
 
 def _align(name: str, work: Work | RowError, twins: LongTwins, done: Done, out: ResumableFile) -> None:
     """Write the row of a work, unless the earlier run did, or report why there is none."""
     if not isinstance(work, RowError):
-        # Different works may have the same id and story, and other twins.
+        # Works with the same id and story may have different twins.
         earlier = done.get((work.id, *work.story), [])
-        index = twins.recall(work, earlier)
+        index = twins.count_existing(work, earlier)
         if index is not None:
             del earlier[index]
             return
@@ -188,7 +187,7 @@ def _align(name: str, work: Work | RowError, twins: LongTwins, done: Done, out: 
 
 
 def _settings(options: argparse.Namespace, filters: Filters, fingerprint: str | None) -> dict[str, Any]:
-    """All that the rows depend on."""
+    """All settings that the rows depend on."""
     return {
         "works of": ["standard input" if file == STDIN else Path(file).resolve().name for file in options.files],
         "sentence encoder": public_name(options.encoder or default_encoder()),
@@ -201,22 +200,18 @@ def _settings(options: argparse.Namespace, filters: Filters, fingerprint: str | 
 
 
 def _what(counted: list[tuple[str, int]]) -> str:
-    """What the data set is, with the counts of what was dropped."""
-    # Indented reasons become lists within the list.
+    """The description of the data set, with the counts of kept and dropped works."""
+    # Counts by reason become nested lists.
     lines = "\n".join(f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}" for words, number in counted)
     return (
-        "Stories in windows, each with a narrative twin: the same plot told by somebody else. The story is cut into "
-        "even windows; a sentence of the twin belongs to the windows of those sentences of the story that dynamic time "
+        "Stories in windows, each with a narrative twin: the same plot told by someone else. The story is cut into "
+        "even windows; a sentence of the twin is in the windows of the sentences of the story that dynamic time "
         f"warping aligns it to.\n\n{lines}"
     )
 
 
 def _done(out: ResumableFile) -> Done:
-    """The works that an interrupted run has aligned.
-
-    Raises:
-        ResumeError: the file is not the output of such a run.
-    """
+    """The works in the output of an interrupted run; raises ResumeError if a line is not a row of this command."""
     done: Done = defaultdict(list)
     for number, line in enumerate(out.lines, start=1):
         try:
@@ -229,16 +224,15 @@ def _done(out: ResumableFile) -> Done:
 
 
 def similarities(text: str) -> dict[str, float]:
-    """Limits of similarity by language, for `argparse`. Without a limit for all other languages, theirs are the
-    defaults."""
+    """Parse limits of similarity by language; without a limit for all other languages, these keep their defaults."""
     found: dict[str, float] = {}
     for item in text.split(","):
         language, _, value = item.rpartition("=")
-        language = language.strip() or OTHERS
+        language = language.strip() or OTHER_LANGUAGES
         if language in found:
-            raise argparse.ArgumentTypeError(f"{text!r} has two numbers for {language}; give one")
+            raise argparse.ArgumentTypeError(f"{text!r} has two numbers for {language}; give one number")
         try:
             found[language] = float(value)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a list of similarities such as 0.6,fr=0.681") from None
-    return found if OTHERS in found else {**MAX_SIMILARITY, **found}
+    return found if OTHER_LANGUAGES in found else {**MAX_SIMILARITY, **found}

@@ -1,4 +1,4 @@
-"""`narrative-twins make entities`: rows of narrative twins with other names of people, places and organizations."""
+"""`narrative-twins make entities`: replaces names of people, places and organizations in rows of narrative twins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from narrative_twins.making.entities.names import read_names
 from narrative_twins.making.entities.substitution import EntitySubstitution, load_pipeline
 from narrative_twins.making.facts import facts_beside, public_name, recipe_text, write_beside
 
-LIMITS = "Names are replaced where a pipeline recognized them: it misses some, and takes other words for names."
+LIMITS = "Names are recognized by a pipeline, which misses some, and replaces some words that are not names."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +41,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--pipeline",
         required=True,
         metavar="NAME",
-        help="folder or name of a spaCy pipeline that recognizes entities, and perhaps coreference",
+        help="folder or name of a spaCy pipeline that recognizes entities, and optionally coreference",
     )
     add(
         "--names",
         metavar="FILE",
         help="given names to draw from, a CSV of name,gender,count (default: the list of the package)",
     )
-    add("--seed", type=int, default=0, metavar="N", help="other seeds draw other names (default: 0)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the draw of names (default: 0)")
     add("--resume", action="store_true", help="continue an interrupted run")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -67,9 +67,9 @@ def on_interrupt(options: argparse.Namespace) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, replace, write; print how many names were replaced."""
+    """Read, replace and write; print the number of replaced names."""
     names = read_names(options.names)
-    # Wrong rows, and facts that can't be read, are reported before hours of work.
+    # Report invalid rows and unreadable facts before hours of work.
     if options.out != STDIN:
         facts_beside(options.out)
     rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
-    """All that the rows depend on."""
+    """All settings that the rows depend on."""
     meta, folder = getattr(pipeline, "meta", {}), getattr(pipeline, "path", None)
     return {
         "rows": Path(options.rows).resolve().name,
@@ -115,19 +115,19 @@ def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
 
 
 def _facts(options: argparse.Namespace, settings: Mapping[str, Any], what: str) -> DatasetFacts:
-    """The facts of the rows that were read, with what was done to them."""
+    """The facts of the input, with the settings and results of the replacement."""
     known = facts_beside(options.rows) or DatasetFacts("Narrative twins", "Stories with narrative twins.", "", "")
     return replace(
         known,
-        name=f"{known.name} under other names",
-        what=f"{known.what}\n\n{what}",
+        name=f"{known.name} with replaced names",
+        description=f"{known.description}\n\n{what}",
         source=f"{known.source}\n\n{recipe_text('narrative-twins make entities', settings)}".strip(),
         limits=f"{known.limits} {LIMITS}".strip(),
     )
 
 
 def _what(replaced: Counter[str], rows: int, changed: int, done: int) -> str:
-    """What was done, for the card."""
+    """The results for the card."""
     text = f"People, places and organizations have other names in {changed:,} of {plural(rows, 'row', 'rows')}"
     if done == rows:
         return f"{text}."
@@ -137,7 +137,7 @@ def _what(replaced: Counter[str], rows: int, changed: int, done: int) -> str:
 
 
 def _load(source: Any, cache_dir: str) -> Any:
-    """Rows of stories or of windows."""
+    """Load rows of stories or of windows."""
     try:
         return load_story_twins(source, cache_dir=cache_dir)
     except RowError:
@@ -145,7 +145,7 @@ def _load(source: Any, cache_dir: str) -> Any:
 
 
 def _with_id(record: Record) -> dict[str, Any]:
-    """A row with the id that it is loaded with, so that it keeps the id in another file."""
+    """A row with the id that it is loaded with, since the default id depends on the file."""
     row = dict(record.row)
     return row if row.get("id") is not None else {"id": record.id} | {**row, "id": record.id}
 
@@ -156,16 +156,12 @@ def _line(row: Mapping[str, Any], where: str) -> str:
         line = json.dumps(row, ensure_ascii=False)
         line.encode("utf-8")
     except (TypeError, ValueError) as error:
-        raise RowError(where, f"can't be written as JSON ({error}); repair that column, or drop it") from None
+        raise RowError(where, f"can't be written as JSON ({error}); fix or remove the column") from None
     return f"{line}\n"
 
 
 def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
-    """How many rows an interrupted run has written, and how many of them have other names.
-
-    Raises:
-        ResumeError: the file is not the output of such a run.
-    """
+    """Number of rows that an interrupted run has written, and of those changed; raises ResumeError for other rows."""
     changed = 0
     records = iter(read_records(options.rows))
     for number, line in enumerate(out.lines, start=1):
@@ -184,7 +180,7 @@ def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
 
 
 def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:
-    """What was done, in words."""
+    """The results for the terminal."""
     text = f"{_all_counts(replaced)} replaced in {plural(rows, 'row', 'rows')}, {untouched:,} without any"
     if done:
         text += f"; {plural(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"

@@ -1,4 +1,4 @@
-"""`narrative-twins make twins`: narrative twins and distractors, by a language model."""
+"""`narrative-twins make twins`: narrative twins and distractors written by a language model."""
 
 from __future__ import annotations
 
@@ -25,131 +25,99 @@ from narrative_twins.llm.chat import ServerError
 from narrative_twins.llm.running import Prices, Rejected
 from narrative_twins.llm.server import KEY_VARIABLE, Server
 from narrative_twins.making.twins.estimates import estimate, planned_questions
-from narrative_twins.making.twins.make import Made, SourceStory, make_twins
+from narrative_twins.making.twins.make import SourceStory, TwinsResult, make_twins
 from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import StoryError
 
-_REASONS = 5
-"""How many reasons for setting stories aside are told."""
+_SHOWN_REASONS = 5
+"""Number of reasons for rejecting stories that are printed."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Have a language model write narrative twins and distractors of stories, as rows to train on. An interrupted "
-        "run is continued by the same command."
+        "Have a language model write narrative twins and distractors of stories, as rows to train on. The same command "
+        "resumes an interrupted run."
     )
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines or JSON; - for standard input")
-    add("-o", "--out", required=True, metavar="FILE", help="write the rows there, as JSON Lines")
+    add("-o", "--out", required=True, metavar="FILE", help="write the rows to this JSON Lines file")
     add(
         "--recipe",
         choices=RECIPES,
         default="stories",
-        help="what the stories are: short ones, or synopses, of which "
-        "distractors are made in five sections (default: stories)",
+        help="twins and distractors of short stories, or distractors of synopses in five sections (default: stories)",
     )
     add("--columns", type=columns, default=COLUMNS, metavar="A,B", help=f"of {','.join(COLUMNS)} (default: all)")
-    add(
-        "--prompts",
-        metavar="FOLDER",
-        help="with prompts that replace those of the package, by the names of their files",
-    )
-    add("--language", default="en", help="of the stories, for the card (default: en)")
-    add(
-        "--input-format",
-        choices=("auto", "text", "jsonl", "json"),
-        default="auto",
-        help="default: by the file's suffix",
-    )
-    add("--dry-run", action="store_true", help="only show the prompts for the first story, and an estimate")
-    add("-q", "--quiet", action="store_true", help="no progress bar")
-    _add_server(parser.add_argument_group("the language model").add_argument)
-    _add_checks(parser.add_argument_group("what holds as an answer").add_argument)
+    add("--prompts", metavar="FOLDER", help="folder with prompt files that replace those of the package")
+    add("--language", default="en", help="language of the stories, for the card (default: en)")
+    add("--input-format", choices=("auto", "text", "jsonl", "json"), default="auto", help="default: by file suffix")
+    add("--dry-run", action="store_true", help="only print the prompts for the first story and an estimate of the cost")
+    add("-q", "--quiet", action="store_true", help="show no progress bar")
+    _add_server_options(parser.add_argument_group("the language model").add_argument)
+    _add_check_options(parser.add_argument_group("valid answers").add_argument)
 
 
-def _add_server(add: Any) -> None:
-    add("--server", required=True, metavar="URL", help="an OpenAI-compatible one, such as http://localhost:8000/v1")
-    add("--model", required=True, metavar="NAME", help="of the model, as the server has it")
+def _add_server_options(add: Any) -> None:
+    add("--server", required=True, metavar="URL", help="OpenAI-compatible server, for example http://localhost:8000/v1")
+    add("--model", required=True, metavar="NAME", help="name of the model on the server")
     add(
         "--key-variable",
         metavar="NAME",
-        help="the environment variable that holds the key of the server, to which it is "
-        f"sent (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine)",
+        help="environment variable of the API key, which is sent only to the server (default: "
+        f"{KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine)",
     )
     add(
         "--concurrency",
         type=count,
         default=Server.concurrency,
         metavar="N",
-        help="requests at once (default: %(default)s)",
+        help="parallel requests (default: %(default)s)",
     )
+    add("--retries", type=natural, default=Server.retries, metavar="N", help="per request (default: %(default)s)")
     add(
-        "--retries",
-        type=natural,
-        default=Server.retries,
-        metavar="N",
-        help="of a request that the server failed at (default: %(default)s)",
-    )
-    add(
-        "--timeout",
-        type=positive,
-        default=Server.timeout,
-        metavar="SECONDS",
-        help="for one request (default: %(default)s)",
+        "--timeout", type=positive, default=Server.timeout, metavar="SECONDS", help="per request (default: %(default)s)"
     )
     add(
         "--temperature", type=amount, default=Server.temperature, metavar="T", help="of sampling (default: %(default)s)"
     )
-    add(
-        "--max-tokens",
-        type=count,
-        default=Server.max_tokens,
-        metavar="N",
-        help="of an answer; longer ones are cut off (default: %(default)s)",
-    )
-    add(
-        "--seed",
-        type=natural,
-        default=Server.seed,
-        metavar="N",
-        help="another one gives other answers (default: %(default)s)",
-    )
-    add("--no-schema", action="store_true", help="don't send the JSON schema of the answer, which some servers refuse")
+    add("--max-tokens", type=count, default=Server.max_tokens, metavar="N", help="per answer (default: %(default)s)")
+    add("--seed", type=natural, default=Server.seed, metavar="N", help="of sampling (default: %(default)s)")
+    add("--no-schema", action="store_true", help="don't send the JSON schema of the answer, which some servers reject")
     add(
         "--request",
         type=fields,
         default={},
         metavar="JSON",
-        help='fields of each request; null leaves one out, as in \'{"max_tokens": null, '
+        help='fields of each request; null removes a field, for example \'{"max_tokens": null, '
         '"max_completion_tokens": 4000}\'',
     )
-    add("--price-in", type=amount, default=0.0, metavar="X", help="of a million tokens that go in, to show the cost")
-    add("--price-out", type=amount, default=0.0, metavar="X", help="of a million tokens that come out")
+    add("--price-in", type=amount, default=0.0, metavar="X", help="price of a million prompt tokens, to show the cost")
+    add("--price-out", type=amount, default=0.0, metavar="X", help="price of a million answer tokens")
 
 
-def _add_checks(add: Any) -> None:
+def _add_check_options(add: Any) -> None:
     add(
         "--attempts",
         type=count,
         default=Recipe.attempts,
         metavar="N",
-        help="ask so often until an answer holds, then set the story aside (default: %(default)s)",
+        help="attempts to get a valid answer, before a story is rejected (default: %(default)s)",
     )
     add(
         "--twin-overlap",
         type=share,
         default=Recipe.twin_overlap,
         metavar="X",
-        help="a twin shares at most so much of its words with its story (default: %(default)s)",
+        help="maximum word overlap of a twin and its story, 0 to 1 (default: %(default)s)",
     )
     add(
         "--distractor-overlap",
         type=share,
         default=Recipe.distractor_overlap,
         metavar="X",
-        help="a distractor shares at least so much of its words with its story (default: %(default)s)",
+        help="minimum word overlap of a distractor and its story, 0 to 1 (default: %(default)s)",
     )
 
 
@@ -158,17 +126,17 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if not options.files and sys.stdin.isatty():
         parser.error("name a file, or - for standard input")
     check_rows_file(parser, options.files, options.out)
-    # What was set aside is written anew, and so are the rows of the others.
+    # The file of rejected stories is overwritten too.
     check_output(parser, options.files, f"{options.out}.rejects")
 
 
 def on_interrupt(options: argparse.Namespace) -> str:
-    """What to tell the user after an interruption."""
-    return f"the answers so far are kept beside {options.out}; continue with the same command"
+    """The message for the user after an interruption."""
+    return f"the answers so far are saved beside {options.out}; resume with the same command"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, check, write; or only show what would be asked."""
+    """Run the command; returns the exit status."""
     recipe = Recipe(
         options.recipe,
         options.columns,
@@ -177,18 +145,18 @@ def run(options: argparse.Namespace) -> int:
         options.distractor_overlap,
         options.prompts,
     )
-    server = _server(options)
+    server = _server_from_options(options)
     prices = Prices(options.price_in, options.price_out)
-    sources, problems = _sources(options, recipe)
+    sources, problems = _read_sources(options, recipe)
     if not sources:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
         return 1
-    twinless = sum(source.twinless for source in sources)
-    if twinless:
-        told = f"{twinless:,} of the synopses come without a twin; rows without one are not loaded by load_window_twins"
-        print(f"narrative-twins: {told}, so give the synopses with their twins", file=sys.stderr)
+    lacks_twin = sum(source.lacks_twin for source in sources)
+    if lacks_twin:
+        problem = f"{plural(lacks_twin, 'synopsis has', 'synopses have')} no twin"
+        print(f"narrative-twins: {problem}, which load_window_twins needs; add the twins to the input", file=sys.stderr)
     if options.dry_run:
-        _show(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
+        _print_plan(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
         return 1 if problems else 0
     progress = sys.stderr.isatty() and not options.quiet
     try:
@@ -197,11 +165,11 @@ def run(options: argparse.Namespace) -> int:
         )
     except ServerError as error:
         raise ServerError(f"{error}; {on_interrupt(options)}") from None
-    _report(options.out, made, prices)
+    _print_result(options.out, made, prices)
     return 1 if problems or made.rejects else 0
 
 
-def _server(options: argparse.Namespace) -> Server:
+def _server_from_options(options: argparse.Namespace) -> Server:
     return Server(
         options.server,
         options.model,
@@ -217,8 +185,8 @@ def _server(options: argparse.Namespace) -> Server:
     )
 
 
-def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[SourceStory], int]:
-    """The stories, and how many can't be read; of these each is reported."""
+def _read_sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[SourceStory], int]:
+    """The stories, and the number of stories that can't be read, which are reported."""
     sources, problems = [], 0
     for name, content, problem in read_stories(options.files or [STDIN], options.input_format):
         try:
@@ -229,33 +197,33 @@ def _sources(options: argparse.Namespace, recipe: Recipe) -> tuple[list[SourceSt
     return sources, problems
 
 
-def _show(sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
-    """What would be asked."""
+def _print_plan(sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
+    """Print the prompts for the first story, and an estimate for all stories."""
     for source in sources:
         with suppress(Rejected):
             for question in planned_questions(source.windows, recipe, server):
-                note = " (with the story in place of an answer that is not there yet)" if question.is_stand_in else ""
+                note = " (with the story in place of a missing answer)" if question.is_stand_in else ""
                 print(f"--- {question.step.name}{note} ---\n{question.prompt}\n")
             break
     found = estimate(sources, recipe, server, answers)
     print(
-        f"{len(sources):,} stories, {len(answers):,} answers are there already; {found.questions:,} questions to ask "
-        f"if none is asked twice, about {prices.told(found.prompt_tokens, found.completion_tokens)}"
-        + (f"; {found.aside:,} stories are set aside, as it is" if found.aside else "")
+        f"{len(sources):,} stories, {len(answers):,} saved answers; {found.questions:,} questions to ask, if every "
+        f"answer is valid, about {prices.describe(found.prompt_tokens, found.completion_tokens)}"
+        + (f"; {plural(found.aside, 'story', 'stories')} would be rejected" if found.aside else "")
     )
 
 
-def _report(out: str, made: Made, prices: Prices) -> None:
-    """What came of it."""
-    aside = f"; {plural(len(made.rejects), 'story', 'stories')} set aside in {out}.rejects" if made.rejects else ""
-    paid = prices.told(made.run.prompt_tokens, made.run.completion_tokens)
+def _print_result(out: str, made: TwinsResult, prices: Prices) -> None:
+    """Print what was written, the cost, and the most common reasons for rejecting stories."""
+    rejected = f"; {plural(len(made.rejects), 'story', 'stories')} rejected, see {out}.rejects" if made.rejects else ""
+    cost = prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
     rows = f"{out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
-    print(f"{rows}{aside}; {plural(made.run.asked, 'answer', 'answers')} in this run, {paid}", file=sys.stderr)
+    print(f"{rows}{rejected}; {plural(made.run.asked, 'answer', 'answers')} in this run, {cost}", file=sys.stderr)
     reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects).most_common()
-    for reason, number in reasons[:_REASONS]:
+    for reason, number in reasons[:_SHOWN_REASONS]:
         print(f"{number:>9,}  {reason}", file=sys.stderr)
-    if len(reasons) > _REASONS:
-        print(f"{sum(number for _, number in reasons[_REASONS:]):>9,}  for other reasons", file=sys.stderr)
+    if len(reasons) > _SHOWN_REASONS:
+        print(f"{sum(number for _, number in reasons[_SHOWN_REASONS:]):>9,}  for other reasons", file=sys.stderr)
 
 
 def columns(text: str) -> list[str]:
@@ -263,7 +231,7 @@ def columns(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(COLUMNS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(COLUMNS)}")
     return [column for column in COLUMNS if column in names]
 
 
@@ -274,5 +242,5 @@ def fields(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not valid JSON ({error})") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return value

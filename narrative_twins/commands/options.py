@@ -89,7 +89,7 @@ def check_rows_file(parser: argparse.ArgumentParser, inputs: Sequence[str], out:
 
 
 def resume_hint(out: str) -> str | None:
-    """After an interruption: where the results so far are, and how to go on. None if there are none."""
+    """After an interruption: where the results so far are, and how to resume. None if there are none."""
     part = f"{out}.part"
     return f"results so far are in {part}; continue with --resume" if os.path.exists(part) else None
 

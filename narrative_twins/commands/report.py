@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
         "Score every sentence of stories, and write a folder of pages: one per story, and an index to search and sort, "
-        "which opens from disk. Reads standard input if no file is named, or for the file name '-'."
+        "which opens from disk. Reads standard input if no file is named, or for '-'."
     )
     add_scoring_options(parser)
     add = parser.add_argument

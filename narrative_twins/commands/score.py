@@ -26,9 +26,7 @@ from narrative_twins.stories.reading import story_digest
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.description = (
-        "Score every sentence of stories. Reads standard input if no file is named, or for the file name '-'."
-    )
+    parser.description = "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
     add_scoring_options(parser)
     add = parser.add_argument
     add(
@@ -38,19 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="of the output (default: text); png and svg show the curves of one story, or many stories as a heat map",
     )
-    add(
-        "-o",
-        "--out",
-        default=STDIN,
-        metavar="FILE",
-        help="output file, written completely or not at all (default: standard output)",
-    )
-    add(
-        "--top",
-        type=count,
-        metavar="K",
-        help="only the K most salient sentences; json, jsonl and images keep the others and mark these",
-    )
+    add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
+    add("--top", type=count, metavar="K", help="show the K most salient sentences; json, jsonl and images mark them")
     add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
 
 
@@ -94,11 +81,7 @@ def _is_resumable(options: argparse.Namespace) -> bool:
 
 
 def _digests(out: ResumableFile) -> list[str]:
-    """The digests of the stories that an interrupted run has scored, in order.
-
-    Raises:
-        ResumeError: the file is not the output of such a run.
-    """
+    """The digests of the stories in the output of an earlier run, in order. Raises `ResumeError` if it is invalid."""
     digests = []
     for number, line in enumerate(out.lines, start=1):
         try:

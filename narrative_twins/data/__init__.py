@@ -1,4 +1,4 @@
-"""Data: narrative twins to train on, and people's judgments to evaluate by, as `datasets`.
+"""Data sets of narrative twins for training and of human labels for evaluation, as `datasets`.
 
 ```python
 from narrative_twins.data import load_story_twins as load_story_twins

@@ -1,4 +1,4 @@
-"""Builders of data sets: what their rows look like, and how rows of files become them."""
+"""Builders of data sets, which define the columns and convert the rows of files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _TEXT, _NUMBER = Value("string"), Value("int32")
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """Which files a data set is read from, into how many windows a story is cut that comes uncut, and the licence where
-    it is known."""
+    """The files of a data set by split, how many windows to split stories without windows into, and the licence."""
 
     files: SplitFiles = field(default_factory=dict)
     windows: int = 5
@@ -27,13 +26,13 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """Reads rows from files; its subclasses say what is in a row."""
+    """Reads rows from files; subclasses define the columns."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
-        """A row as it is in the file as one of the data set's, without its id."""
+        """Convert a row of a file to the columns of the data set, without its id."""
         raise NotImplementedError
 
     def _info(self) -> datasets.DatasetInfo:
@@ -61,7 +60,7 @@ class StoryTwinsBuilder(RowsBuilder):
 
 
 class WindowTwinsBuilder(RowsBuilder):
-    """Longer stories in windows, with narrative twins."""
+    """Longer stories, split into windows, with narrative twins."""
 
     FEATURES = Features(
         {
@@ -80,7 +79,7 @@ class WindowTwinsBuilder(RowsBuilder):
 
 
 class StorySalienceBuilder(RowsBuilder):
-    """Short stories of which annotators chose the most important sentence, or wrote summaries."""
+    """Short stories with human labels: the sentences that annotators found most important, or their summaries."""
 
     FEATURES = Features(
         {
@@ -98,7 +97,7 @@ class StorySalienceBuilder(RowsBuilder):
 
 
 class TurningPointsBuilder(RowsBuilder):
-    """Synopses with their five turning points."""
+    """Film synopses with their five turning points."""
 
     FEATURES = Features(
         {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER)), "turning_points": List(_NUMBER)}

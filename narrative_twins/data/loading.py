@@ -1,4 +1,4 @@
-"""The functions that load data sets, from the package itself, from files or from the Hub."""
+"""Functions that load data sets from the package itself, from files or from the Hub."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, s
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options that all loading functions take.
+    """Options of all loading functions.
 
     Attributes:
         revision: a branch, tag or commit of a Hub id.
-        token: for private and gated data on the Hub.
-        streaming: yield rows one by one, without preparing them. Data on the Hub are still downloaded completely.
-        cache_dir: where prepared rows are kept, instead of the cache of `datasets`. Files from the Hub stay in the
-            cache of the Hub.
+        token: access token for private and gated data on the Hub.
+        streaming: yield rows one by one, without preparing a cache. Data on the Hub are still downloaded completely.
+        cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the Hub cache.
     """
 
     revision: str | None
@@ -44,26 +43,26 @@ LoadedData: TypeAlias = (
 def load_story_twins(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Short stories with narrative twins: `id`, `story`, `twin`, and where there are any `negative`, `negative_twin`.
+    """Load short stories with narrative twins: `id`, `story`, `twin`, and `negative` and `negative_twin` or None.
 
-    A row in a file has `story`, `twin` (or `narrative_twin`), `negative` and `negative_twin` (or
+    A row in a file has `story`, `twin` (or `narrative_twin`) and optionally `negative` and `negative_twin` (or
     `negative_narrative_twin`), each a list of sentences.
 
     Args:
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`) or a list of them, which are the
             split `train`; a mapping of splits to these; a folder or a Hub id such as
-            `"igorsterner/rocstory-narrative-twins"`, where the names of the files tell the split. None is the package's
-            own corpus of 1,920 rows in the splits `train` and `validation`, written by a language model.
-        split: one split, or a slice of one as `datasets` has it: `"train[:100]"`. None gives all of them in a dict.
+            `"igorsterner/rocstory-narrative-twins"`, where file names determine the split. None is the package's own
+            corpus of 1,920 rows in the splits `train` and `validation`, written by a language model.
+        split: a split, or a slice of a split in the notation of `datasets`: `"train[:100]"`. None for a dict of all.
         options: see `LoadOptions`.
 
     Returns:
-        What `datasets.load_dataset` would: a `Dataset`, a `DatasetDict` or their streaming likes.
+        As `datasets.load_dataset`: a `Dataset`, a `DatasetDict` or their streaming equivalents.
 
     Raises:
-        RowError: a row is wrong; says where it is, what is wrong and what to do.
-        FileNotFoundError: the source is neither here nor on the Hub.
-        ValueError: a file is in no known format, or there is no such split.
+        RowError: a row is invalid; the message names the row, the problem and the fix.
+        FileNotFoundError: the source is neither local nor on the Hub.
+        ValueError: the source is missing, or the format of a file or the split is unknown.
     """
     files = corpus_files("stories") if source is None else _files(source, options)
     known = {"license": "cc0-1.0"} if source is None else {}
@@ -73,29 +72,23 @@ def load_story_twins(
 def load_window_twins(
     source: DataSource | None = None, split: str | None = None, *, windows: int = 5, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Longer stories in windows, with narrative twins: `id`, `title`, `story` and perhaps `negative` as lists of
-    windows, `twin` as a list of sentences and `twin_windows`, for each of them the windows of the story that it may
-    belong to: mostly one, two if it is aligned to both, none if to nothing. `turning_points` are sentences of the story
-    as a whole, counted from 0.
+    """Load longer stories, split into windows, with narrative twins.
 
-    A row in a file has `story`, `twin` and perhaps `negative` as lists of windows, and perhaps `key`, for each window
-    the place of its turning point in it; or it is like those of `"igorsterner/wikipedia-narrative-twins"`.
+    The columns are `id`, `title`, `story` and `negative` (or None) as lists of windows; `twin` as a list of sentences,
+    with `twin_windows`, for each sentence a list of the windows of the story that it may belong to (usually one, two if
+    it is aligned to both, none if it is not aligned); and `turning_points`, sentence indices in the story, counted from
+    0 across all windows.
+
+    A row in a file has `story`, `twin` and optionally `negative` as lists of windows, and optionally `key`, for each
+    window the index of its turning point within it; or the columns of `"igorsterner/wikipedia-narrative-twins"`.
 
     Args:
         source: as in `load_story_twins`. None is the package's own corpus of 480 synopses of invented films in the
             splits `train` and `validation`, written by a language model.
-        split: as in `load_story_twins`.
-        windows: how many even windows to cut a story into that comes as a plain list of sentences. Negatives that come
-            in sections need as many.
-        options: see `LoadOptions`.
-
-    Returns:
-        As `load_story_twins`.
-
-    Raises:
-        RowError: a row is wrong, or a window of the story is without a sentence of the twin.
-        FileNotFoundError: the source is neither here nor on the Hub.
-        ValueError: a file is in no known format, or there is no such split.
+        split, options: as in `load_story_twins`, which also describes the result and the errors. RowError is raised
+            also if a window of the story has no sentence of the twin.
+        windows: how many even windows to split a story into that is a plain list of sentences. A negative in sections
+            must have the same number.
     """
     files = corpus_files("synopses") if source is None else _files(source, options)
     known = {"license": "cc0-1.0"} if source is None else {}
@@ -105,28 +98,19 @@ def load_window_twins(
 def load_story_salience(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Short stories with people's judgments: `id`, `title`, `story`, `choices` (the sentence each annotator found most
-    important, counted from 1), `counts` (the votes of each sentence) and `summaries` or None.
+    """Load short stories with human labels: `id`, `title`, `story`, `choices` (the sentence each annotator found most
+    important, counted from 1), `counts` (the votes for each sentence) and `summaries` (or None).
 
-    A row in a file has `story` or `sentences`, perhaps `title` or `storytitle`, and of each annotator the `choices` or
-    `most_important`, or the text of `summaries` or `summary`, or both.
+    A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), and of each annotator the
+    `choices` (or `most_important`), the text of `summaries` (or `summary`), or both.
 
     Args:
-        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`; the package has none of its own.
-        split: as in `load_story_twins`.
-        options: see `LoadOptions`.
-
-    Returns:
-        As `load_story_twins`.
-
-    Raises:
-        RowError: a row is wrong.
-        FileNotFoundError: the source is neither here nor on the Hub.
-        ValueError: there is no source, a file is in no known format, or there is no such split.
+        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`; required.
+        split, options: as in `load_story_twins`, which also describes the result and the errors.
     """
     if source is None:
         raise ValueError(
-            "name a source: a file, a folder or a Hub id such as 'igorsterner/rocstory-salience'; the stories are from "
+            "pass a source: a file, a folder or a Hub id such as 'igorsterner/rocstory-salience'; the stories are from "
             "ROCStories, which is free for research on request from the University of Rochester"
         )
     files = _files(source, options)
@@ -136,29 +120,20 @@ def load_story_salience(
 def load_turning_points(
     source: DataSource | None = None, split: str | None = None, *, windows: int = 5, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Film synopses with turning points: `id`, `story`, `windows` (half-open ranges of sentences, even) and the five
-    `turning_points`, sentences of the story counted from 0.
+    """Load film synopses with turning points: `id`, `story`, `windows` (even half-open ranges of sentences) and the
+    indices of the five `turning_points` in the story, counted from 0.
 
-    A file is TRIPOD's table of synopses, or has rows of `story` or `sentences` and `turning_points`. Of the table,
-    synopses that are there a second time for another annotator are skipped, and the sentences are cleaned: without
-    text in round brackets and marks of footnotes, with plain white space. Empty sentences are dropped everywhere.
+    A file is TRIPOD's table of synopses, or has rows of `story` (or `sentences`) and `turning_points`. From the table,
+    repeated synopses with labels of another annotator are skipped, and sentences are cleaned: text in round brackets
+    and footnote marks are removed, white space is normalized. Empty sentences are dropped from both.
 
     Args:
-        source: as in `load_story_twins`, or TRIPOD's `.csv`; the package has none of its own.
-        split: as in `load_story_twins`.
-        windows: how many even windows to cut a synopsis into.
-        options: see `LoadOptions`.
-
-    Returns:
-        As `load_story_twins`.
-
-    Raises:
-        RowError: a row is wrong.
-        FileNotFoundError: the source is neither here nor on the Hub.
-        ValueError: there is no source, a file is in no known format, or there is no such split.
+        source: as in `load_story_twins`, or TRIPOD's `.csv`; required.
+        split, options: as in `load_story_twins`, which also describes the result and the errors.
+        windows: how many even windows to split a synopsis into.
     """
     if source is None:
-        raise ValueError("name a source: a file, a folder or a Hub id; TRIPOD is at github.com/ppapalampidi/TRIPOD")
+        raise ValueError("pass a source: a file, a folder or a Hub id; TRIPOD is at github.com/ppapalampidi/TRIPOD")
     files = _files(source, options)
     return _load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
 
@@ -175,7 +150,7 @@ def _load(
     options: LoadOptions,
     **settings: Any,
 ) -> LoadedData:
-    # By default a cache is named after the module, and is kept whatever becomes of the files and of this package.
+    # By default `datasets` names a cache after the module, and reuses it even if the files or this package change.
     version = importlib.metadata.version("narrative_twins")
     builder = builder_class(
         dataset_name=f"narrative_twins_{name}",
@@ -196,7 +171,7 @@ def _load(
 
 
 def _fingerprint(files: SplitFiles) -> str:
-    """What the files hold, in short."""
+    """A digest of the content of all files."""
     digest = hashlib.sha256()
     for file in (file for split in files.values() for file in split):
         with open(file, "rb") as content:

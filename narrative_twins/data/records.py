@@ -1,4 +1,4 @@
-"""Data files, read row by row: JSON Lines and JSON (plain or gzipped), Parquet, CSV."""
+"""Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), Parquet."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pyarrow.parquet
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tripod import is_second_annotation, read_synopsis
 
-Found: TypeAlias = tuple[str, str | None, Any]
-"""Where in its file a row stands, the key it is filed under, and its content."""
+Entry: TypeAlias = tuple[str, str | None, Any]
+"""A row of a file: its location for error messages, its key in a JSON object of rows (or None), and its content."""
 
 
 class Record(NamedTuple):
-    """A row as a file has it, with its id and what to call it in an error."""
+    """A row of a file, with its location for error messages and its id."""
 
     where: str
     id: str
@@ -30,33 +30,31 @@ class Record(NamedTuple):
 
 
 def read_records(path: str) -> Iterator[Record]:
-    """The rows of a data file, lazily where its format allows.
+    """Read the rows of a data file, lazily if its format allows it.
 
-    The id of a row is its `"id"`, or the key it has in a JSON object of rows, or else the file's name and its number.
-
-    Raises:
-        RowError: the file is in no known format or can't be read, or a row is no object of columns.
+    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. Raises RowError if the
+    format is unknown, the file can't be read, or a row is not an object of columns.
     """
     if not is_data_file(path):
-        raise RowError(path, f"is in no known format; {', '.join(_READERS)} are read, each gzipped too")
+        raise RowError(path, f"unknown format; use {', '.join(_READERS)}, text formats also gzipped")
     try:
-        for number, (place, key, row) in enumerate(_READERS[_suffix(path)](path)):
-            where = f"{path}, {place}"
+        for number, (location, key, row) in enumerate(_READERS[_suffix(path)](path)):
+            where = f"{path}, {location}"
             if not isinstance(row, Mapping):
                 where += "" if key is None else f", id {key!r}"
-                raise RowError(where, f"is {type(row).__name__}; a row is an object of columns")
-            name = next(name for name in (row.get("id"), key, f"{Path(path).name}:{number}") if name is not None)
-            if isinstance(name, bool) or not isinstance(name, (str, int)):
-                raise RowError(where, f"the id is {type(name).__name__}; an id is a text or a whole number")
-            yield Record(f"{where}, id {name!r}", str(name), row)
+                raise RowError(where, f"is {type(row).__name__}; a row must be an object of columns")
+            id_ = next(id_ for id_ in (row.get("id"), key, f"{Path(path).name}:{number}") if id_ is not None)
+            if isinstance(id_, bool) or not isinstance(id_, (str, int)):
+                raise RowError(where, f"the id is {type(id_).__name__}; it must be a string or an integer")
+            yield Record(f"{where}, id {id_!r}", str(id_), row)
     except RowError:
         raise
     except (OSError, EOFError, zlib.error, csv.Error, ValueError, RecursionError, pyarrow.ArrowException) as error:
-        raise RowError(path, f"can't be read as {_suffix(path)[1:]} ({error}); check that the file is whole") from error
+        raise RowError(path, f"can't be read as {_suffix(path)[1:]} ({error}); the file may be incomplete") from error
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a file is, by its name, one that can be read."""
+    """Whether a file has the name of a supported format."""
     return _suffix(path) in _READERS
 
 
@@ -68,29 +66,29 @@ def _open(path: str) -> IO[bytes]:
     return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def _json_lines(path: str) -> Iterator[Found]:
+def _json_lines(path: str) -> Iterator[Entry]:
     with _open(path) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
         for row, (number, line) in enumerate(lines):
-            place = f"row {row} (line {number})"
+            location = f"row {row} (line {number})"
             try:
-                yield place, None, json.loads(line)
+                yield location, None, json.loads(line)
             except (ValueError, RecursionError) as error:
-                cure = "a line of a .jsonl file is one whole row; a single document is a .json file"
-                raise RowError(f"{path}, {place}", f"is not valid JSON ({error}); {cure}") from None
+                fix = "each line of a .jsonl file must be a row; if the file is one JSON document, name it .json"
+                raise RowError(f"{path}, {location}", f"is not valid JSON ({error}); {fix}") from None
 
 
-def _json(path: str) -> Iterator[Found]:
+def _json(path: str) -> Iterator[Entry]:
     with _open(path) as file:
         rows = json.load(file)
     if not isinstance(rows, (Mapping, list)):
-        raise RowError(path, f"holds {type(rows).__name__}; a list of rows is needed, or an object of them by id")
+        raise RowError(path, f"contains {type(rows).__name__}; a list of rows is needed, or an object of rows by id")
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
     for number, (key, row) in enumerate(keyed):
         yield f"row {number}", key, row
 
 
-def _parquet(path: str) -> Iterator[Found]:
+def _parquet(path: str) -> Iterator[Entry]:
     with pyarrow.parquet.ParquetFile(path) as file:
         number = 0
         for batch in file.iter_batches():
@@ -99,21 +97,21 @@ def _parquet(path: str) -> Iterator[Found]:
                 number += 1
 
 
-def _csv(path: str) -> Iterator[Found]:
+def _csv(path: str) -> Iterator[Entry]:
     with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         for number, row in enumerate(csv.DictReader(text)):
             if not row.get("synopsis_segmented"):
-                raise RowError(f"{path}, row {number}", "no column 'synopsis_segmented'; a .csv file is TRIPOD's table")
+                raise RowError(f"{path}, row {number}", "no column 'synopsis_segmented'; a .csv must be TRIPOD's table")
             if not is_second_annotation(row):
                 yield f"row {number}", row["movie_name"], read_synopsis(row)
 
 
-_READERS: dict[str, Callable[[str], Iterator[Found]]] = {
+_READERS: dict[str, Callable[[str], Iterator[Entry]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,
     ".parquet": _parquet,
     ".csv": _csv,
 }
-DATA_PATTERNS = [f"*{suffix}{packed}" for suffix in _READERS for packed in ("", ".gz")]
-"""Names of files that can be read, as patterns."""
+DATA_PATTERNS = [f"*{suffix}{gz}" for suffix in _READERS for gz in ("", ".gz")]
+"""Patterns of the file names that are supported."""

@@ -1,4 +1,4 @@
-"""The shapes in which data are found, brought into the package's own: one function for each kind of row."""
+"""Conversion of rows from the supported formats to the columns of the package's data sets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from narrative_twins.data.rows import (
     STORY_NAMES,
     RowError,
+    check_integers,
     check_list,
-    check_places,
     check_sentences,
     check_twins_row,
     check_windows,
-    find,
+    find_column,
     is_nested,
-    require,
+    require_column,
 )
 from narrative_twins.stories.story import StoryError, partition
 from narrative_twins.stories.windows import Span
@@ -25,34 +25,35 @@ Row = dict[str, Any]
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
-    """`story`, `twin`, `negative`, `negative_twin`, the twins also as `narrative_twin`, `negative_narrative_twin`."""
-    negative = find(row, "negative")
-    negative_twin = find(row, "negative_twin", "negative_narrative_twin")
+    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally `negative` and
+    `negative_twin` (or `negative_narrative_twin`)."""
+    negative = find_column(row, "negative")
+    negative_twin = find_column(row, "negative_twin", "negative_narrative_twin")
     return {
-        "story": check_sentences(require(row, where, "story"), "story", where),
-        "twin": check_sentences(require(row, where, "twin", "narrative_twin"), "twin", where),
+        "story": check_sentences(require_column(row, where, "story"), "story", where),
+        "twin": check_sentences(require_column(row, where, "twin", "narrative_twin"), "twin", where),
         "negative": None if negative is None else check_sentences(negative, "negative", where),
         "negative_twin": None if negative_twin is None else check_sentences(negative_twin, "negative_twin", where),
     }
 
 
 def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
-    """`title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each window of the story the place of
-    its turning point in it.
+    """Convert a row of longer stories; those that are plain lists of sentences are split into `windows` even windows.
 
-    Or as published: `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story and
-    one of the twin) and `negative_narrative`, an object of `section_1` and so on. What comes uncut is cut into
-    `windows` even windows. The package's own shape (`twin_windows`, `turning_points`) is read as well.
+    The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each window of the story the
+    index of its turning point within it; or, as published, `english_narrative`, `translated_narrative_twin`,
+    `alignment` (pairs of a sentence of the story and a sentence of the twin) and `negative_narrative`, an object of
+    `section_1` and so on; or the columns of the package's data sets, with `twin_windows` and `turning_points`.
     """
-    story = _cut(require(row, where, *STORY_NAMES), "story", where, windows)
-    twin = require(row, where, "twin", "translated_narrative_twin")
-    negative = find(row, "negative", "negative_narrative")
+    story = _to_windows(require_column(row, where, *STORY_NAMES), "story", where, windows)
+    twin = require_column(row, where, "twin", "translated_narrative_twin")
+    negative = find_column(row, "negative", "negative_narrative")
     if isinstance(negative, Mapping):
         negative = _sections(negative, where)
-    negative = None if negative is None else _cut(negative, "negative", where, windows)
-    windows_of = find(row, "twin_windows")
+    negative = None if negative is None else _to_windows(negative, "negative", where, windows)
+    windows_of = find_column(row, "twin_windows")
     if windows_of is None and not is_nested(twin):
-        windows_of = _aligned(require(row, where, "alignment", "twin_windows"), story, twin, where)
+        windows_of = _windows_by_alignment(require_column(row, where, "alignment", "twin_windows"), story, twin, where)
     check_twins_row({"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where)
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
@@ -68,13 +69,8 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
 
 
 def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int) -> list[list[int]]:
-    """For each sentence of a twin the windows of the story's sentences that it is aligned to.
-
-    Args:
-        pairs: of a sentence of the story, counted from 0 through all windows, and one of the twin.
-        story: its windows.
-        sentences: how many the twin has.
-    """
+    """For each sentence of a twin of this many sentences, the windows of the story that it is aligned to. A pair is a
+    sentence of the story, counted from 0 across all its windows, and a sentence of the twin."""
     window_of = [w for w, window in enumerate(story) for _ in window]
     windows_of: list[set[int]] = [set() for _ in range(sentences)]
     for i, j in pairs:
@@ -83,14 +79,15 @@ def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """`title` or `storytitle`, `story` or `sentences`, and of each annotator the `choices` or `most_important`, counted
-    from 1 and perhaps as texts, or what they wrote, as `summaries` or `summary`; or both."""
-    story = check_sentences(require(row, where, "story", "sentences"), "story", where)
-    summaries = find(row, "summaries", "summary")
-    chosen = find(row, "choices", "most_important")
+    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`), and of each
+    annotator the `choices` (or `most_important`), counted from 1, as integers or strings; `summaries` (or `summary`);
+    or both."""
+    story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
+    summaries = find_column(row, "summaries", "summary")
+    chosen = find_column(row, "choices", "most_important")
     if chosen is None and summaries is None:
-        require(row, where, "choices", "most_important", "summaries", "summary")
-    choices = check_places(_numbers(chosen or []), "choices", where, 1, len(story))
+        require_column(row, where, "choices", "most_important", "summaries", "summary")
+    choices = check_integers(_to_integers(chosen or []), "choices", where, 1, len(story))
     if isinstance(summaries, str):
         summaries = [summaries]
     return {
@@ -103,18 +100,18 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
-    """`story` or `sentences`, and five `turning_points`, counted from 0. Empty sentences are dropped."""
-    sentences = check_list(require(row, where, "story", "sentences"), "story", where, "sentences")
-    numbers = _numbers(require(row, where, "turning_points"))
-    points = check_places(numbers, "turning_points", where, 0, len(sentences) - 1)
+    """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops empty sentences."""
+    sentences = check_list(require_column(row, where, "story", "sentences"), "story", where, "sentences")
+    numbers = _to_integers(require_column(row, where, "turning_points"))
+    points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
     if len(points) != 5:
         raise RowError(where, f"{len(points)} turning points; five are needed")
     kept = [i for i, sentence in enumerate(sentences) if not isinstance(sentence, str) or sentence.strip()]
     for number, point in enumerate(points, start=1):
         if point not in kept:
-            raise RowError(where, f"turning point {number} is sentence {point}, which is empty; name another")
+            raise RowError(where, f"turning point {number} is sentence {point}, which is empty; choose another")
     story = check_sentences([sentences[i] for i in kept], "story", where)
-    spans = _even(story, "story", where, windows)
+    spans = _even_windows(story, "story", where, windows)
     return {
         "story": story,
         "windows": [list(span) for span in spans],
@@ -123,79 +120,75 @@ def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
 
 
 def _title(row: Mapping[str, Any]) -> str | None:
-    title = find(row, "title", "storytitle")
+    title = find_column(row, "title", "storytitle")
     return None if title is None else str(title)
 
 
-def _numbers(values: Any) -> Any:
-    """Texts of digits as the numbers they name, all else as it is."""
+def _to_integers(values: Any) -> Any:
+    """A list with strings of digits converted to integers; everything else is returned unchanged."""
     if not isinstance(values, (list, tuple)):
         return values
     return [int(value) if isinstance(value, str) and value.isdecimal() else value for value in values]
 
 
-def _even(sentences: Sequence[str], column: str, where: str, windows: int) -> tuple[Span, ...]:
+def _even_windows(sentences: Sequence[str], column: str, where: str, windows: int) -> tuple[Span, ...]:
     try:
         return partition(sentences, windows)
     except StoryError as error:
         raise RowError(where, f"'{column}': {error.problem}") from None
 
 
-def _cut(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """Windows as they are, sentences in even windows."""
+def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
+    """A list of windows unchanged, or a list of sentences split into even windows."""
     if is_nested(content):
         return check_windows(content, column, where)
     sentences = check_sentences(content, column, where)
-    return [sentences[lo:hi] for lo, hi in _even(sentences, column, where, windows)]
+    return [sentences[lo:hi] for lo, hi in _even_windows(sentences, column, where, windows)]
 
 
 def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
     names = [f"section_{number}" for number in range(1, len(sections) + 1)]
     if set(names) != set(sections):
         found = ", ".join(map(repr, sections))
-        raise RowError(where, f"'negative' has the sections {found}; they are to be 'section_1', 'section_2' and so on")
+        raise RowError(where, f"'negative' has the sections {found}; name them 'section_1', 'section_2' and so on")
     return [sections[name] for name in names]
 
 
-def _aligned(pairs: Any, story: list[list[str]], twin: Any, where: str) -> list[list[int]]:
-    """For each sentence of the twin the windows of the story's sentences that it is aligned to."""
+def _windows_by_alignment(pairs: Any, story: list[list[str]], twin: Any, where: str) -> list[list[int]]:
     sentences = sum(map(len, story))
     checked = []
     check_sentences(twin, "twin", where)
     for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
         name = f"alignment[{number}] = {pair}"
         if len(check_list(pair, name, where, "two sentences")) != 2:
-            raise RowError(where, f"'{name}' is no pair; a sentence of the story and one of the twin are needed")
-        (i,) = check_places(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
-        (j,) = check_places(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
+            raise RowError(where, f"'{name}' is not a pair of a sentence of the story and a sentence of the twin")
+        (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
+        (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
         checked.append((i, j))
     return twin_windows(checked, story, len(twin))
 
 
 def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
-    """The turning points as places in the whole story."""
-    points, key = find(row, "turning_points"), find(row, "key")
+    """The turning points as indices of sentences, counted across all windows of the story."""
+    points, key = find_column(row, "turning_points"), find_column(row, "key")
     if points is not None:
-        return check_places(points, "turning_points", where, 0, sum(map(len, story)) - 1)
+        return check_integers(points, "turning_points", where, 0, sum(map(len, story)) - 1)
     if key is None:
         return None
     if len(check_list(key, "key", where, "whole numbers")) != len(story):
-        raise RowError(where, f"'key' has {len(key)} place(s); one for each of the {len(story)} windows is needed")
+        raise RowError(where, f"'key' has {len(key)} index(es); one for each of the {len(story)} windows is needed")
+    # An index within a window, plus the number of sentences before the window.
     starts = accumulate(map(len, story), initial=0)
-    places = (check_places([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0] for w, window in enumerate(story))
-    return list(map(sum, zip(starts, places, strict=False)))
+    indices = (check_integers([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0] for w, window in enumerate(story))
+    return list(map(sum, zip(starts, indices, strict=False)))
 
 
 def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
-    """How many annotators chose each sentence.
-
-    Args:
-        choices: one chosen sentence an annotator, counted from 1 as in the ROCStories salience data.
-        sentences: number of sentences of the story.
-    """
+    """How many annotators chose each sentence of a story of this many sentences, given the sentence that each annotator
+    chose, counted from 1 as in the ROCStories salience data; ValueError for other choices."""
     counts = [0] * sentences
     for choice in choices:
         if not 1 <= int(choice) <= sentences:
-            raise ValueError(f"choice {choice} is not a sentence of 1 to {sentences}")
+            raise ValueError(f"choice {choice} is not a sentence number from 1 to {sentences}")
         counts[int(choice) - 1] += 1
     return counts

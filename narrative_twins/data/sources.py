@@ -1,4 +1,4 @@
-"""Where data come from: the package itself, files, a folder, the Hub. Whatever it is, it ends as files by split."""
+"""Sources of data (the package itself, files, a folder, the Hub), each resolved to files by split."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ PUBLISHED: dict[str, str | None] = {
     "igorsterner/rocstory-summaries": None,
     "igorsterner/wikipedia-narrative-twins": None,
 }
-"""Data sets on the Hub that this package knows, each with the revision it is read at by default; None is `main`."""
+"""Published data sets on the Hub, with the default revision of each; None is `main`."""
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SPLIT_OF = {
-    word: split
-    for split, words in {
+    alias: split
+    for split, aliases in {
         "train": ("train", "training"),
         "validation": ("validation", "valid", "val", "dev"),
         "test": ("test",),
     }.items()
-    for word in words
+    for alias in aliases
 }
 
 
@@ -47,13 +47,12 @@ def source_files(source: DataSource, revision: str | None = None, token: str | b
 
     Args:
         source: a file or a list of files, which are the split `train`; a mapping of splits to these; a folder, or the
-            Hub id of a data set, whose files say by their names which split they are.
-        revision: of the Hub id; by default the one in `PUBLISHED`, or `main`.
-        token: for the Hub.
+            Hub id of a data set, where file names determine the split.
+        revision, token: for the Hub; the default revision is that in `PUBLISHED`, or `main`.
 
     Raises:
-        FileNotFoundError: the source is neither here nor on the Hub, or there are no data in it.
-        ValueError: a file is in no known format, or there is a revision of what is no Hub id.
+        FileNotFoundError: the source is neither local nor on the Hub, or has no data files.
+        ValueError: the format of a file is unknown, or a revision is given for local data.
     """
     if isinstance(source, Mapping):
         files = {split: _files(paths) for split, paths in source.items()}
@@ -64,24 +63,25 @@ def source_files(source: DataSource, revision: str | None = None, token: str | b
     else:
         return _folder_files(_download(str(source), revision, token))
     if revision is not None:
-        raise ValueError(f"revision={revision!r} is for data on the Hub, and {source!r} is on this machine")
+        raise ValueError(f"revision={revision!r} applies only to data on the Hub, but {source!r} is local")
     return files
 
 
 def _files(paths: Name | Iterable[Name]) -> list[str]:
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
-        raise ValueError("no files; name at least one for each split")
+        raise ValueError("no files; give at least one for each split")
     for name in names:
         if not os.path.isfile(name):
-            raise FileNotFoundError(f"{name} is no file here; check the name")
+            raise FileNotFoundError(f"{name} is not a file; check the name")
         if not is_data_file(name):
-            raise ValueError(f"{name} is in no known format; these are read: {' '.join(DATA_PATTERNS)}")
+            raise ValueError(f"{name} has an unknown format; supported: {' '.join(DATA_PATTERNS)}")
     return names
 
 
 def _folder_files(folder: Path) -> SplitFiles:
-    """The data files of a folder; those that name no split are `train` if none does, else they are left alone."""
+    """The data files of a folder by split. Files without a split in their names are `train` if no file has one, else
+    they are ignored."""
     found: SplitFiles = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).as_posix()
@@ -90,15 +90,15 @@ def _folder_files(folder: Path) -> SplitFiles:
             split = next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), "")
             found.setdefault(split, []).append(str(path))
     if not found:
-        raise FileNotFoundError(f"no data files in {folder}; these are read: {' '.join(DATA_PATTERNS)}")
+        raise FileNotFoundError(f"no data files in {folder}; supported: {' '.join(DATA_PATTERNS)}")
     unnamed = found.pop("", [])
     return found or {"train": unnamed}
 
 
 def _download(name: str, revision: str | None, token: str | bool | None) -> Path:
-    """The folder of a data set on the Hub, as far as it is data."""
+    """Download the data files of a data set on the Hub; returns their folder."""
     if not _HUB_ID.fullmatch(name) or is_data_file(name):
-        raise FileNotFoundError(f"{name!r} is no file or folder here, and no Hub id (user/name); check the name")
+        raise FileNotFoundError(f"{name!r} is not a local path, and not a Hub id (user/name); check the name")
     try:
         revision = revision or PUBLISHED.get(name)
         return Path(
@@ -107,6 +107,4 @@ def _download(name: str, revision: str | None, token: str | bool | None) -> Path
     except GatedRepoError:
         raise
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
-        raise FileNotFoundError(
-            f"{name!r} is no file or folder here, and as a Hub id it can't be had: {error}"
-        ) from error
+        raise FileNotFoundError(f"{name!r} is not a local path, and can't be found on the Hub: {error}") from error

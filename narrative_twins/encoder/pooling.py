@@ -1,4 +1,4 @@
-"""Token states to vectors: the mean of the pooled tokens, or the first of them; of a whole text or of each window."""
+"""Pooling of token states into vectors, over a text or over each of its windows."""
 
 from __future__ import annotations
 
@@ -15,56 +15,45 @@ POOLINGS: tuple[Pooling, ...] = ("mean", "first")
 
 
 def check_pooling(name: str) -> Pooling:
-    """The pooling of a name.
-
-    Raises:
-        ValueError: there is none of this name.
-    """
+    """Check the name of a pooling; raises ValueError if it is unknown."""
     for pooling in POOLINGS:
         if name == pooling:
             return pooling
-    raise ValueError(
-        f"pooling by {name!r} is not known here; the package pools by {' or '.join(POOLINGS)}, "
-        "which pooling= asks of any encoder"
-    )
+    raise ValueError(f"pooling {name!r} is not supported; set pooling= to {' or '.join(map(repr, POOLINGS))}")
 
 
-def pool(states: torch.Tensor, members: Sequence[NDArray[np.int64]], pooling: Pooling = "mean") -> torch.Tensor:
-    """Pool token states in float32, whatever the precision of the encoder.
+def pool(states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling = "mean") -> torch.Tensor:
+    """Pool token states into vectors of shape (B, D), in float32 whatever the precision of the encoder.
 
     Args:
-        states: token states of some texts in a row, shape (T, D).
-        members: for each vector the places of its tokens, in ascending order, at least one.
-        pooling: `"mean"` of these tokens, or the `"first"` of them (the special first token where all are pooled).
-
-    Returns:
-        Vectors of shape (B, D), float32.
+        states: token states of concatenated texts, shape (T, D).
+        tokens: for each vector the indices of its tokens in `states`, ascending, at least one.
+        pooling: `"mean"` of these tokens, or the `"first"` of them (the first special token if all are pooled).
     """
     if pooling == "first":
-        return states[torch.tensor([int(one[0]) for one in members], device=states.device)].float()
-    starts = np.cumsum([0, *map(len, members[:-1])])
-    chosen, offsets = (torch.from_numpy(one).to(states.device) for one in (np.concatenate(members), starts))
+        return states[torch.tensor([int(indices[0]) for indices in tokens], device=states.device)].float()
+    # An embedding bag averages the tokens of each vector, given all their indices and where those of each vector start.
+    starts = np.cumsum([0, *map(len, tokens[:-1])])
+    chosen, offsets = (torch.from_numpy(array).to(states.device) for array in (np.concatenate(tokens), starts))
     return torch.nn.functional.embedding_bag(chosen, states.float(), offsets, mode="mean")
 
 
 def pool_windows(
     states: torch.Tensor, window_ids: torch.Tensor, windows: int, pooling: Pooling = "mean"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool token states window by window, in float32.
+    """Pool token states window by window in float32: vectors of shape (B, W, D), and whether each window has a token,
+    bool of shape (B, W). The vector of a window without tokens is zero.
 
     Args:
         states: token states, shape (B, T, D).
-        window_ids: the window of each token, shape (B, T); -1 for those that are not pooled.
-        windows: how many windows, W.
+        window_ids: the window of each token, shape (B, T); -1 for tokens that are not pooled.
+        windows: number of windows, W.
         pooling: `"mean"` of the tokens of a window, or the `"first"` of them.
-
-    Returns:
-        Vectors of shape (B, W, D), float32, and which of them there are, bool of shape (B, W): a window without a token
-        is a vector of zeros.
     """
-    own = (window_ids.unsqueeze(1) == torch.arange(windows, device=window_ids.device).view(1, -1, 1)).float()
-    present = own.any(dim=2)
+    # The weight of each token in each window, shape (B, W, T): 1 where it belongs to the window, else 0.
+    weights = (window_ids.unsqueeze(1) == torch.arange(windows, device=window_ids.device).view(1, -1, 1)).float()
+    present = weights.any(dim=2)
     if pooling == "first":
-        first = own.argmax(dim=2, keepdim=True)
-        own = torch.zeros_like(own).scatter_(2, first, present.unsqueeze(2).float())
-    return torch.bmm(own, states.float()) / own.sum(dim=2, keepdim=True).clamp(min=1), present
+        first = weights.argmax(dim=2, keepdim=True)
+        weights = torch.zeros_like(weights).scatter_(2, first, present.unsqueeze(2).float())
+    return torch.bmm(weights, states.float()) / weights.sum(dim=2, keepdim=True).clamp(min=1), present

@@ -1,4 +1,4 @@
-"""Matrix products of linear layers, in the precision and by the library that are fastest on a machine."""
+"""Matrix products of linear layers in the precision and with the library that are fastest on a machine."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The precision whose matrix products are fastest on a device without changing ranks: bfloat16 where the CPU or
-    CUDA device multiplies in it, float32 elsewhere."""
+    """The precision with the fastest matrix products that keeps the ranks of sentences: bfloat16 if the CPU or CUDA
+    device multiplies in it natively, else float32."""
     if device.type == "cuda":
         native = torch.cuda.get_device_capability(device) >= (8, 0)
     else:
-        # Torch of before 2.9 can't be asked, and a CPU that has to emulate bfloat16 is slow in it.
-        known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
+        # Before torch 2.9 the capabilities are unknown; then float32 is safer, as emulated bfloat16 is slow.
+        features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
         native = torch.backends.cpu.get_cpu_capability() == "AVX512" and bool(
-            known.get("avx512_bf16") or known.get("amx_bf16")
+            features.get("avx512_bf16") or features.get("amx_bf16")
         )
     return torch.bfloat16 if native else torch.float32
 
 
 def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
-    """The weights whose rounding moves scores most, for what they cost: those that make queries and keys, and those of
-    the first two layers, whose errors pass through all others. None on a GPU, where products in float32 cost far more
-    than on a CPU."""
+    """The weights worth keeping in full precision, since rounding them changes scores most: those of queries and keys,
+    and those of the first two layers, whose errors pass through all others. Empty on a GPU, where products in float32
+    cost far more than on a CPU."""
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return []
     return [
@@ -44,23 +44,21 @@ def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
 
 
 def linear_is_convolution(device: torch.device) -> bool:
-    """Whether linear layers are faster as convolutions: torch hands float32 products on a CPU to MKL, which leaves half
-    of an AMD processor idle, and convolutions to oneDNN, which does not."""
+    """Whether linear layers are faster as convolutions: on a CPU torch computes float32 products with MKL, which leaves
+    half of an AMD processor idle, and convolutions with oneDNN, which does not."""
     one_dnn: Any = torch.backends.mkldnn
-    there = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
-    return there and bool(one_dnn.is_available() and one_dnn.enabled)
+    x86_cpu = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+    return x86_cpu and bool(one_dnn.is_available() and one_dnn.enabled)
 
 
 class MatrixProducts(TorchFunctionMode):
-    """While it is entered, linear layers multiply in `dtype`. What lies between them keeps the precision of the
-    weights: the sums along the layers, and the norms.
-
-    Autocast does nearly so, but casts the weights anew in each forward pass; here they are cast once, and again only
-    after they were changed.
+    """Context manager in which linear layers multiply in `dtype`, while residual sums and norms between them keep the
+    precision of the weights. Unlike autocast, it does not cast the weights in each forward pass, but only once and
+    after they change.
 
     Args:
-        dtype: of the products; None for that of the weights.
-        exact: weights of layers that multiply in their own precision all the same; only the product is rounded.
+        dtype: precision of the products; None for that of the weights.
+        exact: weights of layers that multiply in the precision of the weights nevertheless; only the result is rounded.
     """
 
     def __init__(self, dtype: torch.dtype | None = None, exact: Iterable[torch.Tensor] = ()) -> None:
@@ -76,15 +74,15 @@ class MatrixProducts(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Takes the place of the functions that have to do with precision; the others go through."""
+        """Called by torch instead of each torch function: adapts those where precisions meet, and calls the others."""
         if func is F.linear:
             return self._linear(*args, **(kwargs or {}))
         if self.dtype is not None:
+            # torch refuses operands of mixed precision: rotary position embeddings return queries and keys in the
+            # precision of their angles, and adding a position bias gives attention weights in that of the bias.
             if func in _PRODUCTS and args[0].dtype != args[1].dtype:
-                args = tuple(one.to(self.dtype) for one in args)
+                args = tuple(operand.to(self.dtype) for operand in args)
             elif func is F.scaled_dot_product_attention:
-                # Queries and keys that were turned by their positions come back in the precision of the angles; and
-                # above, attention weights in that of a bias.
                 query, key, value, *rest = args
                 args = (query.to(value.dtype), key.to(value.dtype), value, *rest)
             elif func is F.layer_norm:
@@ -100,6 +98,7 @@ class MatrixProducts(TorchFunctionMode):
         return _linear(states.to(self.dtype), self._cast(weight), None if bias is None else self._cast(bias))
 
     def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor in `dtype`; a parameter is cast again only if it was changed (`_version`) or moved."""
         if not isinstance(tensor, torch.nn.Parameter) or tensor.is_inference():
             return tensor.to(self.dtype)
         source, version, cast = self._casts.get(id(tensor), (None, -1, tensor))
@@ -112,8 +111,8 @@ class MatrixProducts(TorchFunctionMode):
 def _linear(states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     if not states.numel() or not linear_is_convolution(states.device):
         return F.linear(states, weight, bias)
-    # A kernel of one pixel over a picture of one row: tokens are its pixels, dimensions its channels, and the memory
-    # stays as it is.
-    picture = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
-    product = F.conv2d(picture, weight[:, :, None, None], bias)
+    # A 1x1 convolution over an image of shape (1, dimensions, tokens, 1): tokens are pixels, dimensions are channels,
+    # in channels-last order, so that the memory layout stays as it is.
+    image = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
+    product = F.conv2d(image, weight[:, :, None, None], bias)
     return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)

@@ -1,4 +1,4 @@
-"""The story encoder: variants of stories to vectors, each text passed through the model once."""
+"""The story encoder: turns variants of stories into vectors, with each distinct text encoded once."""
 
 from __future__ import annotations
 
@@ -30,20 +30,18 @@ logger = logging.getLogger(__name__)
 
 
 class StoryEncoder:
-    """A bidirectional encoder with its tokenizer, as a function from variants of stories to vectors.
+    """A bidirectional encoder with its tokenizer, which turns variants of stories into vectors.
 
     Args:
-        model: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and the like).
-        tokenizer: its tokenizer.
-        pooling: `"mean"` or `"first"`; default what the checkpoint says, else `"mean"`.
-        context_tokens: read at most so many tokens at once, special tokens included; default what the model can.
-        batch_tokens: tokens in a forward pass, padding included, default by device, see `BATCH_TOKENS`. A matter of
-            speed and memory: results stay the same.
-        attention: `"packed"` puts texts in a row without padding, `"padded"` side by side; `"auto"` packs where the
-            model can. Results stay the same.
+        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) and its tokenizer.
+        pooling: `"mean"` or `"first"`; default that of the checkpoint, else `"mean"`.
+        context_tokens: read at most this many tokens at once, special tokens included; default the model's maximum.
+        batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the device.
+        attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"` packs if the model can.
+            Like `batch_tokens` it affects speed and memory only, not results.
 
     Raises:
-        ValueError: the model is no encoder of text, pools in a way that has no window level, or can't do what is asked.
+        ValueError: the model is not a text encoder, its pooling is not supported, or an option is invalid.
     """
 
     def __init__(
@@ -60,13 +58,14 @@ class StoryEncoder:
         settings = _settings_of(model)
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
-            logger.warning("the checkpoint's prompt %r is not put before the texts", settings.prompt)
+            logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
         self.tokens = story_tokenizer(model, tokenizer, settings, context_tokens)
+        # Two short texts that differ only in the last token, for testing what the model can do.
         plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
-        one, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
-        # Padding is masked, so where the tokenizer names none any id does.
-        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self.passes = ForwardPasses(model, (one, other), self.context_tokens, pad, attention, batch_tokens)
+        text, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
+        # Padding is masked, so any id will do if the tokenizer has no padding token.
+        pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self.passes = ForwardPasses(model, (text, other), self.context_tokens, pad_id, attention, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -85,19 +84,19 @@ class StoryEncoder:
 
         Args:
             name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
-            device: where it runs; default the first accelerator, else the CPU.
-            dtype: precision; `"auto"` for the fastest that keeps ranks: matrix products in bfloat16 where the CPU or
-                CUDA device multiplies in it, and float32 between them, else float32 throughout.
+            device: default the first accelerator, else the CPU.
+            dtype: precision; `"auto"` for the fastest that keeps ranks: on a CPU or CUDA device with native bfloat16,
+                matrix products in bfloat16 and float32 between them, else float32 throughout.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
-            OSError: there is no such model.
-            ValueError: as `StoryEncoder`; also for a precision or device there is not.
+            OSError: the model is missing or can't be loaded.
+            ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
         """
         name = str(name) if name is not None else default_encoder()
         if isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ValueError(f"dtype {dtype!r} is no precision; give 'auto' or such as 'float32' or 'bfloat16'")
+            raise ValueError(f"dtype {dtype!r} is not a torch dtype; use 'auto', 'float32' or 'bfloat16'")
         if device is None:
             device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
         try:
@@ -121,30 +120,24 @@ class StoryEncoder:
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
-        """The encoder of a loaded `SentenceTransformer`, whose weights it shares.
-
-        Args:
-            model: a `SentenceTransformer` of a transformer and its pooling; normalization does not matter.
-            options: those of `StoryEncoder`.
-
-        Raises:
-            ValueError: as `StoryEncoder`; also where the model is no such thing.
-        """
+        """The encoder of a loaded `SentenceTransformer` (a transformer, its pooling and perhaps normalization, which is
+        ignored), sharing its weights. Takes the options of `StoryEncoder`, and raises ValueError as it does, also if
+        the first module is not a transformer."""
         transformer = getattr(model[0], "auto_model", None)
         if transformer is None:
-            raise ValueError(f"{type(model[0]).__name__} as the first module is no transformer; load one that is")
+            raise ValueError(f"the first module is {type(model[0]).__name__}, but must be a transformer")
         transformer.checkpoint_settings = module_settings(model)
         return cls(transformer, model.tokenizer, **options)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device that the model is on."""
         device: torch.device = self.model.device
         return device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of matrix products; that of the weights may be higher."""
+        """Precision of matrix products; that of the weights may be higher."""
         return self.passes.dtype
 
     @property
@@ -153,13 +146,13 @@ class StoryEncoder:
         return self.tokens.context_tokens
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save as a plain sentence-transformers checkpoint: model, tokenizer and how it pools."""
+        """Save model, tokenizer and settings as a plain sentence-transformers checkpoint."""
         self.model.save_pretrained(folder)
         self.tokens.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:
-        """Write beside a saved model and tokenizer how the encoder pools and prepares text."""
+        """Save the settings only (pooling, preparation of text) in the folder of a saved model and tokenizer."""
         tokens = self.tokens
         write_checkpoint_settings(
             folder, self.pooling, self.model.config.hidden_size, tokens.lowercase, self.context_tokens
@@ -172,71 +165,70 @@ class StoryEncoder:
     def encode(
         self, variants: Sequence[Sequence[Chunk]], progress: Callable[[float], None] | None = None
     ) -> NDArray[np.float32]:
-        """One vector for each variant.
+        """Encode variants; returns one vector each, an array of shape (variants, dimensions), float32.
 
-        Equal chunks go through the model once, whoever asks for them and whatever of them is pooled. A variant of
-        several chunks is the mean of all its pooled tokens (with first-token pooling, of its chunks).
+        Equal chunks pass through the model once, also if different tokens of them are pooled. The vector of a variant
+        of several chunks is the mean over all its pooled tokens (with first-token pooling, over its chunks).
 
         Args:
-            variants: the chunks of each, from `TokenizedStory.chunks`.
+            variants: the chunks of each variant, from `TokenizedStory.chunks`.
             progress: called after each forward pass with its share of the work; the shares add up to one.
-
-        Returns:
-            Array of shape (variants, dimensions), float32.
         """
-        # Token ids, and the masks over them, are their own keys: text -> mask -> place among the pooled vectors.
+        # Dedupe the chunks: token ids -> mask of pooled tokens -> index of the pooled vector.
         unique: dict[bytes, dict[bytes, int]] = {}
-        members: list[int] = []
-        places = 0
+        vector_ids: list[int] = []
+        count = 0
         for chunks in variants:
             for chunk in chunks:
                 masks = unique.setdefault(chunk.ids.tobytes(), {})
-                place = masks.setdefault(chunk.pooled.tobytes(), places)
-                places += place == places
-                members.append(place)
-        if not members:
+                vector_id = masks.setdefault(chunk.pooled.tobytes(), count)
+                count += vector_id == count  # only if it is new
+                vector_ids.append(vector_id)
+        if not vector_ids:
             return np.empty((0, 0), np.float32)
         vectors, weights = self._pooled(unique, progress)
         sizes = [len(chunks) for chunks in variants]
         if max(sizes) == 1:
-            return vectors[members]
+            return vectors[vector_ids]
+        # Weighted means over the chunks of each variant.
         starts = np.cumsum([0, *sizes[:-1]])
-        shares = weights[members, None]
-        means: NDArray[np.float32] = np.add.reduceat(vectors[members] * shares, starts)
+        shares = weights[vector_ids, None]
+        means: NDArray[np.float32] = np.add.reduceat(vectors[vector_ids] * shares, starts)
         means /= np.add.reduceat(shares, starts)
         return means
 
     def _pooled(
         self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The pooled vectors by place, and how much each weighs among the chunks of a variant."""
+        """The pooled vectors by index, and the weight of each among the chunks of a variant."""
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
-        rows = [np.frombuffer(key, np.int32) for key, _ in texts]
+        rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
         total = sum(map(len, rows))
-        found: list[torch.Tensor] = []
-        places: list[int] = []
+        vectors: list[torch.Tensor] = []
+        vector_ids: list[int] = []
         weights: list[NDArray[np.int64]] = []
         with self.passes.running():
             for batch in self.passes.batches([len(row) for row in rows]):
                 states = self.passes.states(rows[batch])
-                masks = [(at, key) for at, (_, own) in enumerate(texts[batch]) for key in own]
-                places.extend(place for _, own in texts[batch] for place in own.values())
+                masks = [(i, mask) for i, (_, text_masks) in enumerate(texts[batch]) for mask in text_masks]
+                vector_ids.extend(index for _, text_masks in texts[batch] for index in text_masks.values())
+                # The tokens of each mask, as indices in the states of the batch.
                 starts = np.cumsum([0, *map(len, rows[batch])])
-                members = [starts[at] + np.flatnonzero(np.frombuffer(key, bool)) for at, key in masks]
-                weights.append(np.array([len(one) if self.pooling == "mean" else 1 for one in members]))
-                found.append(pool(states, members, self.pooling))
+                tokens = [starts[i] + np.flatnonzero(np.frombuffer(mask, bool)) for i, mask in masks]
+                weights.append(np.array([len(indices) if self.pooling == "mean" else 1 for indices in tokens]))
+                vectors.append(pool(states, tokens, self.pooling))
                 if progress is not None:
                     progress(int(starts[-1]) / total)
-        order = np.argsort(places)
-        return torch.cat(found).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
+        order = np.argsort(vector_ids)
+        return torch.cat(vectors).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
 
 
 def _settings_of(model: Any) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also where the model was loaded by plain `AutoModel`."""
+    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`."""
     stored = getattr(model, "checkpoint_settings", None)
     if isinstance(stored, CheckpointSettings):
         return stored
-    # The self-contained form, which plain `AutoModel` loads from the Hub, has them in its configuration.
+    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
     settings = getattr(model.config, SETTINGS, None)
     if settings is not None:
         return CheckpointSettings(**settings)

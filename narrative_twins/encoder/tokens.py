@@ -1,5 +1,4 @@
-"""A story as an encoder's tokenizer sees it: each sentence tokenized once, any order of them written in token ids,
-the context that fits round a window, and what does not fit. No torch."""
+"""Token ids of stories, made by concatenating those of sentences, and the context around windows. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,11 +17,12 @@ Ids: TypeAlias = NDArray[np.int32]
 Mask: TypeAlias = NDArray[np.bool_]
 
 _ANCHOR = "a"
+"""A text to put before a sentence, whose token ids may differ from those at the start of a text."""
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class Chunk(NamedTuple):
-    """Tokens read in one forward pass, special tokens included, and which of them are pooled; both of shape (T,)."""
+    """A text for one forward pass: its token ids, special tokens included, and which tokens are pooled; shape (T,)."""
 
     ids: Ids
     pooled: Mask
@@ -33,79 +33,75 @@ class StoryTokenizer:
 
     Args:
         tokenizer: a `transformers` tokenizer.
-        context_tokens: how many tokens, special tokens included, the encoder reads at once.
+        context_tokens: how many tokens the encoder reads at once; ValueError if special tokens alone fill them.
         lowercase: whether text is lowercased first.
 
-    Raises:
-        ValueError: the special tokens alone fill the context.
+    Attributes:
+        head, tail: ids of the special tokens before and after a text.
+        room: how many tokens of a text fit between them.
     """
 
     def __init__(self, tokenizer: Any, context_tokens: int, lowercase: bool = False) -> None:
         self.tokenizer = tokenizer
         self.lowercase = lowercase
-        self._cuts_at_spaces = _cuts_at_spaces(tokenizer)
+        self._splits_at_spaces = _splits_at_spaces(tokenizer)
+        # Special tokens are what the tokenizer puts around a sample text.
         bare, full = self.ids([_ANCHOR])[0], self.ids([_ANCHOR], special=True)[0]
-        at = next(i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare))
-        self.head, self.tail = full[:at], full[at + len(bare) :]
+        start = next(i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare))
+        self.head, self.tail = full[:start], full[start + len(bare) :]
         self.context_tokens = context_tokens
-        self.room = context_tokens - len(self.head) - len(self.tail)
-        if self.room < 1:
+        self.max_text_tokens = context_tokens - len(self.head) - len(self.tail)
+        if self.max_text_tokens < 1:
             special = len(self.head) + len(self.tail)
             raise ValueError(f"context_tokens={context_tokens} leaves no room beside {special} special tokens")
 
     def ids(self, texts: list[str], special: bool = False) -> list[Ids]:
-        """Token ids of each text, in full length."""
+        """Token ids of each text, not truncated."""
         rows = self.tokenizer(texts, add_special_tokens=special, return_attention_mask=False, verbose=False)
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
     def texts(self, sentences: Sequence[str]) -> list[str]:
-        """Sentences as they are read: line breaks inside a sentence are spaces."""
+        """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is lowercased if set."""
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
         return [text.lower() for text in texts] if self.lowercase else texts
 
-    def joined(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Token ids of texts joined by a space, without special tokens and in full length; and for each token the
-        place of the text that holds most of its characters. A token that is only the space between two texts belongs
-        to the one after it.
-
-        Raises:
-            StoryError: the tokenizer is a slow one, which can't say which characters a token holds.
-        """
+    def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
+        """Token ids of texts joined by a space, without special tokens and not truncated; and for each token the index
+        of the text that has most of its characters. A token that is only the space between two texts belongs to the
+        second. Raises StoryError for a slow tokenizer, which does not provide the characters of tokens."""
         if not self.tokenizer.is_fast:
             raise StoryError(
-                "this text can't be put together from its sentences with the model's slow tokenizer; use a fast one"
+                "a slow tokenizer can't assign the tokens of a text to its sentences; use a fast tokenizer"
             )
         text = " ".join(texts)
-        row = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        place = np.repeat(np.arange(len(texts)), [len(one) + (at > 0) for at, one in enumerate(texts)])
-        held = np.ones(len(text))
-        held[np.cumsum([len(one) + 1 for one in texts[:-1]], dtype=int) - 1] = 0
+        encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        # For each character the text it belongs to, and its weight: a space between texts belongs to the text after it,
+        # with weight 0, so that it decides only about tokens without any other character.
+        text_of = np.repeat(np.arange(len(texts)), [len(part) + (i > 0) for i, part in enumerate(texts)])
+        weights = np.ones(len(text))
+        weights[np.cumsum([len(part) + 1 for part in texts[:-1]], dtype=int) - 1] = 0
         owners = []
-        for start, end in row["offset_mapping"]:
-            counts = np.bincount(place[start:end], held[start:end])
-            owners.append(counts.argmax() if counts.any() else place[min(start, len(text) - 1)])
-        return np.asarray(row["input_ids"], np.int32), np.asarray(owners, np.int32)
+        for start, end in encoding["offset_mapping"]:
+            counts = np.bincount(text_of[start:end], weights[start:end])
+            owners.append(counts.argmax() if counts.any() else text_of[min(start, len(text) - 1)])
+        return np.asarray(encoding["input_ids"], np.int32), np.asarray(owners, np.int32)
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize a story.
-
-        Raises:
-            StoryError: a sentence has no token.
-        """
+        """Tokenize a story; raises StoryError if a sentence has no tokens."""
         texts = self.texts(sentences)
         n = len(texts)
-        # One call: every sentence as the first of a text and after another one, the story told forwards and backwards.
+        # In one call: all sentences forwards and backwards, and each one at the start of a text and after the anchor.
         anchored = [f"{_ANCHOR} {text}" for text in texts]
         rows = self.ids([_ANCHOR, " ".join(texts), " ".join(reversed(texts)), *texts, *anchored])
         anchor, forwards, backwards = rows[:3]
         first, later = rows[3 : 3 + n], [row[len(anchor) :] for row in rows[3 + n :]]
         for i, text in enumerate(texts):
             if not len(first[i]):
-                raise StoryError(f"sentence {i} ({text[:40]!r}) has no token for this encoder; leave it out")
-        # Where no token reaches across a space, the ids of a text are those of its sentences in a row, unless something
-        # in a sentence acts on what stands beside it: that shows in the two tellings.
+                raise StoryError(f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it")
+        # Concatenating ids is exact for any order if no token of the vocabulary extends across a space, and no sentence
+        # changes the tokens of a neighbor: that would show in the texts with all sentences forwards and backwards.
         exact = (
-            self._cuts_at_spaces
+            self._splits_at_spaces
             and all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
             and np.array_equal(np.concatenate([first[0], *later[1:]]), forwards)
             and np.array_equal(np.concatenate([first[-1], *later[-2::-1]]), backwards)
@@ -113,13 +109,14 @@ class StoryTokenizer:
         return TokenizedStory(self, texts, first, later, exact)
 
 
-def _cuts_at_spaces(tokenizer: Any) -> bool:
-    """Whether no token of the vocabulary reaches from one word into the next."""
-    spaced = "".join(map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"])))
-    signs = "".join(sign for sign in "\u0120\u2581 " if sign in spaced)
+def _splits_at_spaces(tokenizer: Any) -> bool:
+    """Whether no token of the vocabulary extends from one word into the next."""
+    # How the vocabulary writes a space: byte-level, as SentencePiece does, as it is, or not at all.
+    sample = "".join(map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"])))
+    spaces = "".join(sign for sign in "\u0120\u2581 " if sign in sample)
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
-    # Byte-level signs of tab and line breaks, which with spaces make up tokens of white space alone.
-    across = re.compile(rf"[^{signs}\s\u0109-\u010d][{signs}]") if signs else None
+    # A space after anything but white space; U+0109 to U+010D are tab and line breaks in byte-level vocabularies.
+    across = re.compile(rf"[^{spaces}\s\u0109-\u010d][{spaces}]") if spaces else None
     return not any(re.search(r"\S\s", token) for token in added) and (
         across is None or not any(across.search(token) for token in tokenizer.get_vocab().keys() - added)
     )
@@ -127,12 +124,12 @@ def _cuts_at_spaces(tokenizer: Any) -> bool:
 
 @dataclass
 class TokenizedStory:
-    """One story in token ids. Made by `StoryTokenizer.tokenize`.
+    """The token ids of a story. Made by `StoryTokenizer.tokenize`.
 
     Attributes:
-        texts: the sentences as they are read: line breaks inside a sentence are spaces.
-        first, later: ids of each sentence at the beginning of a text, and after another sentence.
-        exact: whether ids put in a row are what the tokenizer makes of the joined text; if not, texts are tokenized.
+        texts: the sentences, prepared by `StoryTokenizer.texts`.
+        first, later: ids of each sentence at the start of a text, and after another sentence.
+        exact: whether concatenated ids equal those of the joined text; if not, each text is joined and tokenized.
     """
 
     tokenizer: StoryTokenizer
@@ -144,102 +141,91 @@ class TokenizedStory:
     def __post_init__(self) -> None:
         if self.exact:
             lengths = [len(ids) for ids in self.later]
-            # A sentence may take a token more where it comes first, and any sentence may.
+            # A sentence may have more tokens at the start of a text, and any sentence may come first in an order.
             slack = max(0, *(len(a) - len(b) for a, b in zip(self.first, self.later, strict=True)))
         else:
-            # How many tokens a text has shows only when it is tokenized; each sentence alone and a space are the most.
+            # The length of a text is known only after tokenizing it; each sentence alone plus a space is the maximum.
             lengths, slack = [len(ids) + 1 for ids in self.first], 0
-        self._room = max(1, self.tokenizer.room - slack)
+        self._max_text_tokens = max(1, self.tokenizer.max_text_tokens - slack)
+        # How many tokens the first i sentences have, for each i.
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
     def window(self, span: Span) -> Window:
-        """The window with as many whole sentences of the story round it as fit the context, as evenly on both sides as
-        the story allows."""
+        """A window with as many whole sentences around it as fit the context, evenly on both sides if possible."""
         lo, hi = span
         ends = self._ends
-        if ends[-1] <= self._room:
+        if ends[-1] <= self._max_text_tokens:
             return Window(0, lo, hi, len(self.texts))
-        spare = self._room - (ends[hi] - ends[lo])
+        spare = self._max_text_tokens - (ends[hi] - ends[lo])
         if spare <= 0:
             return Window(lo, lo, hi, hi)
+        # Before the window: half of the spare tokens, or what the sentences after it do not need.
         after = ends[-1] - ends[hi]
         start = int(np.searchsorted(ends, ends[lo] - max(spare // 2, spare - after)))
+        # After the window: all that is left.
         stop = int(np.searchsorted(ends, ends[hi] + spare - (ends[lo] - ends[start]), side="right")) - 1
-        # What whole sentences on the right left over may hold one more on the left.
+        # Tokens that whole sentences could not fill there may hold another sentence before the window.
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
     @property
-    def room(self) -> int:
-        """How many tokens of the story are read at once."""
-        return self._room
+    def max_text_tokens(self) -> int:
+        """How many of the story's tokens can be read at once."""
+        return self._max_text_tokens
 
-    def size(self, span: Span) -> int:
-        """How many tokens a run of sentences has."""
+    def count_tokens(self, span: Span) -> int:
+        """How many tokens a range of sentences has."""
         return int(self._ends[span[1]] - self._ends[span[0]])
 
-    def length(self, order: Order) -> int:
-        """How many tokens the text of an order of sentences has, nearly."""
+    def estimate_length(self, order: Order) -> int:
+        """About how many tokens the text of an order of sentences has."""
         return sum(len(self.later[i]) for i in order)
 
     def cut_tokens(self, window: Window) -> int:
-        """How many of the story's tokens are not read together with the window."""
+        """How many of the story's tokens are not read together with a window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
-        return int(self._ends[-1]) - min(read, self._room)
+        return int(self._ends[-1]) - min(read, self._max_text_tokens)
 
     def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
-        """An order of sentences as chunks to encode: one, or several in a row where it exceeds the context.
-
-        Args:
-            order: the sentences.
-            pooled: half-open range of the sentences whose tokens are pooled, None for all tokens of the text with the
-                special ones.
-
-        Raises:
-            StoryError: no token of the order belongs to a pooled sentence.
-        """
+        """The text of an order of sentences as chunks to encode: one, or several if it exceeds the context. `pooled` is
+        the half-open range of sentences whose tokens are pooled, None for all tokens with the special tokens. Raises
+        StoryError if no token belongs to a pooled sentence."""
         ids, owners = self._ids_of(order)
-        own = np.ones(len(ids), bool) if pooled is None else (owners >= pooled[0]) & (owners < pooled[1])
-        if not own.any():
-            raise StoryError(f"sentences {order} have no token in the window {pooled}; there is nothing to pool")
-        return self._passages(ids, own, special=pooled is None)
+        mask = np.ones(len(ids), bool) if pooled is None else (owners >= pooled[0]) & (owners < pooled[1])
+        if not mask.any():
+            raise StoryError(f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool")
+        return self._split(ids, mask, special=pooled is None)
 
-    def parts(self, window: Window, special: bool) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """The text of a window with what is read round it, once for each sentence of the window with only its tokens
-        pooled; and, where they are asked for, once with only the special tokens.
-
-        Raises:
-            StoryError: a sentence has no token of its own.
-        """
+    def sentence_chunks(self, window: Window, special: bool) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
+        """The chunks of a window with its context, once for each sentence of the window with only its tokens pooled;
+        and if `special`, once with only the special tokens pooled. Raises StoryError if a sentence has no tokens."""
         ids, owners = self._ids_of(window.base)
         texts = []
         for i in range(window.lo, window.hi):
-            own = owners == i
-            if not own.any():
-                raise StoryError(f"sentence {i} ({self.texts[i][:40]!r}) has no token of its own in this text")
-            texts.append(self._passages(ids, own, special=False))
-        return texts, [self._passages(ids, np.zeros(len(ids), bool), special=True)] if special else []
+            mask = owners == i
+            if not mask.any():
+                raise StoryError(f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text")
+            texts.append(self._split(ids, mask, special=False))
+        return texts, [self._split(ids, np.zeros(len(ids), bool), special=True)] if special else []
 
-    def _passages(self, ids: Ids, own: Mask, special: bool) -> list[Chunk]:
-        """A text as chunks of which some tokens are pooled, and perhaps the special ones."""
-        head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.room
+    def _split(self, ids: Ids, mask: Mask, special: bool) -> list[Chunk]:
+        """Split a text into chunks that fit the context, without those that have no pooled tokens."""
+        head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.max_text_tokens
         ends = np.full(len(head), special), np.full(len(tail), special)
         return [
-            Chunk(np.concatenate([head, ids[at : at + room], tail]), np.concatenate([ends[0], mask, ends[1]]))
-            for at in range(0, len(ids), room)
-            if (mask := own[at : at + room]).any() or special
+            Chunk(np.concatenate([head, ids[start : start + room], tail]), np.concatenate([ends[0], part, ends[1]]))
+            for start in range(0, len(ids), room)
+            if (part := mask[start : start + room]).any() or special
         ]
 
     def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
-        """Ids of the text of an order of sentences, and the sentence each token belongs to."""
+        """Token ids of the text of an order of sentences, and the sentence that each token belongs to."""
         return self._concatenated(order) if self.exact else self._joined(order)
 
     def _concatenated(self, order: Order) -> tuple[Ids, Ids]:
-        """Ids of the sentences in a row, and the sentence each token belongs to."""
         rows = [self.first[order[0]], *(self.later[i] for i in order[1:])]
         return np.concatenate(rows), np.repeat(np.array(order, np.int32), [len(row) for row in rows])
 
     def _joined(self, order: Order) -> tuple[Ids, Ids]:
-        """Ids of the joined text, and the sentence each token belongs to."""
-        ids, places = self.tokenizer.joined([self.texts[i] for i in order])
-        return ids, np.array(order, np.int32)[places]
+        ids, owners = self.tokenizer.tokenize_joined([self.texts[i] for i in order])
+        return ids, np.array(order, np.int32)[owners]

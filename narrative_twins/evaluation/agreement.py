@@ -1,4 +1,4 @@
-"""Agreement of results with human labels, as means over stories."""
+"""Agreement of scores with human labels, averaged over stories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Metrics = dict[str, Mean]
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of an agreement: a metric of an operation, perhaps for one turning point, counted from 1."""
+    """A measure of agreement: a metric of an operation, optionally for a single turning point, counted from 1."""
 
     operation: str
     metric: Metric
@@ -21,65 +21,61 @@ class Measure:
 
     @property
     def key(self) -> str:
-        """Its name in results, for example `deletion_auc_2`."""
+        """Name in results, for example `deletion_auc_2`."""
         return f"{self.operation}_{self.metric.key}" + (f"_{self.turning_point}" if self.turning_point else "")
 
     @property
-    def words(self) -> str:
-        """Its name in tables and cards, for example `AUC of deletion, turning point 2`."""
+    def label(self) -> str:
+        """Name in tables and cards, for example `AUC of deletion, turning point 2`."""
         point = f", turning point {self.turning_point}" if self.turning_point else ""
-        return f"{self.metric.words} of {self.operation}{point}"
+        return f"{self.metric.label} of {self.operation}{point}"
 
 
 def vote_measures(operations: Iterable[str]) -> list[Measure]:
-    """What `agreement_with_votes` computes for some operations."""
+    """The measures that `agreement_with_votes` computes for these operations."""
     return [Measure(operation, metric) for operation in operations for metric in METRICS.values()]
 
 
 def turning_point_measures(operations: Iterable[str], points: int) -> list[Measure]:
-    """What `agreement_with_turning_points` computes for some operations and as many turning points."""
+    """The measures that `agreement_with_turning_points` computes for these operations and number of turning points."""
     numbers: list[int | None] = [*range(1, points + 1), None]
     return [Measure(operation, METRICS["auc"], number) for operation in operations for number in numbers]
 
 
 def agreement_with_votes(results: Iterable[StorySalience], counts: Iterable[Sequence[float]]) -> Metrics:
-    """Agreement with the votes of annotators, mean over the stories where it is defined.
+    """Agreement with the votes of annotators, averaged over the stories for which it is defined: for each operation
+    `OPERATION_spearman` and `OPERATION_auc`.
 
     Args:
-        results: of the stories.
+        results: the scores of each story.
         counts: for each story how many annotators chose each sentence.
-
-    Returns:
-        For each operation `OPERATION_spearman` and `OPERATION_auc`.
     """
     values: dict[Measure, list[float]] = {}
     for result, votes in zip(results, counts, strict=True):
         for measure in vote_measures(result.scores):
             value = measure.metric.function(result.scores[measure.operation], votes)
             values.setdefault(measure, []).append(value)
-    return {measure.key: mean(of_stories) for measure, of_stories in values.items()}
+    return {measure.key: mean(by_story) for measure, by_story in values.items()}
 
 
 def agreement_with_turning_points(results: Iterable[StorySalience], points: Iterable[Sequence[int]]) -> Metrics:
-    """AUC of each turning point among the sentences of its window, mean over the stories where it is defined.
+    """AUC of each turning point among the sentences of its window, averaged over the stories for which it is defined:
+    for each operation `OPERATION_auc_1` and so on by turning point, and their mean as `OPERATION_auc`.
 
     Args:
-        results: of the stories.
+        results: the scores of each story.
         points: the turning points of each story, the same number for each; sentence indices counted from 0.
-
-    Returns:
-        For each operation `OPERATION_auc_1` and so on by turning point, and their mean as `OPERATION_auc`.
     """
-    rows: dict[str, list[list[float]]] = {}
-    for result, turning in zip(results, points, strict=True):
-        windows = [next((lo, hi) for lo, hi in result.windows if lo <= point < hi) for point in turning]
+    tables: dict[str, list[list[float]]] = {}  # by operation: a row per story, a column per turning point
+    for result, story_points in zip(results, points, strict=True):
+        windows = [next((lo, hi) for lo, hi in result.windows if lo <= point < hi) for point in story_points]
         for operation, scores in result.scores.items():
-            areas = [turning_point_auc(scores, point, span) for point, span in zip(turning, windows, strict=True)]
-            rows.setdefault(operation, []).append(areas)
+            areas = [turning_point_auc(scores, point, span) for point, span in zip(story_points, windows, strict=True)]
+            tables.setdefault(operation, []).append(areas)
     metrics: Metrics = {}
-    for operation, table in rows.items():
+    for operation, table in tables.items():
         means = [mean(column) for column in zip(*table, strict=True)]
-        *of_points, of_all = turning_point_measures([operation], len(means))
-        metrics |= {measure.key: value for measure, value in zip(of_points, means, strict=True)}
-        metrics[of_all.key] = mean(value.value for value in means)
+        *point_measures, overall = turning_point_measures([operation], len(means))
+        metrics |= {measure.key: value for measure, value in zip(point_measures, means, strict=True)}
+        metrics[overall.key] = mean(value.value for value in means)
     return metrics

@@ -1,7 +1,7 @@
 """Metrics of agreement between scores and human labels: Spearman and AUC within a story, AUC of a turning point.
 
-Each metric is defined for every input: where an agreement does not exist (constant scores or labels, one sentence, no
-or only relevant sentences) it is nan, which `mean` leaves out and counts.
+A metric is nan if it is undefined (constant scores or labels, a single sentence, no or only relevant sentences); `mean`
+skips and counts nan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from narrative_twins.data.shapes import vote_counts as vote_counts  # noqa: F401
 
 
 class Mean(NamedTuple):
-    """A mean over stories: its value (nan if none counts), how many count and how many are undefined."""
+    """A mean over stories: its value (nan if all are undefined), how many were averaged and how many are undefined."""
 
     value: float
     counted: int
@@ -29,7 +29,7 @@ class Mean(NamedTuple):
 
 
 def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
-    """Spearman's rank correlation, ties sharing their mean rank; nan where scores or counts are constant."""
+    """Spearman's rank correlation, with mean ranks for ties; nan if scores or counts are constant."""
     x, y = _paired(scores, counts)
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
@@ -37,33 +37,24 @@ def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
 
 
 def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a relevant sentence scores above another one, a tie counting half.
-
-    Args:
-        scores: one a sentence.
-        relevant: one a sentence; above zero (a vote, True) is relevant.
-
-    Returns:
-        A number from 0 to 1; nan where all sentences or none are relevant.
-    """
+    """Area under the ROC curve: the probability that a relevant sentence (with a vote, True, or any number above zero)
+    scores above one that is not relevant, ties counting half. From 0 to 1; nan if all or none are relevant."""
     x, y = _paired(scores, relevant)
-    positive = y > 0
-    hits, misses = int(positive.sum()), int((~positive).sum())
-    if hits == 0 or misses == 0:
+    is_positive = y > 0
+    positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
+    if positives == 0 or negatives == 0:
         return float("nan")
-    return float((rankdata(x)[positive].sum() - hits * (hits + 1) / 2) / (hits * misses))
+    # The Mann-Whitney U statistic, as a share of all pairs of a positive and a negative.
+    return float((rankdata(x)[is_positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
 def turning_point_auc(scores: ArrayLike, turning_points: int | Sequence[int], window: tuple[int, int]) -> float:
-    """AUC of a story's turning point among the sentences of a window.
+    """AUC of a story's turning point among the sentences of a window; nan if none or all of them are turning points.
 
     Args:
-        scores: one a sentence of the story.
-        turning_points: index of the turning point in the story, or of several.
+        scores: of each sentence of the story.
+        turning_points: index of the turning point in the story, or several indices.
         window: half-open range of sentences.
-
-    Returns:
-        nan where no turning point lies in the window or all its sentences are turning points.
     """
     lo, hi = window
     relevant = np.zeros(hi - lo)
@@ -73,7 +64,7 @@ def turning_point_auc(scores: ArrayLike, turning_points: int | Sequence[int], wi
 
 
 def mean(values: Iterable[float]) -> Mean:
-    """The mean of the defined values; nan ones are left out and counted."""
+    """The mean of the defined values; nan values are skipped and counted."""
     array = np.asarray(list(values), np.float64)
     defined = array[~np.isnan(array)]
     return Mean(float(defined.mean()) if defined.size else float("nan"), defined.size, array.size - defined.size)
@@ -82,7 +73,7 @@ def mean(values: Iterable[float]) -> Mean:
 def _paired(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     x, y = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"scores of shape {x.shape} and labels of shape {y.shape}: one of each a sentence is needed")
+        raise ValueError(f"scores of shape {x.shape} and labels of shape {y.shape}; both need one per sentence")
     if np.isnan(x).any() or np.isnan(y).any():
         raise ValueError("scores and labels must be numbers, found nan")
     return x, y
@@ -93,15 +84,15 @@ class Metric:
     """A metric of agreement within a story.
 
     Attributes:
-        key: its name in results.
-        words: its name in tables and cards.
-        function: computes it from the scores and the labels of the sentences; nan where it is not defined.
+        key: name in results.
+        words: name in tables and cards.
+        function: computes the metric from the scores and labels of the sentences; nan if it is undefined.
     """
 
     key: str
-    words: str
+    label: str
     function: Callable[[ArrayLike, ArrayLike], float]
 
 
 METRICS = {metric.key: metric for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc))}
-"""The registry: the metrics that operations are evaluated with, by key."""
+"""Registry of the metrics that operations are evaluated with, by key."""

@@ -1,4 +1,4 @@
-"""Sharing on the Hugging Face Hub: cards, and pushing of encoders, data sets and the metric."""
+"""Sharing on the Hugging Face Hub: cards, and uploads of encoders, data sets and the metric."""
 
 from narrative_twins.hub.facts import DatasetFacts as DatasetFacts
 from narrative_twins.hub.facts import EncoderFacts as EncoderFacts

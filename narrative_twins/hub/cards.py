@@ -1,6 +1,6 @@
-"""The cards of encoders, data sets and metrics: what is known about them, filled into the templates of `hub_cards`.
+"""The cards of encoders, data sets and the metric, from facts and the templates of `hub_cards`.
 
-A card says what a thing was made of and how good it is; no row of anyone's data gets into one.
+No row of the data gets into a card.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard,
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
 
 PLACEHOLDER_ID = "user/name"
-"""Stands in a card for the Hub id, as long as there is none."""
+"""Placeholder for the Hub id in a card, see `fill_in_id`."""
 
 
 def template(name: str) -> str:
-    """A file of `hub_cards`."""
+    """The content of a file of `hub_cards`."""
     return files("narrative_twins.hub_cards").joinpath(name).read_text(encoding="utf-8")
 
 
 def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
-    """The card of an encoder.
-
-    Args:
-        facts: what it says.
-        model_id: the Hub id in its snippets; None where it is the default encoder.
-    """
+    """The card of an encoder; `model_id` is the Hub id in its snippets, None for the default encoder."""
     results = [_result(figure) for figure in facts.figures]
     data = ModelCardData(
         license=facts.license,
@@ -78,7 +73,8 @@ def _table(figures: Sequence[Figure]) -> str:
     if not figures:
         return "Not measured."
     rows = [
-        f"| {one.dataset}{f' ({one.split})' if one.split else ''} | {one.metric} | {one.value:.3f} |" for one in figures
+        f"| {figure.dataset}{f' ({figure.split})' if figure.split else ''} | {figure.metric} | {figure.value:.3f} |"
+        for figure in figures
     ]
     return "\n".join(["| evaluation set | metric | |", "|---|---|---|", *rows])
 
@@ -86,21 +82,14 @@ def _table(figures: Sequence[Figure]) -> str:
 def dataset_card(
     facts: DatasetFacts, columns: Mapping[str, Mapping[str, str]], rows: Mapping[str, Mapping[str, int]], repo_id: str
 ) -> DatasetCard:
-    """The card of a data set.
-
-    Args:
-        facts: what it says.
-        columns: for each configuration the columns and their types.
-        rows: for each configuration the splits and how many rows they have.
-        repo_id: the Hub id.
-    """
+    """The card of a data set: `columns` has types by configuration and column, `rows` counts by split instead."""
     configurations = [
         {
             "config_name": name,
-            **({"default": True} if at == 0 else {}),
+            **({"default": True} if index == 0 else {}),
             "data_files": [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits],
         }
-        for at, (name, splits) in enumerate(rows.items())
+        for index, (name, splits) in enumerate(rows.items())
     ]
     data = DatasetCardData(
         pretty_name=facts.name,
@@ -121,50 +110,37 @@ def metric_card(repo_id: str) -> RepoCard:
     return RepoCard(text)
 
 
-def with_id(card: str, repo_id: str) -> str:
-    """A card that was written before there was a Hub id, with the id in its snippets."""
+def fill_in_id(card: str, repo_id: str) -> str:
+    """A card with the Hub id in place of the placeholder."""
     return card.replace(PLACEHOLDER_ID, repo_id)
 
 
 def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:
-    """The card of a data set, with its columns and counts.
-
-    Args:
-        data: as in `push_dataset`.
-        facts: what the card says besides.
-        repo_id: the Hub id, where there is one.
-
-    Raises:
-        ValueError: there are no rows.
-    """
+    """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError without rows."""
     configurations = splits_by_configuration(data)
-    rows = {name: {split: len(one) for split, one in splits.items()} for name, splits in configurations.items()}
+    rows = {name: {split: len(part) for split, part in splits.items()} for name, splits in configurations.items()}
     columns = {name: _columns(next(iter(splits.values()))) for name, splits in configurations.items()}
     return dataset_card(facts, columns, rows, repo_id)
 
 
 def splits_by_configuration(data: Any) -> dict[str, dict[str, Dataset]]:
-    """Rows, splits of them, or configurations of these, as splits by configuration.
-
-    Raises:
-        ValueError: there are no rows.
-    """
+    """The splits by configuration of a data set as in `push_dataset`; raises ValueError if one of them has no rows."""
     if isinstance(data, (Dataset, DatasetDict)):
         data = {"default": data}
     found = {
-        str(name): {"train": one} if isinstance(one, Dataset) else {str(split): rows for split, rows in one.items()}
-        for name, one in data.items()
+        str(name): {"train": part} if isinstance(part, Dataset) else {str(split): rows for split, rows in part.items()}
+        for name, part in data.items()
     }
     if not found or not all(splits and all(len(rows) for rows in splits.values()) for splits in found.values()):
-        raise ValueError("there are no rows to push in some configuration or split; leave it out")
+        raise ValueError("a configuration or split has no rows to push; leave it out")
     return found
 
 
 def _columns(rows: Dataset) -> dict[str, str]:
-    """What the columns hold, in words."""
+    """The name and type of each column."""
 
-    def words(feature: Any) -> str:
+    def type_name(feature: Any) -> str:
         inner = getattr(feature, "feature", None)
-        return f"list of {words(inner)}" if inner is not None else str(getattr(feature, "dtype", feature))
+        return f"list of {type_name(inner)}" if inner is not None else str(getattr(feature, "dtype", feature))
 
-    return {name: words(feature) for name, feature in rows.features.items()}
+    return {name: type_name(feature) for name, feature in rows.features.items()}

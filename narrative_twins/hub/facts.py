@@ -1,4 +1,4 @@
-"""What is known of an encoder or a data set, for its card: as data, and as YAML that people edit."""
+"""Facts about an encoder or a data set for its card, as dataclasses and as editable YAML."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Any, TypeVar
 
 import yaml
 
-UNKNOWN = "not said"
-
+UNKNOWN = "unknown"
 
 Facts = TypeVar("Facts", "EncoderFacts", "DatasetFacts")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of an encoder, and the evaluation set that it was measured on.
+    """A metric of an encoder on an evaluation set.
 
     Attributes:
-        metric: what was measured, such as `"Spearman of summarization"`.
-        value: the figure.
+        metric: the name of the metric, for example `"Spearman of summarization"`.
+        value: its value.
         dataset: the name of the evaluation set.
-        dataset_id: its Hub id, where it has one.
-        split: of it.
+        dataset_id: the Hub id of the evaluation set, if it has one.
+        split: the split of the evaluation set.
     """
 
     metric: str
@@ -36,19 +35,19 @@ class Figure:
 
 @dataclass
 class EncoderFacts:
-    """What the card of an encoder says.
+    """Facts for the card of an encoder; texts may be Markdown.
 
     Attributes:
-        name: the title.
-        base_model: what it was trained from, in words or Markdown.
-        base_model_id: its Hub id, where it has one.
-        training_data: what it was trained on, and under what licence that is.
-        objective, windows, seeds: of the training.
-        figures: how good it is; they go into the card's `model-index` too.
-        table: instead of the table of the figures, one in Markdown.
-        limits: what it is not good for.
-        license: an id of the Hub's list, such as `"apache-2.0"`.
-        language: of the texts, such as `"en"`.
+        name: the title of the card.
+        base_model: the model it was trained from.
+        base_model_id: the Hub id of the base model, if it has one.
+        training_data: the training data and its licence.
+        objective, windows, seeds: details of the training.
+        figures: evaluation results, also for the `model-index` of the card.
+        table: replaces the table of the figures.
+        limits: known limits.
+        license: an id of the Hub's list, for example `"apache-2.0"`.
+        language: the language of the texts, for example `"en"`.
     """
 
     name: str = "A story encoder"
@@ -60,30 +59,30 @@ class EncoderFacts:
     seeds: str = UNKNOWN
     figures: Sequence[Figure] = ()
     table: str | None = None
-    limits: str = "Not measured beyond the figures above. Salience is what an encoder's similarities say."
+    limits: str = "Not measured beyond the figures above. Salience is computed from an encoder's similarities."
     license: str | None = None
     language: str = "en"
 
     def __post_init__(self) -> None:
-        self.figures = [one if isinstance(one, Figure) else Figure(**one) for one in self.figures]
+        self.figures = [figure if isinstance(figure, Figure) else Figure(**figure) for figure in self.figures]
 
 
 @dataclass
 class DatasetFacts:
-    """What the card of a data set says besides its columns and counts.
+    """Facts for the card of a data set, besides its columns and counts; texts may be Markdown.
 
     Attributes:
-        name: the title.
-        what: what it is, in a paragraph.
-        source: who wrote or judged it, and how.
-        limits: what it is not good for.
-        license: an id of the Hub's list, such as `"cc0-1.0"`.
-        language: of the texts.
-        tags: further ones.
+        name: the title of the card.
+        description: a paragraph that describes the data.
+        source: who wrote or labeled it, and how.
+        limits: known limits.
+        license: an id of the Hub's list, for example `"cc0-1.0"`.
+        language: the language of the texts.
+        tags: additional tags.
     """
 
     name: str = "Stories"
-    what: str = UNKNOWN
+    description: str = UNKNOWN
     source: str = UNKNOWN
     limits: str = UNKNOWN
     license: str | None = None
@@ -92,34 +91,28 @@ class DatasetFacts:
 
 
 def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
-    """The attributes of facts that a YAML file has.
-
-    Raises:
-        ValueError: the file is no such thing; names the attribute.
-    """
+    """The attributes in a YAML file of facts; raises ValueError if the file or an attribute is invalid."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from error
-    known = [one.name for one in fields(kind)]
+    known = [attribute.name for attribute in fields(kind)]
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no mapping; give some of {', '.join(known)}")
+        raise ValueError(f"{path} is not a mapping; give some of {', '.join(known)}")
     unknown = [name for name in content if name not in known]
     if unknown:
-        raise ValueError(f"{path}: {unknown[0]!r} is no fact of a card; there are {', '.join(known)}")
+        raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
     try:
         kind(**content)
     except TypeError as error:
-        raise ValueError(f"{path}: figures take metric, value, dataset, dataset_id and split ({error})") from error
+        raise ValueError(
+            f"{path}: invalid figures, which have metric, value, dataset, dataset_id and split ({error})"
+        ) from error
     return content
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:
-    """Facts from a YAML file of their attributes.
-
-    Raises:
-        ValueError: as `read_fact_values`.
-    """
+    """Facts from a YAML file of their attributes; raises ValueError if the file or an attribute is invalid."""
     return kind(**read_fact_values(kind, path))
 
 
@@ -131,7 +124,7 @@ def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as such, for people to edit."""
+    """Writes texts of several lines as block scalars, which are easier to edit."""
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

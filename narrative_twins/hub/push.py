@@ -1,5 +1,5 @@
-"""To the Hub: encoders, data sets and the metric, each with its card, each in one commit that is there whole or not at
-all. What is on this machine is only read."""
+"""Upload of encoders, data sets and the metric to the Hub, each with its card and in a single commit. Local files are
+only read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
     card_of_rows,
     encoder_card,
+    fill_in_id,
     metric_card,
     splits_by_configuration,
     template,
-    with_id,
 )
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 from narrative_twins.hub.self_contained import self_contained_files
@@ -31,15 +31,15 @@ from narrative_twins.hub.self_contained import self_contained_files
 logger = logging.getLogger(__name__)
 
 Files: TypeAlias = dict[str, Path | bytes]
-"""What is pushed: by its name in the repository, a file or what is in it."""
+"""Files to push by their names in the repository, each as a local path or as content."""
 
 WITH_CODE = "with-code"
-"""The branch that has the self-contained form of an encoder."""
+"""The branch for the self-contained form of an encoder."""
 
 HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
     kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
 )
-"""What a broken connection raises, in the HTTP client of the Hub's library, which differs from release to release."""
+"""Connection errors of the HTTP client of huggingface_hub; the client depends on the release."""
 
 _ENCODER_FILES = (
     "config.json",
@@ -59,11 +59,11 @@ _ENCODER_FILES = (
     "[0-9]*_*/*.json",
     "[0-9]*_*/*.safetensors",
 )
-_EMPTY = {".gitattributes"}
+_INITIAL_FILES = {".gitattributes"}
 
 
 class HubError(OSError):
-    """Something could not be pushed; says what, and the cure."""
+    """A push failed; the message has the reason and the fix."""
 
 
 def push_encoder(
@@ -78,29 +78,28 @@ def push_encoder(
     token: str | bool | None = None,
     message: str | None = None,
 ) -> str:
-    """Push an encoder, in the plain layout of sentence-transformers, with its model card.
+    """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    What was not made to be shared stays here: checkpoints, states of optimizers, logs, pickled weights.
+    Only files of the encoder are pushed: no checkpoints, optimizer states, logs or pickled weights.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`.
-        repo_id: where to, `user/name`.
-        facts: what the card says; None for the card in the folder, or one that says how little is known.
-        private: who else may see the repository, where it is made anew.
-        update: go on where the repository has files already; otherwise that is an error.
-        with_code: push the self-contained form too, to the branch `with-code`, for people without this package:
+        repo_id: the Hub id, `user/name`.
+        facts: facts for the card; None for the card in the folder, or else a card without facts.
+        private: make the repository private if it is created.
+        update: allow a repository that already has files; otherwise a HubError is raised.
+        with_code: also push the self-contained form, to the branch `with-code`, for users without this package:
             `pipeline("narrative-salience", model=..., revision="with-code", trust_remote_code=True)`.
-        revision: the branch to push to, made if need be; default `main`.
-        token: of the Hub; default the one of `hf auth login` or HF_TOKEN.
-        message: of the commit.
+        revision: the branch, created if missing; default `main`.
+        token: the Hub token; default that of `hf auth login` or HF_TOKEN.
+        message: the commit message.
 
     Returns:
-        The address of the repository.
+        The URL of the repository.
 
     Raises:
-        HubError: it could not be pushed.
-        OSError, ValueError: there is no encoder, or none that salience can be computed with; said before anything is
-            pushed.
+        HubError: the push failed.
+        OSError, ValueError: the encoder is missing or unsuitable for salience; nothing was pushed.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = _checked(encoder, Path(scratch))
@@ -115,20 +114,20 @@ def push_encoder(
 
 
 def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None = None) -> Files:
-    """What `push_encoder` pushes of a folder, card included."""
+    """The files of a folder that `push_encoder` pushes, with the card."""
     folder = Path(folder)
     found = sorted({path for pattern in _ENCODER_FILES for path in folder.glob(pattern) if path.is_file()})
     content: Files = {path.relative_to(folder).as_posix(): path for path in found}
     if not any(name.endswith(".safetensors") for name in content):
-        raise ValueError(f"{folder} has no weights in safetensors; load the model and save it with save_pretrained")
+        raise ValueError(f"{folder} has no safetensors weights; load the model and save it with save_pretrained")
     readme = folder / "README.md"
     if facts is None and readme.is_file():
         card = readme.read_text(encoding="utf-8")
     else:
         if facts is None:
-            logger.warning("%s has no card; give facts, so that people know what the encoder was made of", folder)
+            logger.warning("%s has no card; give facts, so that users know how the encoder was trained", folder)
         card = str(encoder_card(facts or EncoderFacts()))
-    return content | {"README.md": with_id(card, repo_id).encode()}
+    return content | {"README.md": fill_in_id(card, repo_id).encode()}
 
 
 def push_dataset(
@@ -145,48 +144,40 @@ def push_dataset(
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)` loads it.
 
     Args:
-        data: rows, splits of them, or configurations of these by name.
+        data: a data set, its splits, or several configurations by name.
+        facts: facts for the card, besides columns and counts.
         repo_id, private, update, revision, token, message: as in `push_encoder`.
-        facts: what the card says besides columns and counts.
 
     Returns:
-        The address of the repository.
+        The URL of the repository.
 
     Raises:
-        HubError: it could not be pushed.
-        ValueError: there are no rows.
+        HubError, ValueError: the push failed, or a configuration or split has no rows.
     """
     configurations = splits_by_configuration(data)
     if facts is None:
-        logger.warning("nothing is said of the data set; give facts, so that people know what it is made of")
+        logger.warning("the card has no facts about the data set; give facts, so that users know what it is")
     card = card_of_rows(data, facts or DatasetFacts(), repo_id)
     with tempfile.TemporaryDirectory() as scratch, _pushing(repo_id, "dataset", token, private, update) as hub:
         content: Files = {"README.md": str(card).encode()}
         for name, splits in configurations.items():
-            for split, one in splits.items():
+            for split, rows in splits.items():
                 file = Path(scratch) / f"{name}-{split}.parquet"
-                one.to_parquet(file)
+                rows.to_parquet(file)
                 content[f"{name}/{split}-00000-of-00001.parquet"] = file
         hub.commit(content, message or "Data set", revision)
         return hub.address
 
 
 def push_metric(repo_id: str, *, private: bool = False, update: bool = False, token: str | bool | None = None) -> str:
-    """Push the agreement of salience with people's choices as a metric, which `evaluate.load(repo_id)` loads.
+    """Push the agreement of salience with human labels as a metric, a Space that `evaluate.load(repo_id)` loads.
 
-    Args:
-        repo_id, private, update, token: as in `push_encoder`. Metrics are Spaces on the Hub.
-
-    Returns:
-        The address of the repository.
-
-    Raises:
-        HubError: it could not be pushed.
+    Arguments, return value and errors are as in `push_encoder`.
     """
     card = metric_card(repo_id)
     content: Files = {
         "README.md": str(card).encode(),
-        # What `evaluate` looks for.
+        # The file name that `evaluate` requires.
         f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
         "requirements.txt": template("metric_requirements.txt").encode(),
     }
@@ -196,17 +187,13 @@ def push_metric(repo_id: str, *, private: bool = False, update: bool = False, to
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
-    """The Hub id of a repository that is named without its user: the one whose token it is.
-
-    Raises:
-        HubError: the Hub knows no such token.
-    """
-    with _told(name):
+    """The Hub id of a repository name: without a user, that of the token; raises HubError if the token is invalid."""
+    with _clear_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
 class _Repository:
-    """A repository that is pushed to."""
+    """A repository on the Hub."""
 
     def __init__(self, repo_id: str, kind: str, token: str | bool | None) -> None:
         self.api = HfApi(token=token, library_name="narrative_twins")
@@ -214,20 +201,20 @@ class _Repository:
         self.address = ""
 
     def make(self, private: bool, update: bool) -> None:
-        """Make the repository, if it is not there; one that has files is an error unless it is to be updated."""
+        """Create the repository if it does not exist; unless `update`, raise HubError if it has files."""
         sdk = "static" if self.kind == "space" else None
-        made = self.api.create_repo(self.repo_id, repo_type=self.kind, private=private, exist_ok=True, space_sdk=sdk)
-        self.address = str(made)
-        there = set(self.api.list_repo_files(self.repo_id, repo_type=self.kind)) - _EMPTY
-        # A repository without files is what a push leaves that broke off, and where the next one goes on.
-        if there and not update:
+        url = self.api.create_repo(self.repo_id, repo_type=self.kind, private=private, exist_ok=True, space_sdk=sdk)
+        self.address = str(url)
+        existing = set(self.api.list_repo_files(self.repo_id, repo_type=self.kind)) - _INITIAL_FILES
+        # An interrupted push leaves a repository without files, into which the next attempt pushes.
+        if existing and not update:
             raise HubError(
-                f"{self.repo_id} is on the Hub already, with {len(there)} files; choose another name, or push into it "
+                f"{self.repo_id} is already on the Hub, with {len(existing)} files; choose another name, or update it "
                 "with update=True (--update)"
             )
 
     def commit(self, content: Files, message: str, revision: str | None) -> None:
-        """Put files into the repository in one commit."""
+        """Push files in one commit."""
         if revision is not None:
             self.api.create_branch(self.repo_id, repo_type=self.kind, branch=revision, exist_ok=True)
         operations = [CommitOperationAdd(name, source) for name, source in content.items()]
@@ -236,8 +223,8 @@ class _Repository:
 
 @contextmanager
 def _pushing(repo_id: str, kind: str, token: str | bool | None, private: bool, update: bool) -> Iterator[_Repository]:
-    """A repository to push to."""
-    with _told(repo_id):
+    """Create a repository and push to it, with errors of the Hub as `HubError`."""
+    with _clear_errors(repo_id):
         validate_repo_id(repo_id)
         hub = _Repository(repo_id, kind, token)
         hub.make(private, update)
@@ -245,44 +232,44 @@ def _pushing(repo_id: str, kind: str, token: str | bool | None, private: bool, u
 
 
 @contextmanager
-def _told(repo_id: str) -> Iterator[None]:
-    """What the Hub refuses comes out as a `HubError` that says what to do."""
+def _clear_errors(repo_id: str) -> Iterator[None]:
+    """Turn errors of the Hub into `HubError` with the fix."""
     try:
         yield
     except HFValidationError as error:
-        raise ValueError(f"{repo_id!r} is no Hub id, which looks like user/name: {error}") from error
+        raise ValueError(f"{repo_id!r} is not a Hub id like user/name: {error}") from error
     except OfflineModeIsEnabled as error:
         raise HubError(f"{repo_id} can't be pushed offline; unset HF_HUB_OFFLINE") from error
     except HfHubHTTPError as error:
         raise HubError(f"{repo_id} can't be pushed: {_reason(error)}") from error
     except HTTP_ERRORS as error:
         raise HubError(
-            f"{repo_id} can't be pushed: the connection to the Hub broke ({type(error).__name__}: {error}); no file "
-            "was changed there or here, so run it again"
+            f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}: {error}); no file "
+            "was changed on the Hub or locally, so run it again"
         ) from error
 
 
 def _reason(error: HfHubHTTPError) -> str:
-    """What the Hub refused, and the cure."""
+    """The reason for an error response of the Hub, and the fix."""
     code = error.response.status_code
-    cures = {
-        401: "the Hub knows no such token; `hf auth login` or HF_TOKEN gives one, which has to be allowed to write",
-        403: "the token may not write there; make one that may at huggingface.co/settings/tokens, or choose a name of "
+    reasons = {
+        401: "the Hub token is missing or invalid; set one with write access by `hf auth login` or HF_TOKEN",
+        403: "the token has no write access there; create one at huggingface.co/settings/tokens, or choose a name of "
         "your own",
-        404: "there is no such repository, or the token may not see it",
-        409: "the repository was made or changed by somebody else meanwhile; look at it, and run it again",
+        404: "the repository does not exist, or the token has no access to it",
+        409: "the repository was created or changed by someone else meanwhile; check it, and run it again",
         413: "it is too large for the Hub",
         429: "too many requests; wait, and run it again",
     }
-    said = getattr(error, "server_message", None) or str(error).splitlines()[0]
-    return f"{cures.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {said})"
+    message = getattr(error, "server_message", None) or str(error).splitlines()[0]
+    return f"{reasons.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {message})"
 
 
 def _checked(encoder: Any, scratch: Path) -> Path:
-    """The folder of an encoder; one that is no such folder yet is saved first. Loading it is the check."""
+    """The folder of an encoder, which is checked by loading it, and saved to `scratch` unless it is in this layout."""
     if isinstance(encoder, (str, Path)):
         if not Path(encoder).is_dir():
-            raise FileNotFoundError(f"{encoder} is no folder here; name the folder that an encoder was saved in")
+            raise FileNotFoundError(f"{encoder} is not a local folder; give the folder of a saved encoder")
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file():
             return Path(encoder)

@@ -1,8 +1,8 @@
-"""The self-contained form of an encoder's repository: the checkpoint with the code of the pipeline beside it, for
-people who do not have this package.
+"""The self-contained form of an encoder's repository: the checkpoint and the code of the pipeline, for use without this
+package.
 
-It is the package's own code, module by module, in files that import each other. A repository that carries code asks
-everyone for trust, those who have the package too; so it is a form apart, see `hub.push_encoder`.
+Each module of the package that the pipeline needs is a file. Since code in a repository requires `trust_remote_code` of
+all users, also of those with the package, this form is on a branch of its own, see `hub.push_encoder`.
 """
 
 from __future__ import annotations
@@ -15,47 +15,42 @@ from pathlib import Path
 from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings
 
 PACKAGE = Path(__file__).parent.parent
-_DOOR = "pipeline"
+_MAIN = "pipeline"
 _OPTIONAL = ("syntok", "pandas", "matplotlib")
-"""Libraries that are needed for some things only; what is imported outright has to be there for anything."""
+"""Libraries that may be missing, since only some functions need them."""
 
 
 def self_contained_files(encoder: dict[str, Path | bytes], stored: CheckpointSettings) -> dict[str, Path | bytes]:
-    """The files of a self-contained repository.
-
-    Args:
-        encoder: the files of the plain one, by name.
-        stored: the settings of the checkpoint.
-    """
+    """The files of a self-contained repository, from those of the plain one and the settings of its checkpoint."""
     source = encoder["config.json"]
     config = json.loads(source if isinstance(source, bytes) else source.read_bytes())
     config["custom_pipelines"] = {
-        "narrative-salience": {"impl": f"{_name(_DOOR)}.SaliencePipeline", "pt": ["AutoModel"], "type": "text"}
+        "narrative-salience": {"impl": f"{_file_stem(_MAIN)}.SaliencePipeline", "pt": ["AutoModel"], "type": "text"}
     }
     config[SETTINGS] = stored._asdict()
-    code = {f"{_name(module)}.py": self_contained_code(module).encode() for module in sorted(closure())}
+    code = {f"{_file_stem(module)}.py": self_contained_code(module).encode() for module in sorted(required_modules())}
     return encoder | {"config.json": (json.dumps(config, indent=2) + "\n").encode()} | code
 
 
-def closure(module: str = _DOOR) -> set[str]:
-    """The modules of this package that a module needs, itself included."""
-    needed, todo = set(), {module}
-    while todo:
-        one = todo.pop()
-        needed.add(one)
-        todo |= {found for _, found in _own_imports(ast.parse(_source(one)))} - needed
+def required_modules(module: str = _MAIN) -> set[str]:
+    """A module and all modules of this package that it imports, directly or indirectly."""
+    needed, remaining = set(), {module}
+    while remaining:
+        current = remaining.pop()
+        needed.add(current)
+        remaining |= {found for _, found in _own_imports(ast.parse(_source(current)))} - needed
     return needed
 
 
 def self_contained_code(module: str) -> str:
-    """A module as a file of its own beside the others: imports of this package become relative, blocks for type
-    checkers are left out, and libraries that are needed for some things only may be missing."""
+    """The source of a module for the repository: with relative imports of this package, without blocks for type
+    checkers, and with optional libraries allowed to be missing."""
     source = _source(module)
     lines = source.splitlines(keepends=True)
     tree = ast.parse(source)
     for statement, found in _own_imports(tree):
         line = lines[statement.lineno - 1]
-        lines[statement.lineno - 1] = line.replace(f"from narrative_twins.{found} ", f"from .{_name(found)} ")
+        lines[statement.lineno - 1] = line.replace(f"from narrative_twins.{found} ", f"from .{_file_stem(found)} ")
     for node in tree.body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             lines[node.lineno - 1 : node.end_lineno] = ["\n"] * ((node.end_lineno or node.lineno) - node.lineno + 1)
@@ -66,7 +61,7 @@ def self_contained_code(module: str) -> str:
     return f"# From the package narrative_twins (Apache-2.0), its module `{module}`.\n{''.join(lines)}"
 
 
-def _name(module: str) -> str:
+def _file_stem(module: str) -> str:
     return f"narrative_twins_{module.replace('.', '_')}"
 
 
@@ -86,7 +81,7 @@ def _library(node: ast.Import | ast.ImportFrom) -> str:
 
 
 def _allow_missing(lines: list[str], node: ast.stmt) -> None:
-    """transformers wants all that is imported outside of `try` to be installed."""
+    """Wrap an import in `try`: transformers requires all other imports of remote code to be installed."""
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     indent = " " * node.col_offset
     lines[first] = f"{indent}try:\n    {lines[first]}"

@@ -1,4 +1,4 @@
-"""Language models behind an OpenAI-compatible server: requests, answers kept on disk, runs that can be resumed."""
+"""A client for language models behind an OpenAI-compatible server; all answers are saved, so runs can be resumed."""
 
 from narrative_twins.llm.chat import Chat as Chat
 from narrative_twins.llm.chat import ServerError as ServerError

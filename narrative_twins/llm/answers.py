@@ -1,4 +1,4 @@
-"""What a language model has answered, on disk before the next is asked: an answer that was paid for is never lost."""
+"""Answers of a language model, saved on disk as soon as they arrive, so that paid answers are not lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from narrative_twins.files import AtomicFile, complete_lines
 
-_ENDS = ("stop", "eos", "eos_token", "end_turn", "stop_sequence")
+_COMPLETE = ("stop", "eos", "eos_token", "end_turn", "stop_sequence")
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,13 @@ class Answer:
     """An answer of a language model.
 
     Attributes:
-        key: what was asked, as a digest of all that the answer depends on.
-        story, step, attempt: what it was asked for: the digest of a story, the step of a recipe, and the how-manieth
-            time.
-        model: its name, as the server has it.
+        key: a digest of everything that the answer depends on, see `Server.key_of`.
+        story, step, attempt: see `Question`.
+        model: the name of the model, as the server reports it.
         text: the answer.
-        finish_reason: why it ends; `"length"` is one that was cut off.
-        max_tokens: where it would have been cut off.
-        prompt_tokens, completion_tokens: what was paid for; by characters, where the server does not say.
+        finish_reason: why generation stopped; `"length"` if the answer was cut off.
+        max_tokens: the limit of its length.
+        prompt_tokens, completion_tokens: numbers of tokens; estimated if the server does not report them.
     """
 
     key: str
@@ -41,27 +40,27 @@ class Answer:
     completion_tokens: int
 
     @property
-    def cut(self) -> bool:
-        """Whether it was cut off."""
+    def is_truncated(self) -> bool:
+        """Whether the answer was cut off at the token limit."""
         return self.finish_reason == "length"
 
     @property
-    def ended(self) -> bool:
-        """Whether it ends where the model meant it to, as far as is known."""
-        return self.finish_reason in _ENDS
+    def is_complete(self) -> bool:
+        """Whether the finish reason is known to mean that the answer is complete."""
+        return self.finish_reason in _COMPLETE
 
 
 class Answers:
-    """The answers in a file of JSON Lines, by their key; within `with` further ones are added to it.
+    """Saved answers by key, in a JSON Lines file; within `with`, new answers are appended to it.
 
-    A run that was broken off, by whatever, left all of its answers there. While it lasts the file is `NAME.part`.
+    During a run the file is `NAME.part`; an interrupted run leaves all of its answers in it.
 
     Args:
         path: the file; it need not exist.
 
     Raises:
-        ValueError: a line of the file is no answer.
-        OSError: no file can be written there, or another run is writing it.
+        ValueError: a line of the file is not an answer.
+        OSError: the file can't be written, or another run is writing it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -72,7 +71,7 @@ class Answers:
 
     def __enter__(self) -> Answers:
         self._file.__enter__()
-        # Between the reading and the lock another run may have added some.
+        # Another run may have added answers since the file was read; now it is locked.
         self._read()
         return self
 
@@ -85,12 +84,12 @@ class Answers:
         return len(self._found)
 
     def get(self, key: str, max_tokens: int) -> Answer | None:
-        """The answer to what was asked, unless it was cut off and could now be longer."""
+        """The saved answer, unless it was cut off and `max_tokens` now allows a longer one."""
         answer = self._found.get(key)
-        return None if answer is None or (answer.cut and answer.max_tokens < max_tokens) else answer
+        return None if answer is None or (answer.is_truncated and answer.max_tokens < max_tokens) else answer
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer; it is on disk when this returns."""
+        """Save an answer; it is on disk when this returns."""
         self._file.write(json.dumps(asdict(answer), ensure_ascii=False) + "\n")
         self._found[answer.key] = answer
 
@@ -100,17 +99,16 @@ class Answers:
                 answer = Answer(**json.loads(line))
             except (ValueError, TypeError):
                 raise ValueError(
-                    f"{self.path}: its line {number} is no answer of a language model; take the line out, or name "
-                    "another file"
+                    f"{self.path}: line {number} is not an answer; remove it or use another file"
                 ) from None
             self._found[answer.key] = answer
 
 
 def digest(content: Any) -> str:
-    """A short name for plain data: the same for equal data."""
+    """A short hash of JSON data."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def seed_of(*parts: Any) -> int:
-    """A seed that depends on all of these, from 0 to 2³¹ − 1."""
+    """A seed from 0 to 2³¹ − 1 that is a hash of all arguments."""
     return int(digest(parts)[:8], 16) & 0x7FFFFFFF

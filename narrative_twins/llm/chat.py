@@ -1,4 +1,4 @@
-"""Asking a language model: many requests at once, what fails is asked again, every answer is kept before it is used."""
+"""Concurrent requests to a language model: failed requests are retried, and answers are saved before they are used."""
 
 from __future__ import annotations
 
@@ -9,64 +9,63 @@ from narrative_twins.llm.answers import Answer, Answers
 from narrative_twins.llm.server import Question, Server, estimate_tokens
 
 MALFORMED_RETRIES = 2
-"""How often a request is repeated whose answer is none, such as a page of HTML."""
-_FATAL = (401, 403, 404)
-_REFUSED = (400, 413, 422)
-"""The server does not take this request: the prompt is too long for it, or against its rules, or a field is unknown."""
-_SHOWN = 200
-"""Characters of a server's error that are shown."""
+"""Retries of a request whose response is not a chat completion, for example an HTML page."""
+_FATAL_STATUS = (401, 403, 404)
+_REFUSED_STATUS = (400, 413, 422)
+"""The server refuses this request: the prompt is too long or violates its rules, or a field is unknown."""
+_MESSAGE_LENGTH = 200
+"""Error messages of the server are cut after this number of characters."""
 
 
 class ServerError(OSError):
-    """The server can't be used; says why, and the cure."""
+    """The server can't be used; the message explains why and how to fix it."""
 
 
 class NoAnswer(ValueError):
-    """One request got no answer, however often it was repeated; says why."""
+    """A request got no answer, even after retries; the message explains why."""
 
 
 class ChatStopped(Exception):
-    """No further request is to be sent."""
+    """The request was not sent because the run is stopping."""
 
 
-class _Malformed(ValueError):
-    """A response that holds no answer."""
+class _MalformedResponse(ValueError):
+    """The response is not a chat completion."""
 
 
 class Chat:
-    """Asks the model of a server; to be used within `async with`.
+    """A client for a language model; use it in `async with`.
 
     Args:
-        server: whom to ask, and how.
-        answers: those there are, to which new ones are added.
+        server: the server and the settings of its requests.
+        answers: the saved answers, to which new ones are added.
 
     Attributes:
-        asked: how many answers came from the server.
-        prompt_tokens, completion_tokens: of these.
-        stopping: set it to send no further request; those under way are waited for.
+        asked: number of answers that came from the server.
+        prompt_tokens, completion_tokens: tokens of these answers.
+        stopping: set it to True to send no further requests; requests under way are completed.
 
     Raises:
         ModuleNotFoundError: `openai` is not installed.
-        ValueError: there is no key where one was named.
+        ValueError: the API key is missing or invalid.
     """
 
     def __init__(self, server: Server, answers: Answers) -> None:
         try:
             import openai
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "a language model is asked by openai; install it: pip install narrative_twins[making]"
-            ) from error
+            raise ModuleNotFoundError("openai is not installed; run: pip install narrative_twins[making]") from error
         self.server, self.answers = server, answers
         self.asked = self.prompt_tokens = self.completion_tokens = 0
         self.stopping = False
         self._openai, self._secret = openai, server.key
-        self._gate, self._failures, self._answers_some = asyncio.Semaphore(server.concurrency), 0, False
+        self._semaphore = asyncio.Semaphore(server.concurrency)
+        self._failures_in_a_row, self._has_answered = 0, False
 
     async def __aenter__(self) -> Chat:
         self._client = self._openai.AsyncOpenAI(
             base_url=self.server.url,
-            api_key=self._secret.tell(),
+            api_key=self._secret.reveal(),
             max_retries=self.server.retries,
             timeout=self.server.timeout,
         )
@@ -76,82 +75,82 @@ class Chat:
         await self._client.close()
 
     def known(self, question: Question) -> Answer | None:
-        """The answer that there is."""
+        """The saved answer to a question; None if there is none."""
         answer = self.answers.get(self.server.key_of(question), self.server.limit)
-        self._answers_some |= answer is not None
+        self._has_answered |= answer is not None
         return answer
 
     async def ask(self, question: Question) -> Answer:
-        """The answer to a question: the one that there is, or else a new one, which is then kept.
+        """The saved answer to a question, or else a new one, which is then saved.
 
         Raises:
             NoAnswer: this request got no answer.
-            ServerError: no request gets one.
-            ChatStopped: it was not sent, because of `stopping`.
+            ServerError: the server can't be used.
+            ChatStopped: the request was not sent, because of `stopping`.
         """
         known = self.known(question)
         if known is not None:
             return known
         key = self.server.key_of(question)
-        async with self._gate:
+        async with self._semaphore:
             if self.stopping:
                 raise ChatStopped
-            answer = await self._sent(question, key)
+            answer = await self._request(question, key)
             self.answers.add(answer)
         self.asked += 1
         self.prompt_tokens += answer.prompt_tokens
         self.completion_tokens += answer.completion_tokens
         return answer
 
-    async def _sent(self, question: Question, key: str) -> Answer:
+    async def _request(self, question: Question, key: str) -> Answer:
         openai = self._openai
         try:
-            answer = await self._repeated(question, key)
+            answer = await self._request_with_retries(question, key)
         except openai.APIStatusError as error:
-            problem = f"the server answered {error.status_code}: {self._said(_message(error))}"
-            if error.status_code in _FATAL:
-                where = f"{self.server.url}, model {self.server.model!r}"
-                raise ServerError(f"{problem}; check the address, the model and the key ({where})") from None
-            if error.status_code in _REFUSED:
-                if self._answers_some:
-                    # It is this prompt that it does not take.
+            problem = f"the server answered {error.status_code}: {self._one_line(_error_message(error))}"
+            if error.status_code in _FATAL_STATUS:
+                target = f"{self.server.url}, model {self.server.model!r}"
+                raise ServerError(f"{problem}; check the address, the model and the key ({target})") from None
+            if error.status_code in _REFUSED_STATUS:
+                if self._has_answered:
+                    # The server answers other requests, so it refuses this prompt.
                     raise NoAnswer(problem) from None
-                problem += "; if it does not take a field, leave that out by `fields`, or the schema by `structured`"
+                problem += "; if it does not support a field, remove it with `fields`, or the schema with `structured`"
         except openai.APITimeoutError:
             problem = f"the server did not answer within {self.server.timeout:g} seconds"
         except openai.APIConnectionError as error:
-            problem = f"there is no connection to {self.server.url}: {self._said(error.__cause__ or error)}"
+            problem = f"can't connect to {self.server.url}: {self._one_line(error.__cause__ or error)}"
             if not self.asked:
-                raise ServerError(f"{problem}; check the address, and whether the server runs") from None
-        except _Malformed as error:
-            problem = f"the server answered, but not with a chat completion: {self._said(error)}"
+                raise ServerError(f"{problem}; check the address, and whether the server is running") from None
+        except _MalformedResponse as error:
+            problem = f"the response of the server is not a chat completion: {self._one_line(error)}"
         else:
-            self._failures, self._answers_some = 0, True
+            self._failures_in_a_row, self._has_answered = 0, True
             return answer
-        self._failures += 1
-        if self._failures >= max(3, self.server.concurrency):
-            raise ServerError(f"{problem}; {self._failures} requests in a row failed, so no more are sent")
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= max(3, self.server.concurrency):
+            raise ServerError(f"{problem}; {self._failures_in_a_row} requests in a row failed, so no more are sent")
         raise NoAnswer(problem)
 
-    async def _repeated(self, question: Question, key: str) -> Answer:
-        """The client repeats what failed by itself, but takes anything for an answer that has the status of one."""
-        for repeat in range(MALFORMED_RETRIES + 1):
+    async def _request_with_retries(self, question: Question, key: str) -> Answer:
+        """Retries only malformed responses with a success status; the client retries failed requests itself."""
+        for retry in range(MALFORMED_RETRIES + 1):
             try:
                 body = self.server.body(question)
-                # Fields that the client does not know of go into the body all the same.
+                # As `extra_body`, since the client rejects arguments that it does not know.
                 completion = await self._client.chat.completions.create(
                     model=body.pop("model"), messages=body.pop("messages"), extra_body=body
                 )
-                return self._answer(completion, question, key)
+                return self._answer_of(completion, question, key)
             except (ValueError, self._openai.APIResponseValidationError) as error:
-                if repeat == MALFORMED_RETRIES or self.stopping:
-                    raise _Malformed(str(error)) from None
-                await asyncio.sleep(0.5 * 2**repeat)
-        raise AssertionError("the last repeat returns or raises")
+                if retry == MALFORMED_RETRIES or self.stopping:
+                    raise _MalformedResponse(str(error)) from None
+                await asyncio.sleep(0.5 * 2**retry)
+        raise AssertionError("the last retry returns or raises")
 
-    def _answer(self, completion: Any, question: Question, key: str) -> Answer:
+    def _answer_of(self, completion: Any, question: Question, key: str) -> Answer:
         if isinstance(completion, str):
-            raise _Malformed(completion)
+            raise _MalformedResponse(completion)
         try:
             (choice, *_) = completion.choices
             text = choice.message.content or getattr(choice.message, "refusal", None) or ""
@@ -159,12 +158,12 @@ class Chat:
             if not isinstance(text, str):
                 raise TypeError
         except (AttributeError, TypeError, ValueError):
-            raise _Malformed(str(completion)) from None
+            raise _MalformedResponse(str(completion)) from None
         usage = completion.usage
         counts = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-        paid = [
-            count if isinstance(count, int) else estimate_tokens(one)
-            for count, one in zip(counts, (question.prompt, text), strict=True)
+        tokens = [
+            count if isinstance(count, int) else estimate_tokens(content)
+            for count, content in zip(counts, (question.prompt, text), strict=True)
         ]
         return Answer(
             key,
@@ -175,19 +174,19 @@ class Chat:
             self._clean(text),
             self._clean(str(finish)),
             self.server.limit,
-            *paid,
+            *tokens,
         )
 
     def _clean(self, text: str) -> str:
-        """A text of the server's that can be written: without the key, without half characters."""
-        return self._secret.hide(text).encode("utf-8", "replace").decode("utf-8")
+        """A text from the server without the API key, and with lone surrogates replaced, which UTF-8 can't encode."""
+        return self._secret.redact(text).encode("utf-8", "replace").decode("utf-8")
 
-    def _said(self, error: object) -> str:
-        """An error in one short line."""
+    def _one_line(self, error: object) -> str:
+        """An error message on one line, cut if it is long."""
         line = " ".join(self._clean(str(error)).split())
-        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} ..."
+        return line if len(line) <= _MESSAGE_LENGTH else f"{line[:_MESSAGE_LENGTH]} ..."
 
 
-def _message(error: Any) -> object:
-    """What a server says of an error, where it says it as the protocol has it."""
+def _error_message(error: Any) -> object:
+    """The error message of the server, if the response follows the OpenAI protocol."""
     return (error.body.get("message") if isinstance(error.body, dict) else None) or error

@@ -1,4 +1,4 @@
-"""JSON in the answers of a language model: the schema that is asked for, and the object that is found."""
+"""JSON in the answers of a language model: the schema of a request, and parsing of the answer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any, TypeAlias
 
 Schema: TypeAlias = dict[str, Any]
 
-
-_STARTS = 1_000
-"""Places where JSON may begin and does not that are tried."""
+_MAX_FAILURES = 1_000
+"""Give up after this number of `{` that do not begin a JSON object."""
 
 
 class AnswerError(ValueError):
-    """What is wrong with an answer."""
+    """An answer is invalid; the message explains why."""
 
 
 def schema_of(properties: Mapping[str, Any]) -> Schema:
-    """The JSON schema of an object with these properties and no others."""
+    """The JSON schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -28,37 +27,35 @@ def schema_of(properties: Mapping[str, Any]) -> Schema:
 
 
 def list_schema(item: str, least: int, most: int | None = None) -> Schema:
-    """The JSON schema of a list of a type, of so many or of `least` to `most`."""
+    """The JSON schema of a list of `least` to `most` items of a type; of exactly `least` items without `most`."""
     return {"type": "array", "items": {"type": item}, "minItems": least, "maxItems": least if most is None else most}
 
 
 def read_object(text: str, properties: Sequence[str]) -> list[Any]:
-    """The properties of the JSON object in an answer, whatever stands round it: of the last one that has them, since
-    models that think aloud have drafts before it.
+    """The values of the properties of the JSON object in an answer, which may have other text before and after it.
 
-    Raises:
-        AnswerError: there is no object with just these properties.
+    Of several, the last counts, since models may write drafts first. Raises `AnswerError` if there is none.
     """
-    found, problem = None, "there is no JSON object in it"
+    found, problem = None, "the answer contains no JSON object"
     for value in _objects(text):
         if set(value) == set(properties):
             found = [value[name] for name in properties]
         else:
-            problem = f"its JSON object has {', '.join(map(repr, value)) or 'nothing'}, not {', '.join(properties)}"
+            problem = f"the JSON object has the properties {list(value)} instead of {list(properties)}"
     if found is None:
         raise AnswerError(problem)
     return found
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a text that are not within each other."""
+    """The outermost JSON objects in a text."""
     decoder, start = json.JSONDecoder(), text.find("{")
-    failed = 0
-    while start >= 0 and failed < _STARTS:
+    failures = 0
+    while start >= 0 and failures < _MAX_FAILURES:
         stop = start + 1
         try:
             value, stop = decoder.raw_decode(text, start)
             yield value
         except (ValueError, RecursionError):
-            failed += 1
+            failures += 1
         start = text.find("{", stop)

@@ -1,4 +1,4 @@
-"""Runs of many stories: some at a time, in any order, with progress; an interruption costs no answer."""
+"""Jobs that ask a language model about many stories, several at a time; an interruption loses no answer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Result = TypeVar("Result")
 
 
 class Rejected(ValueError):
-    """A story that got no answer which holds.
+    """A story is rejected, usually because a question about it got no valid answer.
 
     Args:
-        step: where in the recipe.
-        reason: what was wrong with the last answer.
-        answer: that answer, or None where there was none.
-        attempts: how many there were.
+        step: the step of the recipe.
+        reason: what is wrong with the last answer, or why there is none.
+        answer: the last answer, if there is one.
+        attempts: number of attempts.
     """
 
     def __init__(self, step: str, reason: str, answer: str | None = None, attempts: int = 0) -> None:
@@ -46,17 +46,17 @@ class Rejected(ValueError):
 
 @dataclass(frozen=True)
 class Prices:
-    """What a million tokens cost, in whatever currency."""
+    """Prices of a million tokens, in any currency."""
 
     input: float = 0.0
     output: float = 0.0
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost."""
+        """The cost of these numbers of tokens."""
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
 
-    def told(self, prompt_tokens: int, completion_tokens: int) -> str:
-        """So many tokens in words, with what they cost where there are prices."""
+    def describe(self, prompt_tokens: int, completion_tokens: int) -> str:
+        """These numbers of tokens as text, with their cost if there are prices."""
         words = f"{prompt_tokens:,} tokens in, {completion_tokens:,} out"
         cost = self.cost(prompt_tokens, completion_tokens)
         digits = 2 if cost >= 1 else 4
@@ -65,7 +65,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Run:
-    """The results of a run, a story each in the order given, and what was paid for in it."""
+    """The results of a run in the order of the jobs, with the numbers of new answers and of their tokens."""
 
     results: list[Any]
     asked: int
@@ -74,36 +74,30 @@ class Run:
 
 
 class ChatLike(Protocol):
-    """Whom `ask_until_valid` asks: a `Chat`, or what stands for one.
-
-    Attributes:
-        server: how it is asked.
-    """
+    """The parts of a `Chat` that `ask_until_valid` needs."""
 
     server: Server
 
     def known(self, question: Question) -> Answer | None:
-        """The answer that there is."""
+        """The saved answer to a question; None if there is none."""
 
     async def ask(self, question: Question) -> Answer:
-        """The answer to a question."""
+        """The saved answer to a question, or else a new one."""
 
 
 async def ask_until_valid(
     chat: ChatLike, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
 ) -> Result:
-    """The first answer that holds, out of so many, as it is read. What there is goes before what would be asked for.
+    """The parsed first valid answer to a question; saved answers are tried before new ones are requested.
 
     Args:
-        chat: to ask.
-        story: the digest of the story that it is asked for.
-        step: of the recipe.
-        prompt, schema: of the question.
-        read: makes of an answer what is needed, or raises `AnswerError`.
-        attempts: after so many answers that don't hold it is given up.
+        chat: the client.
+        story, step, prompt, schema: see `Question`.
+        read: parses the text of an answer; raises `AnswerError` if it is invalid.
+        attempts: maximum number of answers, each with another seed.
 
     Raises:
-        Rejected: none of them held, or there was none.
+        Rejected: no answer was valid, or a request got no answer.
     """
     questions = [
         Question(story, step, attempt, prompt, schema, seed_of(chat.server.seed, story, step, attempt))
@@ -111,12 +105,12 @@ async def ask_until_valid(
     ]
     for known in filter(None, map(chat.known, questions)):
         with suppress(AnswerError):
-            return _read(known, read)
+            return _parse(known, read)
     problem, answer = "", None
     for question in questions:
         try:
             answer = await chat.ask(question)
-            return _read(answer, read)
+            return _parse(answer, read)
         except AnswerError as error:
             problem = str(error)
         except NoAnswer as error:
@@ -124,18 +118,13 @@ async def ask_until_valid(
     raise Rejected(step, problem, None if answer is None else answer.text, attempts)
 
 
-def _read(answer: Answer, read: Callable[[str], Result]) -> Result:
-    """What an answer says.
-
-    Raises:
-        AnswerError: it does not hold, or is not whole.
-    """
-    if answer.cut:
-        raise AnswerError(f"cut off after {answer.completion_tokens} tokens; allow more, by max_tokens")
+def _parse(answer: Answer, read: Callable[[str], Result]) -> Result:
+    if answer.is_truncated:
+        raise AnswerError(f"the answer was cut off after {answer.completion_tokens} tokens; increase max_tokens")
     try:
         return read(answer.text)
     except AnswerError as error:
-        ending = "" if answer.ended else f" (the model ended by {answer.finish_reason!r:.40})"
+        ending = "" if answer.is_complete else f" (finish reason {answer.finish_reason!r:.40})"
         raise AnswerError(f"{error}{ending}") from None
 
 
@@ -148,20 +137,21 @@ def run_jobs(
     prices: Prices | None = None,
     progress: bool = False,
 ) -> Run:
-    """Do the work of all jobs, as many at a time as the server is sent requests.
+    """Run jobs that ask a language model, at most `server.concurrency` at a time.
 
-    Ctrl-C sends no further request and waits for the answers under way, which are paid for; a second one does not wait.
+    After Ctrl-C no further requests are sent, but the answers under way, which are paid for, are awaited; after a
+    second Ctrl-C they are not.
 
     Args:
-        server: whom to ask.
-        answers: the file of answers; those in it are not asked for again.
-        jobs: one a story.
-        work: what to do with one; its result stands at the place of the job, or the `Rejected` that it raised.
-        prices: for the progress bar.
-        progress: show one.
+        server: the server.
+        answers: the file of saved answers; these are not requested again.
+        jobs: the jobs, for example stories.
+        work: runs a job and returns its result; if it raises `Rejected`, the result is this error.
+        prices: for the cost in the progress bar.
+        progress: show a progress bar.
 
     Raises:
-        KeyboardInterrupt: after Ctrl-C.
+        KeyboardInterrupt: the run was interrupted by Ctrl-C.
         ServerError: the server can't be used.
     """
     with Answers(answers) as found:
@@ -170,45 +160,46 @@ def run_jobs(
 
             def done(count: int) -> None:
                 bar.update(count)
-                bar.set_postfix_str((prices or Prices()).told(chat.prompt_tokens, chat.completion_tokens))
+                bar.set_postfix_str((prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens))
 
             try:
-                results = _finished(_all(chat, jobs, work, done), chat)
+                results = _run_coroutine(_run_all(chat, jobs, work, done), chat)
                 if chat.stopping:
                     raise KeyboardInterrupt
             except BaseException:
-                paid = (prices or Prices()).told(chat.prompt_tokens, chat.completion_tokens)
-                logger.warning("the run ended before its time, with %d answers, %s", chat.asked, paid)
+                paid = (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
+                logger.warning("the run stopped early, after %d answers, %s", chat.asked, paid)
                 raise
     return Run(results, chat.asked, chat.prompt_tokens, chat.completion_tokens)
 
 
-async def _all(
+async def _run_all(
     chat: Chat, jobs: Sequence[Job], work: Callable[[Chat, Job], Awaitable[Any]], done: Callable[[int], None]
 ) -> list[Any]:
     results: list[Any] = [None] * len(jobs)
-    waiting = iter(enumerate(jobs))
+    # The workers share this iterator, so each job is taken once.
+    numbered = iter(enumerate(jobs))
 
     async def worker() -> None:
-        for at, job in waiting:
+        for index, job in numbered:
             try:
-                results[at] = await work(chat, job)
+                results[index] = await work(chat, job)
             except Rejected as error:
-                results[at] = error
+                results[index] = error
             except ChatStopped:
                 return
             done(1)
 
     async with chat:
         workers = [asyncio.create_task(worker()) for _ in range(chat.server.concurrency)]
-        with _interruptible(chat, workers):
+        with _handling_interrupts(chat, workers):
             try:
                 await asyncio.gather(*workers)
             except asyncio.CancelledError:
                 if not chat.stopping:
                     raise
             except Exception:
-                # What is under way is paid for.
+                # Requests under way are paid for, so their answers are awaited and saved.
                 chat.stopping = True
                 await asyncio.wait(workers, timeout=chat.server.timeout)
                 raise
@@ -220,8 +211,8 @@ async def _all(
 
 
 @contextmanager
-def _interruptible(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
-    """Have Ctrl-C end the run gently, where the system and the thread allow."""
+def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
+    """Handle Ctrl-C as `run_jobs` describes, if the platform and the thread support signal handlers."""
 
     def interrupted() -> None:
         if chat.stopping:
@@ -229,7 +220,7 @@ def _interruptible(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterato
                 task.cancel()
         else:
             chat.stopping = True
-            tqdm.write("interrupted: waiting for the answers under way; again to drop them", file=sys.stderr)
+            tqdm.write("interrupted: waiting for answers under way; press Ctrl-C again to drop them", file=sys.stderr)
 
     loop = asyncio.get_running_loop()
     try:
@@ -244,8 +235,8 @@ def _interruptible(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterato
             loop.remove_signal_handler(signal.SIGINT)
 
 
-def _finished(run: Coroutine[Any, Any, Result], chat: Chat) -> Result:
-    """What a coroutine gives, in a notebook too, where a loop runs already."""
+def _run_coroutine(run: Coroutine[Any, Any, Result], chat: Chat) -> Result:
+    """The result of a coroutine; in a thread if an event loop is already running, for example in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

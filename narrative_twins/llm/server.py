@@ -1,4 +1,4 @@
-"""A language model behind an OpenAI-compatible server: who it is, how it is asked, what its key may never get into."""
+"""Settings of a language model behind an OpenAI-compatible server, its requests, and its API key."""
 
 from __future__ import annotations
 
@@ -12,41 +12,39 @@ from narrative_twins.llm.answers import digest
 from narrative_twins.llm.json_answers import Schema
 
 KEY_VARIABLE = "OPENAI_API_KEY"
-"""The environment variable that holds the key, unless another is named."""
+"""The default environment variable of the API key."""
 
-_SHORTEST = 8
-"""Characters of a key, at least."""
-_LIMITS = ("max_tokens", "max_completion_tokens")
-_ENDLESS = 2**31 - 1
-"""The limit of answers where the server is told none."""
-_OURS = ("model", "messages", "n", "stream")
-"""Fields of a request that are for the package to set."""
-_OPENAI = "openai.com"
-_HERE = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_KEY = 8
+"""Shorter values are taken for placeholders and not for secret keys."""
+_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+_NO_LIMIT = 2**31 - 1
+_RESERVED_FIELDS = ("model", "messages", "n", "stream")
+_OPENAI_DOMAIN = "openai.com"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
 class Server:
-    """A language model behind an OpenAI-compatible server, and how it is asked.
+    """A language model behind an OpenAI-compatible server, and the settings of its requests.
 
     Attributes:
-        url: the address of the server, such as `"http://localhost:8000/v1"`.
-        model: the name of the model there.
-        key_variable: the environment variable that holds the key, which is sent to the server and goes nowhere else;
-            None for `OPENAI_API_KEY` where the server is OpenAI's or on this machine, and else for no key.
-        concurrency: requests under way at once.
-        retries: how often a request is repeated that the server was too busy for, failed at, or did not answer in time;
-            waits longer each time, up to 8 seconds, or as long as the server says, up to two minutes.
-        timeout: seconds for one request.
-        temperature: of sampling.
-        max_tokens: of an answer, which is cut off there, unless `fields` say otherwise; see `limit`.
-        structured: send the JSON schema of the answer, for servers that can hold the model to it.
-        seed: of the whole run; each request has one of its own that depends on it.
-        fields: of the request, as JSON: further ones, or others; None leaves one out, such as a `seed` that the server
-            does not take.
+        url: the address of the server, for example `"http://localhost:8000/v1"`.
+        model: the name of the model on the server.
+        key_variable: the environment variable of the API key, which is sent only to this server. None for
+            `OPENAI_API_KEY` if the server is OpenAI's or on this machine, and otherwise for no key.
+        concurrency: maximum number of requests at once.
+        retries: maximum number of retries of a request that failed, timed out or was refused by a busy server. The wait
+            grows up to 8 seconds, or is as long as the server requests, up to two minutes.
+        timeout: seconds for a request.
+        temperature: the sampling temperature.
+        max_tokens: maximum length of an answer in tokens, unless `fields` override it; see `limit`.
+        structured: send the JSON schema of the answer, for servers with structured output.
+        seed: the seed of the run; the seed of each request is derived from it.
+        fields: JSON fields that are added to each request or replace fields of it; None removes a field, for example a
+            `seed` that the server does not support.
 
     Raises:
-        ValueError: a setting is none; names it.
+        ValueError: a setting is invalid.
     """
 
     url: str
@@ -64,40 +62,34 @@ class Server:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the address of the server is to be like http://localhost:8000/v1")
+            raise ValueError("the address of the server must be of the form http://localhost:8000/v1")
         if parts.username is not None or parts.query or parts.fragment:
-            raise ValueError(
-                f"the address of the server is to hold no password or query; a key goes into {KEY_VARIABLE}"
-            )
+            raise ValueError(f"the server's address contains a password or query; put the API key into {KEY_VARIABLE}")
         for name, least in {"concurrency": 1, "retries": 0, "max_tokens": 1}.items():
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: {least} or more is needed")
+                raise ValueError(f"{name}={getattr(self, name)}: must be {least} or more")
         if not (self.timeout > 0 and self.temperature >= 0):
-            raise ValueError(f"timeout={self.timeout}, temperature={self.temperature}: above 0, and 0 or more")
-        ours = [name for name in self.fields if name in _OURS]
-        if ours:
-            raise ValueError(f"the field {ours[0]!r} of a request is set by the package; leave it out")
+            raise ValueError(f"timeout={self.timeout} must be above 0, temperature={self.temperature} 0 or more")
+        reserved = [name for name in self.fields if name in _RESERVED_FIELDS]
+        if reserved:
+            raise ValueError(f"the request field {reserved[0]!r} is set by the package; remove it from the fields")
 
     @property
     def limit(self) -> int:
-        """After how many tokens an answer is cut off; a number beyond all answers where the server is told none."""
-        told = {"max_tokens": self.max_tokens, **self.fields}
-        return min((told[name] for name in _LIMITS if isinstance(told.get(name), int)), default=_ENDLESS)
+        """Maximum length of an answer in tokens; 2³¹ − 1 if the request has no limit."""
+        fields = {"max_tokens": self.max_tokens, **self.fields}
+        return min((fields[name] for name in _LIMIT_FIELDS if isinstance(fields.get(name), int)), default=_NO_LIMIT)
 
     @property
     def key(self) -> Secret:
-        """The key that is sent to it.
-
-        Raises:
-            ValueError: there is none where a variable is named, or what that holds can be no key.
-        """
+        """The API key for the server; raises `ValueError` as `Secret`."""
         host = urlsplit(self.url).hostname or ""
-        trusted = host in _HERE or f".{host}".endswith(f".{_OPENAI}")
+        trusted = host in _LOCAL_HOSTS or f".{host}".endswith(f".{_OPENAI_DOMAIN}")
         variable = self.key_variable or (KEY_VARIABLE if trusted else None)
         return Secret(variable, needed=self.key_variable is not None)
 
     def body(self, question: Question) -> dict[str, Any]:
-        """The request for an answer."""
+        """The body of the request for an answer."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": "user", "content": question.prompt}],
@@ -111,20 +103,20 @@ class Server:
         return {name: value for name, value in (body | dict(self.fields)).items() if value is not None}
 
     def key_of(self, question: Question) -> str:
-        """What the answer depends on, in short. How long it may be is no part of it, nor where the server is."""
-        told = {name: value for name, value in self.body(question).items() if name not in _LIMITS}
-        return digest([question.story, question.step, question.attempt, question.seed, told])
+        """A digest of everything that the answer depends on, except for its length limit and the server's address."""
+        fields = {name: value for name, value in self.body(question).items() if name not in _LIMIT_FIELDS}
+        return digest([question.story, question.step, question.attempt, question.seed, fields])
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
+    """A question to a language model.
 
     Attributes:
-        story, step, attempt: what for: the digest of a story, the step of a recipe, the how-manieth time.
-        prompt: the question itself.
+        story, step, attempt: the digest of the story, the step of the recipe, and the number of the attempt, from 0.
+        prompt: the text of the question.
         schema: the JSON schema of the answer.
-        seed: of sampling.
+        seed: the sampling seed.
     """
 
     story: str
@@ -136,39 +128,37 @@ class Question:
 
 
 class Secret:
-    """The key of a server. It is shown to nobody: `str` and `repr` do not tell it.
+    """An API key, which `str` and `repr` do not show.
 
     Args:
-        variable: the environment variable that holds it; None for no key.
-        needed: whether there has to be one.
+        variable: the environment variable of the key; None for no key.
+        needed: whether the variable must be set.
 
     Raises:
-        ValueError: the variable is needed and not set, or what it holds can be no key.
+        ValueError: the variable is needed but not set, or its value is not a valid key.
     """
 
     def __init__(self, variable: str | None, needed: bool = True) -> None:
         self._value = os.environ.get(variable, "").strip() if variable is not None else ""
         if needed and not self._value:
-            raise ValueError(f"the environment variable {variable} is not set; put the key into it")
-        # What can't stand in a header would be quoted in the error of whoever tries.
+            raise ValueError(f"the environment variable {variable} is not set; set it to the API key")
+        # HTTP clients quote invalid header values in their errors, which would show the key.
         if not all("!" <= char <= "~" for char in self._value):
-            raise ValueError(
-                f"the environment variable {variable} holds no key: there are spaces or signs in it that no key has"
-            )
+            raise ValueError(f"the value of {variable} is not a valid API key: use printable ASCII without spaces")
 
     def __repr__(self) -> str:
         return "Secret()"
 
-    def tell(self) -> str:
-        """The key, for the one who sends it; something that is none, where there is no key."""
+    def reveal(self) -> str:
+        """The key in plain text; `none` if there is no key."""
         return self._value or "none"
 
-    def hide(self, text: str) -> str:
-        """A text without the key, should a server have put it there. What is too short for a key may be a word of a
-        story, such as the EMPTY that people set for servers which need none."""
-        return text.replace(self._value, "***") if len(self._value) >= _SHORTEST else text
+    def redact(self, text: str) -> str:
+        """A text with the key replaced by `***`. Short values are kept, since placeholders such as `EMPTY`, used for
+        servers without keys, may be words of a story."""
+        return text.replace(self._value, "***") if len(self._value) >= _SHORTEST_KEY else text
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text may be, roughly: one for four bytes."""
+    """A rough estimate of the number of tokens in a text: a token for every 4 bytes of UTF-8."""
     return -(-len(text.encode("utf-8", "replace")) // 4)

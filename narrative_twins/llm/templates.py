@@ -1,7 +1,7 @@
-"""What a language model is asked: templates in text files, which a user can replace.
+"""Prompt templates in text files, which a user can replace.
 
-A template has placeholders such as `{{story}}`. They are filled in one go, and what is filled in is not looked at
-again: braces, quotes and template syntax in a story stay what they are.
+A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces, quotes and template
+syntax in a story are not interpreted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 PLACEHOLDERS = ("story", "count")
-"""What a template can ask for: the story as JSON or numbered lines, and how many sentences."""
+"""Placeholders of templates: the story as JSON or numbered lines, and the number of sentences."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -23,11 +23,11 @@ class Template:
     """A prompt with placeholders.
 
     Attributes:
-        name: the name of its file, without the suffix.
-        text: what is in it.
+        name: the file name without suffix; for templates of the user, the path.
+        text: the content of the file.
 
     Raises:
-        ValueError: it has a placeholder that there is not, or none for the story.
+        ValueError: a placeholder is unknown, or `{{story}}` is missing.
     """
 
     name: str
@@ -38,45 +38,44 @@ class Template:
         unknown = [name for name in names if name not in PLACEHOLDERS]
         known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
         if unknown:
-            raise ValueError(f"the prompt {self.name} has a placeholder {{{{{unknown[0]}}}}}; there are {known}")
+            raise ValueError(f"the prompt {self.name} has an unknown placeholder {{{{{unknown[0]}}}}}; use {known}")
         if "story" not in names:
-            raise ValueError(f"the prompt {self.name} has no {{{{story}}}}; say where the story goes")
+            raise ValueError(f"the prompt {self.name} has no {{{{story}}}} placeholder; add it")
 
     def fill(self, values: Mapping[str, object]) -> str:
-        """The prompt, every placeholder replaced by its value."""
+        """The prompt, with every placeholder replaced by its value."""
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text).strip()
 
 
 def read_templates(package: str, names: Sequence[str], folder: str | Path | None = None) -> dict[str, Template]:
-    """Templates by name: those of a package, or those of a folder, where it has them.
+    """Read templates, by name.
 
     Args:
-        package: the package whose folder `prompts` has a file `NAME.txt` for each template.
-        names: the templates that are needed.
-        folder: holds `NAME.txt` for the templates that are to be replaced.
+        package: the package with the templates, as files `prompts/NAME.txt`.
+        names: the names of the templates.
+        folder: a folder with files `NAME.txt` that replace templates of the package.
 
     Raises:
-        OSError, ValueError: there is no such folder, or a file in it is no template.
+        OSError, ValueError: the folder does not exist, or a file in it is not a template of the package or not valid.
     """
     prompts = files(package).joinpath("prompts")
     known = sorted(file.name for file in prompts.iterdir())
-    own = {} if folder is None else _replaced(Path(folder), known)
+    replaced = {} if folder is None else _user_templates(Path(folder), known)
     return {
-        name: own[name] if name in own else Template(name, prompts.joinpath(f"{name}.txt").read_text("utf-8"))
+        name: replaced[name] if name in replaced else Template(name, prompts.joinpath(f"{name}.txt").read_text("utf-8"))
         for name in names
     }
 
 
-def _replaced(folder: Path, known: Sequence[str]) -> dict[str, Template]:
-    """The templates of a folder, whose files have known names."""
+def _user_templates(folder: Path, known: Sequence[str]) -> dict[str, Template]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is no folder here; name one with prompts such as {known[0]}")
+        raise FileNotFoundError(f"{folder} is not a folder; name a folder with prompts, for example {known[0]}")
     found = {path.stem: path for path in sorted(folder.glob("*.txt"))}
     unknown = [str(path) for path in found.values() if path.name not in known]
     if unknown or not found:
-        what = f"{unknown[0]} is the file of no prompt" if unknown else f"{folder} holds no prompt"
-        raise ValueError(f"{what}; there are {', '.join(known)}")
+        problem = f"{unknown[0]} replaces no prompt" if unknown else f"{folder} contains no prompt"
+        raise ValueError(f"{problem}; the file name must be one of {', '.join(known)}")
     try:
         return {name: Template(str(path), path.read_text(encoding="utf-8-sig")) for name, path in found.items()}
     except UnicodeDecodeError as error:
-        raise ValueError(f"a prompt in {folder} is not UTF-8 ({error}); convert it") from None
+        raise ValueError(f"a prompt in {folder} is not UTF-8 ({error}); convert it to UTF-8") from None

@@ -1,4 +1,1 @@
-"""Making data to train on: narrative twins, and rows of them changed for ablations.
-
-`narrative-twins make` is the command line of it; nothing else of the package needs this room.
-"""
+"""Training data: makes narrative twins, and changes rows of them for ablations. Used by `narrative-twins make`."""

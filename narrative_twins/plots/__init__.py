@@ -1,1 +1,1 @@
-"""Plots: plain data in, matplotlib figures out."""
+"""Plots: functions from plain data to matplotlib figures."""

@@ -1,5 +1,5 @@
-"""Plots of salience: of one story sentence by sentence, of several as a heat map. Plain data goes in, a matplotlib
-`Figure` comes out. Shades are cividis, which looks nearly the same to everyone."""
+"""Plots of salience as matplotlib figures: curves of one story, a heat map of several. The colour map is cividis, which
+looks nearly the same to colour-blind readers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from narrative_twins.plots.printable import printable
 from narrative_twins.plots.style import (
-    FAINT,
-    LINE,
+    LINE_HEIGHT,
+    MUTED,
     PAGE,
     figure_style,
     fit_text,
@@ -27,16 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LABELLED = 10
-"""The most sentences of a panel that are labelled."""
-COLUMNS = 240
-"""Places of a heat map from the beginning of a story to its end."""
-DENSE = 120
-"""Sentences from which on a line has no markers."""
+MAX_LABELS = 10  # numbered sentences per panel
+HEAT_COLUMNS = 240  # columns of a heat map, from the beginning of a story to its end
+MAX_MARKERS = 120  # a line of more sentences has no markers
 
-_HEAD, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
+# Inches: the title, the left and right margins and the name of a panel, the axis below the last panel; a bold digit.
+_TITLE, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
 _DIGIT = 0.069
-"""Inches: the title, the margins of a panel, its name, the numbers of sentences below the last one; a bold digit."""
 
 
 def salience_figure(
@@ -50,65 +47,57 @@ def salience_figure(
     width: float = PAGE,
     bare: bool = False,
 ) -> Figure:
-    """The scores of a story, a panel an operation, in story order. Lines break where windows do; dotted lines mark
-    their borders, where those are far enough apart to be seen.
+    """Curves of a story's scores in story order, one panel per operation. The lines are interrupted at window borders,
+    which are drawn as dotted lines if there is room.
 
     Args:
-        sentences: the sentences of the story.
         windows: half-open ranges of sentence indices.
-        scores: by operation, a score a sentence.
-        labelled: by operation, the indices of the sentences whose numbers stand over their scores, of which the first
-            `LABELLED` are, or fewer where they have no room; the beginnings of these sentences stand below the panels.
-        title: a line at the top.
-        notes: sentences for the bottom.
+        scores: by operation, one score per sentence.
+        labelled: by operation, the indices of sentences to number, most important first: at most `MAX_LABELS`, fewer if
+            there is no room. The first words of these sentences are listed below the panels.
+        title, notes: a line above the panels, and sentences below them.
         width: in inches.
-        bare: leave out all that stands over and below the panels.
+        bare: the panels only.
     """
     inner = width - _LEFT - _RIGHT
-    fit = min(LABELLED, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
-    labelled = {name: places[:fit] for name, places in labelled.items()}
-    key = [] if bare else sorted({i for places in labelled.values() for i in places})
+    fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
+    labelled = {name: indices[:fit] for name, indices in labelled.items()}
+    key = [] if bare else sorted({i for indices in labelled.values() for i in indices})
     lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19)) if not bare]
-    panel, below = 0.75 + 0.05 * width, _AXIS + LINE * (0 if bare else len(key) + len(lines) + 1)
-    height = _HEAD * (not bare) + len(scores) * (_NAME + panel) + below
+    panel, below = 0.75 + 0.05 * width, _AXIS + LINE_HEIGHT * (0 if bare else len(key) + len(lines) + 1)
+    height = _TITLE * (not bare) + len(scores) * (_NAME + panel) + below
     with figure_style():
         figure = new_figure(width, height)
         if not bare:
             write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
         for number, (name, values) in enumerate(scores.items()):
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
-            place = _LEFT / width, bottom / height, inner / width, panel / height
-            axes = figure.add_axes(place, label=f"panel {number}")
+            box = _LEFT / width, bottom / height, inner / width, panel / height
+            axes = figure.add_axes(box, label=f"panel {number}")
             axes.set_title(fit_text(figure, name, inner), loc="left", pad=3, size=7)
-            _draw(axes, number, values, windows, labelled.get(name, ()), inner)
+            _draw_panel(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
-                hidden = "" if _apart(windows, inner) else f" ({len(windows)} windows, too narrow to be marked)"
+                hidden = "" if _has_borders(windows, inner) else f" ({len(windows)} windows, too narrow to be marked)"
                 axes.set_xlabel(f"sentence{hidden}", labelpad=2)
         _write_key(figure, below - _AXIS, {i: sentences[i] for i in key}, lines)
     return figure
 
 
 def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, title: str, width: float = PAGE) -> Figure:
-    """Stories as a heat map, a row a story, each resample over the whole width whatever its length.
-
-    Args:
-        names: what to call the stories. Where there is no room for all, the title says how many are left out.
-        shares: for each story a number from 0 to 1 a sentence.
-        title: a line at the top.
-        width: in inches.
-    """
+    """A heat map, `width` inches wide, with one row per story. `shares` has one number from 0 to 1 for each sentence of
+    each story; all rows have the full width. If there is no room for all names, the title says how many are hidden."""
     row, below = min(0.2, 6 / len(names)), 0.8
     body, left = max(0.2, row * len(names)), 0.1 + min(2.0, 0.32 * width)
-    height, inner = _HEAD + body + below, width - left - 0.15
-    step = int(np.ceil(LINE / row))
-    some = f" ({step - 1} of {step} stories without their names)" if step > 1 else ""
+    height, inner = _TITLE + body + below, width - left - 0.15
+    step = int(np.ceil(LINE_HEIGHT / row))
+    hidden = f" ({step - 1} of {step} names are not shown)" if step > 1 else ""
     with figure_style():
         figure = new_figure(width, height)
-        write_line(figure, 0.1, height - 0.2, title + some, width - 0.2, weight="bold", size=8)
+        write_line(figure, 0.1, height - 0.2, title + hidden, width - 0.2, weight="bold", size=8)
         axes = figure.add_axes((left / width, below / height, inner / width, body / height), label="stories")
-        shown = axes.imshow(
-            np.stack([resample(one, COLUMNS) for one in shares]),
+        image = axes.imshow(
+            np.stack([resample(row_shares, HEAT_COLUMNS) for row_shares in shares]),
             cmap="cividis",
             vmin=0,
             vmax=1,
@@ -116,43 +105,45 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
             interpolation="nearest" if len(names) < 500 else "antialiased",
             extent=(0, 1, len(names), 0),
         )
-        if row > LINE:
-            for place in range(1, len(names)):
-                axes.axhline(place, color="white", linewidth=0.8)
-        fit = [fit_text(figure, name, left - 0.2, both_ends=True) for name in names[::step]]
-        axes.set_yticks(np.arange(0, len(names), step) + 0.5, fit)
+        if row > LINE_HEIGHT:
+            for y in range(1, len(names)):
+                axes.axhline(y, color="white", linewidth=0.8)
+        labels = [fit_text(figure, name, left - 0.2, both_ends=True) for name in names[::step]]
+        axes.set_yticks(np.arange(0, len(names), step) + 0.5, labels)
         axes.set_xticks([0, 0.5, 1], ["beginning", "middle", "end"])
         axes.tick_params(left=False)
         axes.spines[:].set_visible(False)
         scale = figure.add_axes((left / width, 0.3 / height, inner / width, 0.09 / height), label="scale")
-        bar = figure.colorbar(shown, cax=scale, orientation="horizontal")
+        bar = figure.colorbar(image, cax=scale, orientation="horizontal")
         bar.set_ticks([0, 1], labels=["least salient of its story", "most salient"])
-        for one in (axes, scale):
-            _keep_ticks_inside(one)
+        for part in (axes, scale):
+            _keep_tick_labels_inside(part)
     return figure
 
 
-def resample(values: Sequence[float], places: int) -> NDArray[np.float64]:
-    """Values that share a line evenly, as the means over as many even parts of it, shape `(places,)`."""
+def resample(values: Sequence[float], size: int) -> NDArray[np.float64]:
+    """Values stretched or shrunk to `size` values: the means of that many equal parts of the line they share evenly."""
+    # The difference of the cumulative sum at two edges is the sum between them, fractions of values included.
     total = np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
-    edges = np.linspace(0, len(values), places + 1)
-    means: NDArray[np.float64] = np.diff(np.interp(edges, np.arange(len(values) + 1), total)) * places / len(values)
+    edges = np.linspace(0, len(values), size + 1)
+    means: NDArray[np.float64] = np.diff(np.interp(edges, np.arange(len(values) + 1), total)) * size / len(values)
     return means
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places between `low` and `high` in the given, rising order, moved apart so that neighbours have a gap between
-    them; the gap shrinks where there is no room for it."""
+    """Rising positions from `low` to `high`, moved so that neighbours are at least `gap` apart, or evenly spread if
+    there is no room for that gap."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
-    places: list[float] = []
-    for place in wanted:
-        places.append(max(place, places[-1] + gap if places else low))
-    for at in reversed(range(len(places))):
-        places[at] = min(places[at], high if at == len(places) - 1 else places[at + 1] - gap)
-    return places
+    positions: list[float] = []
+    # First from left to right, moving labels right; then back, moving those beyond the right end left.
+    for position in wanted:
+        positions.append(max(position, positions[-1] + gap if positions else low))
+    for i in reversed(range(len(positions))):
+        positions[i] = min(positions[i], high if i == len(positions) - 1 else positions[i + 1] - gap)
+    return positions
 
 
-def _draw(
+def _draw_panel(
     axes: Axes,
     number: int,
     values: Sequence[float],
@@ -160,73 +151,73 @@ def _draw(
     labelled: Iterable[int],
     width: float,
 ) -> None:
-    """A panel of so many inches: a line a window, borders, and the numbers of some sentences over their scores."""
+    """Draw a panel `width` inches wide: one line per window, window borders, and the numbers of some sentences."""
     n, style, scores = len(values), line_style(number), np.asarray(values, np.float64)
     borders = [lo for lo, _ in windows[1:]]
-    if _apart(windows, width):
+    if _has_borders(windows, width):
         for border in borders:
-            axes.axvline(border + 0.5, label="border", color=hex_color(FAINT), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
-    dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > DENSE else {}
-    places = np.insert(np.arange(1.0, n + 1), borders, np.nan)
-    axes.plot(places, np.insert(scores, borders, np.nan), label="scores", **style | dense)
+            axes.axvline(border + 0.5, label="border", color=hex_color(MUTED), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
+    dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > MAX_MARKERS else {}
+    # NaN between two windows interrupts the line.
+    numbers = np.insert(np.arange(1.0, n + 1), borders, np.nan)
+    axes.plot(numbers, np.insert(scores, borders, np.nan), label="scores", **style | dense)
     if dense:
-        # A window of one sentence is no line.
+        # A window of one sentence has no line, so it gets a marker.
         alone = [lo for lo, hi in windows if hi - lo == 1]
         axes.plot(np.add(alone, 1), scores[alone], ".", color=style["color"], markersize=1.5)
     finite = scores[np.isfinite(scores)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    room = (high - low) or 1.0
+    span = (high - low) or 1.0
     axes.set_xlim(0.5, n + 0.5)
     axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)] or [1])
-    # Over the highest score is a strip for numbers.
-    axes.set_ylim(low - 0.1 * room, high + 0.5 * room)
+    # The numbers of sentences are written in the strip above the highest score.
+    axes.set_ylim(low - 0.1 * span, high + 0.5 * span)
     axes.locator_params(axis="y", nbins=4)
-    axes.set_yticks([tick for tick in axes.get_yticks() if low - 0.1 * room <= tick <= high + 0.1 * room])
-    _number(axes, [i for i in sorted(labelled) if np.isfinite(scores[i])], scores, number, width)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low - 0.1 * span <= tick <= high + 0.1 * span])
+    _label_sentences(axes, [i for i in sorted(labelled) if np.isfinite(scores[i])], scores, number, width)
 
 
-def _number(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: int, width: float) -> None:
-    """Mark some sentences of a panel; their numbers stand in a row at its top, no two on each other."""
+def _label_sentences(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: int, width: float) -> None:
+    """Mark some sentences of a panel, and write their numbers in a row at its top, without overlaps."""
     digit, style = _DIGIT * len(scores) / width, line_style(number)
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
-    places = space_labels([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
-    for i, place in zip(chosen, places, strict=True):
+    positions = space_labels([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
+    for i, position in zip(chosen, positions, strict=True):
         axes.plot(i + 1, scores[i], label="labelled", color=style["color"], marker=style["marker"], markersize=5.5)
         axes.annotate(
             str(i + 1),
             (i + 1, scores[i]),
-            (place, 0.99),
+            (position, 0.99),
             textcoords=axes.get_xaxis_transform(),
             ha="center",
             va="top",
             weight="bold",
             bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": hex_color(FAINT), "shrinkA": 0, "shrinkB": 3},
+            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": hex_color(MUTED), "shrinkA": 0, "shrinkB": 3},
         )
 
 
 def _write_key(figure: Figure, top: float, sentences: Mapping[int, str], notes: Iterable[str]) -> None:
-    """Numbered sentences and notes, a line each, from so many inches over the bottom down."""
+    """Write numbered sentences and notes, one per line, downwards from `top` inches above the bottom."""
     width, height = figure.get_size_inches()
     y = top
     for i, sentence in sentences.items():
-        y -= LINE
+        y -= LINE_HEIGHT
         figure.text((_LEFT - 0.1) / width, y / height, str(i + 1), ha="right", va="baseline", weight="bold")
         write_line(figure, _LEFT, y, sentence, width - _LEFT - _RIGHT)
-    y -= LINE / 2
+    y -= LINE_HEIGHT / 2
     for note in notes:
-        y -= LINE
-        write_line(figure, 0.1, y, note, width - 0.2, color=hex_color(FAINT))
+        y -= LINE_HEIGHT
+        write_line(figure, 0.1, y, note, width - 0.2, color=hex_color(MUTED))
 
 
-def _keep_ticks_inside(axes: Axes) -> None:
-    """Let the first and the last label of a scale not stand out over its ends."""
+def _keep_tick_labels_inside(axes: Axes) -> None:
     first, *_, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
 
 
-def _apart(windows: Sequence[tuple[int, int]], width: float) -> bool:
-    """Whether the borders of windows can be seen apart in so many inches."""
+def _has_borders(windows: Sequence[tuple[int, int]], width: float) -> bool:
+    """Whether a panel `width` inches wide has room for the window borders."""
     return len(windows) <= width * 12

@@ -1,4 +1,4 @@
-"""Text as it can be shown, on a page, in a terminal or in a picture: what is no part of any of them is replaced."""
+"""Text that can be shown on a page, in a terminal and in a figure: other characters are replaced."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which would steer a terminal and are no part of HTML, and without half
-    characters, which no file can hold. What joins letters or turns their direction belongs to the text."""
+    """Text with U+FFFD for control characters, which could control a terminal and are not allowed in HTML, and for lone
+    surrogates, which can't be encoded. Joiners and direction marks are kept."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(text: str) -> str:
-    """Printable text with single spaces for all of its white space."""
+    """Printable text with all runs of white space replaced by single spaces."""
     return printable(" ".join(text.split()))
 
 
 def shortened(text: str, length: int, both_ends: bool = False) -> str:
-    """One line of no more than `length` characters; an ellipsis stands for what is left out, at the end or, to keep
-    both ends (of names, say), in the middle.
-
-    No more of a long text is looked at than may be shown, so that a megabyte costs no more than a line.
-    """
-    sight = 4 * length + 40
-    if len(text) <= sight and len(line := one_line(text)) <= length:
+    """The text as one line of at most `length` characters, with an ellipsis for what is left out: at the end, or in the
+    middle with `both_ends`, for example for names. A text of megabytes is fast: only its ends are read."""
+    limit = 4 * length + 40
+    if len(text) <= limit and len(line := one_line(text)) <= length:
         return line
     tail = (length - 1) // 2 if both_ends else 0
-    end = one_line(text[-sight:])[-tail:].lstrip() if tail else ""
-    return one_line(text[:sight])[: length - 1 - tail].rstrip() + "…" + end
+    end = one_line(text[-limit:])[-tail:].lstrip() if tail else ""
+    return one_line(text[:limit])[: length - 1 - tail].rstrip() + "…" + end

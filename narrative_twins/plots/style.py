@@ -1,8 +1,7 @@
-"""What pictures share: one style, colours, text that fits, and PNG or SVG files that are written whole.
+"""The style of all figures: colours, fonts, text that fits its space, and PNG or SVG files.
 
-Colours are those of Okabe and Ito, which can be told apart whatever colours a reader sees. Every text is data: nothing
-in it is mathematics or TeX, and what does not fit is cut short. Fonts are the reader's own settings of matplotlib;
-pyplot and its state are left alone.
+Colours are the palette of Okabe and Ito, which colour-blind readers can tell apart. Text is never parsed as mathematics
+or TeX, and is shortened if it does not fit. Fonts are the user's own matplotlib settings. pyplot is not used.
 """
 
 from __future__ import annotations
@@ -26,26 +25,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 IMAGE_FORMATS = ("png", "svg")
-"""The formats of pictures."""
-
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours without the yellow, which is too pale on white; those with most contrast come first."""
+"""The colours of Okabe and Ito without yellow, which is too pale on white; highest contrast first."""
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-INK = (0x1B, 0x1B, 0x1F)
-"""The colour of text, on pages too."""
-FAINT = (0x6B, 0x6B, 0x75)
-"""Of what frames a picture, and of notes."""
+INK = (0x1B, 0x1B, 0x1F)  # text, in HTML pages too
+MUTED = (0x6B, 0x6B, 0x75)  # axes and notes
+# Inches: the width of a figure as wide as a page (a column is about 3.3), its limits, the height of a line of text.
 PAGE = 7.0
-"""Width of a figure that fills a page, in inches; a column has about 3.3."""
-NARROWEST, WIDEST = 2.5, 20.0
-LINE = 0.13
-"""Inches that a line of text takes."""
+MIN_WIDTH, MAX_WIDTH = 2.5, 20.0
+LINE_HEIGHT = 0.13
 
 
 def hex_color(colour: tuple[int, int, int]) -> str:
-    """A colour as CSS and matplotlib have it."""
+    """A colour in the notation of CSS and matplotlib, such as `#1b1b1f`."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
@@ -54,12 +48,12 @@ _STYLE = {
     "text.color": hex_color(INK),
     "text.parse_math": False,
     "axes.labelcolor": hex_color(INK),
-    "axes.edgecolor": hex_color(FAINT),
+    "axes.edgecolor": hex_color(MUTED),
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.color": hex_color(FAINT),
-    "ytick.color": hex_color(FAINT),
+    "xtick.color": hex_color(MUTED),
+    "ytick.color": hex_color(MUTED),
     "xtick.labelcolor": hex_color(INK),
     "ytick.labelcolor": hex_color(INK),
     "lines.linewidth": 1.2,
@@ -68,22 +62,18 @@ _STYLE = {
     "svg.hashsalt": "narrative_twins",
 }
 _FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")
-_TURN = threading.RLock()
-"""Settings of matplotlib belong to the whole process, so threads take turns."""
+_LOCK = threading.RLock()
+"""Held while figures are drawn, since matplotlib's settings are global to the process."""
 
 
 def check_matplotlib() -> None:
-    """Say what to install where matplotlib is missing.
-
-    Raises:
-        ModuleNotFoundError: it is.
-    """
+    """Raise `ModuleNotFoundError`, with the command that installs matplotlib, if it is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError("plots need matplotlib: pip install narrative_twins[plot]")
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, line and marker of the line of a number: different for 84 lines, and without colour for 12."""
+    """Colour, line style and marker of a line, by its number: different for 84 lines, for 12 even without colour."""
     return {
         "color": PALETTE[number % len(PALETTE)],
         "linestyle": LINES[number % len(LINES)],
@@ -92,7 +82,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches, to be drawn on within `figure_style`."""
+    """An empty figure, with its size in inches; draw on it within `figure_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = _figure_class()(figsize=(width, height), facecolor="white")
@@ -102,78 +92,75 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Within it figures are made and saved in one style, whatever the settings of the process are."""
+    """Within it, figures are drawn and saved in the package's style, with only the fonts of the user's settings."""
     check_matplotlib()
     from matplotlib import rcParams, style
 
-    with _TURN:
+    with _LOCK:
         fonts = {name: value for name, value in rcParams.items() if name in _FONTS}
         with style.context(["default", _STYLE | fonts]), _no_glyph_warnings():
             yield
 
 
 def render(figure: Figure, form: str) -> bytes:
-    """A figure as PNG or SVG: the same bytes for the same figure, and the text of an SVG as text."""
+    """A figure as PNG or SVG: equal figures give equal bytes. An SVG keeps text as text."""
     data = io.BytesIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with figure_style():
-        figure.savefig(data, format=form, dpi=200, metadata=nothing if form == "svg" else {"Software": None})
+        figure.savefig(data, format=form, dpi=200, metadata=no_metadata if form == "svg" else {"Software": None})
     return data.getvalue()
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, whole or not at all; its ending says whether as PNG or SVG."""
+    """Write a figure to a file, completely or not at all; the suffix selects PNG or SVG."""
     with AtomicFile(os.fspath(path)) as file:
-        file.write(render(figure, _form(path)))
+        file.write(render(figure, _image_format(path)))
 
 
 def check_figure(path: str | os.PathLike[str] | None, width: float = PAGE) -> None:
-    """Tell before anything is drawn what would keep a picture from being made.
-
-    Args:
-        path: where it goes, if it goes into a file.
-        width: in inches.
+    """Check, before anything is drawn, that a figure of a width in inches can be made, and saved if there is a path.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        ValueError: the figure would be too narrow for words, or huge, or the path names no PNG or SVG file.
+        ValueError: the width is not from 2.5 to 20, or the suffix of the path is neither `.png` nor `.svg`.
         OSError: no file can be written there.
     """
     check_matplotlib()
-    if not NARROWEST <= width <= WIDEST:
-        raise ValueError(f"width={width}: a figure is {NARROWEST} to {WIDEST} inches wide")
+    if not MIN_WIDTH <= width <= MAX_WIDTH:
+        raise ValueError(f"width={width}: the width of a figure must be from {MIN_WIDTH} to {MAX_WIDTH} inches")
     if path is not None:
-        _form(path)
+        _image_format(path)
         AtomicFile(os.fspath(path))
 
 
-def _form(path: str | os.PathLike[str]) -> str:
+def _image_format(path: str | os.PathLike[str]) -> str:
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in IMAGE_FORMATS:
-        raise ValueError(f"{os.fspath(path)!r}: a picture is written as PNG or SVG; end its name in .png or .svg")
+        raise ValueError(f"{os.fspath(path)!r} is not a PNG or SVG file; use a name that ends in .png or .svg")
     return form
 
 
-def write_line(figure: Figure, x: float, y: float, text: str, room: float, **style: Any) -> None:
-    """A line of text at a place in inches, cut short to the room there is."""
+def write_line(figure: Figure, x: float, y: float, text: str, max_width: float, **style: Any) -> None:
+    """Write a line of text at a position in inches, shortened to at most `max_width` inches."""
     width, height = figure.get_size_inches()
-    line = fit_text(figure, text, room, **style)
+    line = fit_text(figure, text, max_width, **style)
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
-def fit_text(figure: Figure, text: str, room: float, both_ends: bool = False, **style: Any) -> str:
-    """As much of a text as fits into so many inches, see `shortened`."""
-    line = shortened(text, int(room * 30) + 2, both_ends)
+def fit_text(figure: Figure, text: str, max_width: float, both_ends: bool = False, **style: Any) -> str:
+    """As much of a text as fits into `max_width` inches; see `shortened`."""
+    # About 30 characters fit an inch: a first cut, so that a long text need not be measured.
+    line = shortened(text, int(max_width * 30) + 2, both_ends)
     size = style.get("size", _STYLE["font.size"]) / 72
     probe = figure.text(0, 0, line, **style)
     while len(line) > 1:
         probe.set_text(line)
-        # What a font lacks is as wide as what another font shows in its place.
-        columns = sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 for char in line) * 0.5 * size
-        taken = max(probe.get_window_extent().width / figure.dpi, columns)
-        if taken <= room:
+        # Characters missing from the font are drawn in another font by SVG viewers: East Asian ones as wide as high.
+        fallback = sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 for char in line) * 0.5 * size
+        width = max(probe.get_window_extent().width / figure.dpi, fallback)
+        if width <= max_width:
             break
-        line = shortened(text, min(len(line) - 1, int(len(line) * room / taken) + 1), both_ends)
+        line = shortened(text, min(len(line) - 1, int(len(line) * max_width / width) + 1), both_ends)
     probe.remove()
     return line
 
@@ -183,10 +170,10 @@ def _figure_class() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class QuietFigure(Figure):
-        """A figure that does not warn of every letter its fonts lack, however it is drawn."""
+        """A figure that gives no warnings about characters missing from its fonts."""
 
         def draw(self, renderer: Any) -> None:
-            with _TURN, _no_glyph_warnings():
+            with _LOCK, _no_glyph_warnings():
                 super().draw(renderer)
 
     return QuietFigure

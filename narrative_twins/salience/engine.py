@@ -1,4 +1,4 @@
-"""The engine: scores every sentence of many stories, in bounded memory and as few forward passes as possible."""
+"""The engine: scores the sentences of many stories in bounded memory with as few forward passes as possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OnError: TypeAlias = Literal["raise", "skip"] | Callable[[StoryError], None]
 OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
 BUFFER_TOKENS = 1_000_000
-"""Tokens of variants that are planned before the encoder runs, which bounds memory when stories are long."""
+"""Planned tokens after which the encoder runs, which bounds memory for long stories."""
 
 
 def score_stories(
@@ -45,41 +45,35 @@ def score_stories(
     on_truncation: OnTruncation = "warn",
     progress: bool | Callable[[float], None] = False,
 ) -> Iterator[StorySalience]:
-    """Score every sentence of some stories, lazily and in order.
+    """Score every sentence of some stories; an iterator over one result per story, lazily and in order.
 
     Args:
-        stories: any number of stories in the forms that `Story.parse` accepts: text, list of sentences, mapping,
-            `Story`.
+        stories: stories in any form that `Story.parse` accepts: text, list of sentences, mapping, `Story`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
-        operations: names or `Operation`s; default all registered operations.
-        windows: for stories without windows of their own, see `Story.parse`.
-        splitter: splits raw text into sentences, see `Story.parse`.
-        approximate: `"one-pass"` computes all operations but shifting from the token states of one forward pass per
+        operations: names or `Operation` instances; default all registered operations.
+        windows, splitter: windows for stories without their own, and the sentence splitter, see `Story.parse`.
+        approximate: `"one-pass"` computes all operations except shifting from the token states of one forward pass per
             story, at a fraction of the cost. None is exact.
-        max_shifts: another approximation: shifting to this many other positions only, the nearest ones.
-        buffer: stories that are held at once. Their variants share forward passes; results are yielded when all stories
-            of the buffer are scored.
-        on_error: `"raise"` the `StoryError` of a bad story after the results before it, `"skip"` the story with a
-            warning, or a function that gets the error; the other stories are scored in any case.
-        on_truncation: `"warn"` once if a story does not fit the encoder's context, raise an `"error"` for the story, or
-            `"ignore"` it. Results tell in any case.
-        progress: show a progress bar; or a function that gets the number of stories that are done, fractions included,
-            after each planned window and each forward pass. An exception that it raises stops the scoring.
-
-    Returns:
-        An iterator over one result per story; `index` tells which.
+        max_shifts: another approximation: shifting to at most this many other positions, the nearest.
+        buffer: number of stories held at once, whose variants share forward passes and whose results come together.
+        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to the next story and
+            `"skip"` it with a warning or call a function with the error.
+        on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it as a bad story
+            (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens` in any case.
+        progress: whether to show a progress bar, or a function to call with the number of stories done (a float) after
+            each planned window and forward pass. An exception that it raises stops the scoring.
 
     Raises:
-        ValueError: an unknown operation or an invalid argument; raised before anything is scored.
-        StoryError: a story can't be scored; names its index. Raised while iterating.
+        ValueError: an operation is unknown or an argument invalid. Raised before anything is scored.
+        StoryError: a story can't be scored; has its index. Raised while iterating.
     """
     check_stories(stories)
     if buffer < 1:
-        raise ValueError(f"buffer={buffer}: at least one story is held at once")
+        raise ValueError(f"buffer={buffer}: the buffer must hold at least 1 story")
     if splitter is not None and not callable(splitter):
         raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
     if on_error not in ("raise", "skip") and not callable(on_error):
-        raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function of the error")
+        raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function that takes the error")
     if on_truncation not in get_args(OnTruncation):
         raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
     if approximate is not None and approximate not in get_args(Approximation):
@@ -94,7 +88,8 @@ def score_stories(
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={approximate!r} needs mean pooling; this encoder pools the first token")
     note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
-    bar, on_progress = (_bar(stories, False), progress) if callable(progress) else (_bar(stories, progress), None)
+    on_progress = progress if callable(progress) else None
+    bar = _progress_bar(stories, shown=bool(progress) and on_progress is None)
     engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, on_progress)
     return engine.run(stories, windows, splitter, buffer)
 
@@ -104,12 +99,12 @@ SCORING_OPTIONS: dict[str, Any] = {
     for name, parameter in inspect.signature(score_stories).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 }
-"""The options of scoring with their defaults, from which the pipeline and the command line take theirs."""
+"""The scoring options with their defaults, which the pipeline and the command line share."""
 
 
 @dataclass
 class _Pending:
-    """A story in the buffer: its scores so far, or what is wrong with it."""
+    """A story in the buffer: its scores so far, or its error."""
 
     index: int
     story: Story | None = None
@@ -120,15 +115,14 @@ class _Pending:
 
 @dataclass
 class _Engine:
-    """Plans windows, embeds the variants of many windows together, scores the windows.
+    """Plans windows, embeds the variants of many windows together, then scores the windows.
 
     Attributes:
         buffer: the stories whose results are not yielded yet, in order.
         plans: the planned windows that are not embedded yet, with their stories.
-        planned: tokens of their variants.
-        finished: stories that left the buffer.
-        done: stories that are done, fractions included.
-        warned: whether there was a warning about truncation.
+        planned: the number of tokens of these plans.
+        finished, done: how many stories have left the buffer; the progress in stories, as a float.
+        warned: whether truncation has been reported.
     """
 
     encoder: StoryEncoder
@@ -157,14 +151,14 @@ class _Engine:
                     self._plan(pending, Story.parse(source, windows, splitter))
                 except StoryError as error:
                     pending.error = error
-                # An error is raised after the results of the stories before it.
+                # To be raised after the results of the stories before it.
                 must_raise = pending.error is not None and self.on_error == "raise"
                 if must_raise or len(self.buffer) >= buffer or self.planned >= BUFFER_TOKENS:
                     yield from self._flush()
             yield from self._flush()
 
     def _plan(self, pending: _Pending, story: Story) -> None:
-        """Plan the windows of a story. The first windows of a long story are scored before its last are planned."""
+        """Plan the windows of a story; score those planned so far whenever they reach `BUFFER_TOKENS`."""
         tokens = self.encoder.tokenize(story.sentences)
         pending.story = story
         pending.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
@@ -175,7 +169,7 @@ class _Engine:
         for plan in plans(self.operations, tokens, story.windows):
             self.plans.append((pending, plan))
             self.planned += plan.tokens
-            self._advance(0.0)
+            self._advance(0.0)  # so that `on_progress` can stop the planning of a long story
             if self.planned >= BUFFER_TOKENS:
                 self._score()
 
@@ -192,10 +186,11 @@ class _Engine:
             logger.warning("story %d%s %s (reported once; results have cut_tokens)", pending.index, name, text)
 
     def _score(self) -> None:
-        """Embed the variants of all planned windows, and score the windows."""
+        """Embed the variants of all planned windows together, and score the windows."""
+        # Progress in stories: a window counts as its share of the story's sentences.
         stories = sum(plan.window.size / len(pending.story or ()) for pending, plan in self.plans)
         variants = [variant for _, plan in self.plans for variant in plan.variants]
-        vectors = self.encoder.encode(variants, lambda part: self._advance(part * stories))
+        vectors = self.encoder.encode(variants, lambda share: self._advance(share * stories))
         start = 0
         for pending, plan in self.plans:
             stop = start + len(plan.variants)
@@ -218,7 +213,7 @@ class _Engine:
         if self.plans:
             self._score()
         buffer, self.buffer = self.buffer, []
-        # Stories with errors are done as well.
+        # Stories with errors count as done too.
         self.finished += len(buffer)
         self._advance(self.finished - self.done)
         for pending in buffer:
@@ -239,10 +234,9 @@ class _Engine:
             logger.warning("skipped %s", error)
 
 
-def _bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
-    """A progress bar in stories. It moves with every forward pass, so it also moves during one long story."""
+def _progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
     total = length_hint(stories) or None
     with_total = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
     without_total = "{desc}: {n:.1f} stories [{elapsed}]"
-    shape = with_total if total else without_total
-    return tqdm(total=total, desc="scoring", bar_format=shape, disable=not shown)
+    bar_format = with_total if total else without_total
+    return tqdm(total=total, desc="scoring", bar_format=bar_format, disable=not shown)

@@ -1,5 +1,5 @@
-"""The four operations of narrative salience as index arithmetic: which orders of sentences to embed, and how their
-embeddings become scores. No tokenizer and no model.
+"""The four operations of narrative salience, on sentence indices and vectors only: which orders of sentences to embed,
+and how scores are computed from their embeddings.
 
 Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twins for Modeling Story Salience".
 """
@@ -18,59 +18,54 @@ from narrative_twins.stories.windows import Order, Window
 
 
 class Operation(ABC):
-    """One way to measure salience. Subclass it, then `register_operation` it, and every door of the package knows it.
+    """A way to measure salience. A subclass that is registered with `register_operation` can be used everywhere.
 
-    The engine asks `orders` what to embed, embeds each order once however many operations ask for it, pools the
-    tokens of the window's sentences (each sentence keeps its window whatever the order), and hands `scores` one
-    vector an order. Higher is more salient. Where there is nothing to compare, a score is 0.0 by definition.
+    The engine embeds the orders of sentences from `orders`, each distinct order once, and passes one vector per order
+    to `scores`. A vector pools the tokens of the window's sentences, wherever they are in the order. Higher scores are
+    more salient; if there is nothing to compare, the score is 0.0 by definition.
     """
 
     name: ClassVar[str]
-    """What users call it, in `operations=` and as the key of the scores."""
+    """The name in `operations=` and the key of the scores."""
     meaning: ClassVar[str]
-    """One line for readers of a result."""
+    """One line that explains the score to readers of a result."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
-        """The orders of sentences to embed; each must hold a sentence of the window. Where they may be many, yield
-        them: the engine stops listening when a window asks for too much."""
+        """The orders of sentences to embed, each with a sentence of the window. Yield them if there can be many: the
+        engine stops when they exceed the limit of tokens per window."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores of the window's sentences, shape `(window.size,)`, from one vector an order, shape
+        """Scores of the window's sentences, shape `(window.size,)`, from one vector per order, shape
         `(len(orders), dimensions)`."""
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """About the same scores from the token states of one forward pass over the story, if the operation has such a
-        form.
+        """Approximate scores from the token states of one forward pass over the story; optional.
 
         Args:
             sums: the sum of the states of each sentence of the window, shape `(window.size, dimensions)`.
-            rest: that of the other tokens that are pooled with the window, shape `(dimensions,)`.
+            rest: the sum of the states of other tokens pooled with the window, shape `(dimensions,)`.
         """
-        raise NotImplementedError(f"operation {self.name!r} has no form for one forward pass")
+        raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
 
     @property
     def has_one_pass(self) -> bool:
-        """Whether there is a `one_pass`."""
+        """Whether the operation implements `one_pass`."""
         return type(self).one_pass is not Operation.one_pass
 
 
 OPERATIONS: dict[str, Operation] = {}
-"""The registry: operations by name, in the order they are shown."""
-
+"""The registered operations by name, in display order."""
 Registered = TypeVar("Registered", bound=type[Operation])
 
 
 def register_operation(operation: Registered) -> Registered:
-    """Class decorator that adds an operation under its `name`.
-
-    Raises:
-        ValueError: another operation has that name; one that is only defined anew, as in a notebook, is replaced.
-    """
+    """Class decorator that registers an operation under its `name`. A class defined again, as in a notebook, replaces
+    itself; a different class with the same name raises a `ValueError`."""
     known = OPERATIONS.get(operation.name)
     if known is not None and type(known).__qualname__ != operation.__qualname__:
-        raise ValueError(f"there is an operation {operation.name!r} already, {type(known).__qualname__}; choose a name")
+        raise ValueError(f"operation {operation.name!r} exists already ({type(known).__qualname__}); use another name")
     OPERATIONS[operation.name] = operation()
     return operation
 
@@ -81,15 +76,11 @@ def resolve_operations(
     one_pass: bool = False,
     max_shifts: int | None = None,
 ) -> list[Operation]:
-    """Operations by name; None stands for all of the registry.
-
-    Args:
-        operations: names, or operations themselves.
-        one_pass: only such as have a form for one forward pass.
-        max_shifts: for `Shifting`, where it is among them.
+    """Look up operations by name; None stands for all registered ones (with `one_pass`, all that implement it).
+    `max_shifts` is the argument for `Shifting`.
 
     Raises:
-        ValueError: a name is unknown, there is none, or an operation lacks the form that is asked for.
+        ValueError: a name is unknown, no operation is given, or one does not implement `one_pass` as required.
     """
     if operations is None:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass or not one_pass]
@@ -98,30 +89,30 @@ def resolve_operations(
     chosen = {}
     for operation in operations:
         if isinstance(operation, str):
-            operation = _named(operation)
+            operation = _look_up(operation)
         if not isinstance(operation, Operation):
             raise TypeError(f"an operation is a name or an instance of Operation, not {operation!r:.60}")
         if one_pass and not operation.has_one_pass:
-            there = ", ".join(name for name, one in OPERATIONS.items() if one.has_one_pass)
-            raise ValueError(f"{operation.name} can't be had from one forward pass; choose of {there}, or be exact")
+            supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
+            raise ValueError(f"{operation.name} has no one-pass form; choose from {supported}, or use exact scores")
         if max_shifts is not None and type(operation) is Shifting:
             operation = Shifting(max_shifts)
         chosen[operation.name] = operation
     if not chosen:
-        raise ValueError(f"no operation asked for; there are {', '.join(OPERATIONS)}")
+        raise ValueError(f"no operation given; choose from {', '.join(OPERATIONS)}")
     return list(chosen.values())
 
 
-def _named(name: str) -> Operation:
+def _look_up(name: str) -> Operation:
     if name in OPERATIONS:
         return OPERATIONS[name]
     close = get_close_matches(name, OPERATIONS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown operation {name!r}; there are {', '.join(OPERATIONS)}{hint}")
+    raise ValueError(f"unknown operation {name!r}; choose from {', '.join(OPERATIONS)}{hint}")
 
 
 def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarity along the last axis, in float64; leading axes broadcast."""
+    """Cosine similarity along the last axis, in float64; leading axes broadcast. A zero vector has similarity 0."""
     a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
     norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
     similarities: NDArray[np.float64] = np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
@@ -130,12 +121,13 @@ def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArra
 
 @register_operation
 class Deletion(Operation):
-    """1 − sim(story, story without the sentence). A window of one sentence has nothing left to compare: 0.0."""
+    """1 − sim(story, story without the sentence); 0.0 in a window of one sentence."""
 
     name = "deletion"
     meaning = "how much the story changes when the sentence is left out"
 
     def orders(self, window: Window) -> Iterator[Order]:
+        # The story, then the story without each sentence of the window.
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
@@ -145,59 +137,59 @@ class Deletion(Operation):
         return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence's tokens are left out of the mean, not of the text."""
-        whole = sums.sum(axis=0) + rest
-        return 1.0 - cosine(whole, whole - sums) if len(sums) > 1 else np.zeros(1)
+        """The sentence is left out of the mean, but the encoder has read it. (Sums have the same cosines as means.)"""
+        total = sums.sum(axis=0) + rest
+        return 1.0 - cosine(total, total - sums) if len(sums) > 1 else np.zeros(1)
 
 
 @register_operation
 class Shifting(Operation):
-    """1 − mean sim(story, story with the sentence moved to another place of its window), over all other places.
-    A window of one sentence has no other place: 0.0.
+    """1 − mean sim(story, story with the sentence moved), over all other positions in its window; 0.0 if it has none.
 
     Args:
-        max_shifts: an approximation: no more than so many other places, the nearest, those before the sentence first.
+        max_shifts: an approximation: only this many other positions, the nearest, earlier ones first.
     """
 
     name = "shifting"
-    meaning = "how much the story changes when the sentence stands elsewhere in its window"
+    meaning = "how much the story changes when the sentence is moved within its window"
 
     def __init__(self, max_shifts: int | None = None) -> None:
         if max_shifts is not None and max_shifts < 1:
-            raise ValueError(f"max_shifts={max_shifts}: a sentence is moved to one other place at least")
+            raise ValueError(f"max_shifts={max_shifts}: a sentence must be moved to at least 1 other position")
         self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:
+        # The story, then for each sentence of the window the story with it at each of its new positions.
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
                 others = (*range(window.start, i), *range(i + 1, window.stop))
-                for place in self._places(i, window):
-                    before = place - window.start
+                for position in self._new_positions(i, window):
+                    before = position - window.start
                     yield (*others[:before], i, *others[before:])
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         if window.size == 1:
             return np.zeros(1)
-        # Each sentence has the same number of other places.
+        # One row per sentence: all sentences have the same number of new positions.
         similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, -1)
         scores: NDArray[np.float64] = 1.0 - similarities.mean(axis=1)
         return scores
 
-    def _places(self, sentence: int, window: Window) -> list[int]:
-        others = [place for place in range(window.lo, window.hi) if place != sentence]
+    def _new_positions(self, sentence: int, window: Window) -> list[int]:
+        others = [position for position in range(window.lo, window.hi) if position != sentence]
         if self.max_shifts is None or self.max_shifts >= len(others):
             return others
-        return sorted(others, key=lambda place: abs(place - sentence))[: self.max_shifts]
+        return sorted(others, key=lambda position: abs(position - sentence))[: self.max_shifts]
 
 
 @register_operation
 class Disruption(Operation):
-    """1 − sim(prefix up to the sentence, prefix before it). Before the first sentence of a window there is nothing of
-    the window yet: 0.0, as in the paper's tables."""
+    """1 − sim(prefix that ends with the sentence, prefix before it); 0.0 for the first sentence of a window, which has
+    no prefix in the window, as in the paper's tables."""
 
     name = "disruption"
-    meaning = "how much the sentence changes the story told so far"
+    meaning = "how much the sentence changes the story so far"
 
     def orders(self, window: Window) -> Iterator[Order]:
         if window.size > 1:
@@ -211,7 +203,7 @@ class Disruption(Operation):
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Running means of a story that is read to its end."""
+        """The prefixes are pooled from the complete story, which the encoder has read to its end."""
         prefixes = np.cumsum(sums, axis=0) + rest
         return np.concatenate([np.zeros(1), 1.0 - cosine(prefixes[1:], prefixes[:-1])])
 
@@ -232,5 +224,5 @@ class Summarization(Operation):
         return cosine(vectors[0], vectors[1:])
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence as it stands in the story."""
+        """The sentence is pooled within the story instead of alone."""
         return cosine(sums.sum(axis=0) + rest, sums)

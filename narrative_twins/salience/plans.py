@@ -1,5 +1,5 @@
-"""What to embed to score a window, and how scores come of it: exactly, one text for each thing the operations compare;
-or approximately, from the token states of one forward pass."""
+"""Plans: the texts to embed to score a window, and the scores from their embeddings. Exact plans embed one text per
+order of sentences; one-pass plans use the token states of one forward pass."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from narrative_twins.stories.windows import Order, Span, Window
 Approximation: TypeAlias = Literal["one-pass"]
 
 WINDOW_TOKENS = 100_000_000
-"""Tokens of variants one window may ask for; beyond that the plan alone takes more than half a gigabyte."""
+"""Maximal tokens of the variants of a window; the plan of a larger window would take more than half a gigabyte."""
 
 
 @dataclass
 class Plan:
-    """The variants that one window asks for, and for each operation which of them it goes by.
+    """The variants (texts to embed) of one window, and which of them each operation uses.
 
     Attributes:
-        window: what is scored.
-        operations: each with the places of its vectors among the variants.
-        variants: the chunks of each.
-        one_pass: whether the variants are the sentences of the window as they stand in one text, and after them what
-            that text has besides sentences.
+        window: the window to score.
+        operations: each operation with the indices of its variants.
+        variants: the chunks of each variant.
+        one_pass: whether all variants are the same text with different tokens pooled: one variant per sentence of the
+            window, then perhaps one for the special tokens.
     """
 
     window: Window
@@ -40,126 +40,118 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """How many tokens the variants have together; a text of which several are pooled counts once."""
-        # In one pass all variants are parts of the same text, held once.
-        held = self.variants[:1] if self.one_pass else self.variants
-        return sum(len(chunk.ids) for chunks in held for chunk in chunks)
+        """The number of tokens of all variants, or of the first in one pass, since all share its text."""
+        counted = self.variants[:1] if self.one_pass else self.variants
+        return sum(len(chunk.ids) for chunks in counted for chunk in chunks)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """Scores of the window's sentences by operation, from one vector a variant.
+        """Yield each operation's name and scores of the window's sentences, from one vector per variant.
 
         Raises:
             StoryError: the vectors of an operation are not finite.
-            ValueError: an operation gives something else than a finite score a sentence.
+            ValueError: an operation does not return one finite score per sentence.
         """
         if self.one_pass:
+            # The encoder returns means over pooled tokens; times the number of these tokens they are sums.
             sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in self.variants]
             vectors = vectors * np.array(sizes, np.float32)[:, None]
-        for operation, rows in self.operations:
-            if not np.isfinite(vectors[rows]).all():
+        for operation, indices in self.operations:
+            if not np.isfinite(vectors[indices]).all():
                 raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
             if self.one_pass:
                 sums = vectors[: self.window.size].astype(np.float64)
                 found = operation.one_pass(sums, vectors[self.window.size :].astype(np.float64).sum(axis=0))
             else:
-                found = operation.scores(self.window, vectors[rows])
+                found = operation.scores(self.window, vectors[indices])
             scores = np.asarray(found, np.float64)
             if scores.shape != (self.window.size,) or not np.isfinite(scores).all():
                 raise ValueError(
-                    f"operation {operation.name!r} gave {scores!r} for a window of {self.window.size} sentence(s); "
-                    "one finite score a sentence is needed"
+                    f"operation {operation.name!r} must return one finite score for each of {self.window.size} "
+                    f"sentence(s), not {scores!r}"
                 )
             yield operation.name, scores
 
 
 def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: Window, pooled: Span | None) -> Plan:
-    """The plan of a window: what the operations ask for, each order once.
-
-    Args:
-        operations: what is measured.
-        tokens: the story.
-        window: what is scored, and what is read with it.
-        pooled: the sentences whose tokens are pooled, None for all tokens.
+    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None for all tokens.
 
     Raises:
-        StoryError: it asks for more than `WINDOW_TOKENS`; or nothing is there to pool.
-        ValueError: an operation asks for sentences there are not.
+        StoryError: the window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
+        ValueError: an order of an operation is invalid.
     """
-    plan, places, planned = Plan(window), dict[Order, int](), 0
+    plan, index_of, planned = Plan(window), dict[Order, int](), 0
     for operation in operations:
-        rows: list[int] = []
+        indices: list[int] = []
         for order in operation.orders(window):
-            if not isinstance(order, tuple) or order not in places:
+            # Each distinct order becomes one variant, which operations share. (Lists are not hashable: check first.)
+            if not isinstance(order, tuple) or order not in index_of:
                 _check_order(operation, order, window)
-                places[order] = len(plan.variants)
+                index_of[order] = len(plan.variants)
                 chunks = tokens.chunks(order, pooled)
                 plan.variants.append(chunks)
                 planned += sum(len(chunk.ids) for chunk in chunks)
-            rows.append(places[order])
+            indices.append(index_of[order])
             if planned > WINDOW_TOKENS:
                 raise StoryError(
-                    f"the window of sentences {window.lo} to {window.hi - 1} asks {operation.name} for more than "
-                    f"{WINDOW_TOKENS:,} tokens; cut the story into smaller windows, or leave {operation.name} out"
+                    f"the window of sentences {window.lo} to {window.hi - 1} needs more than {WINDOW_TOKENS:,} tokens "
+                    f"for {operation.name}; use smaller windows, or leave {operation.name} out"
                 )
-        plan.operations.append((operation, rows))
+        plan.operations.append((operation, indices))
     return plan
 
 
 def exact_plans(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[Plan]:
-    """The plans of a story's windows, one by one."""
+    """The exact plans of a story's windows."""
     for span in spans:
-        # A story of one window is pooled over all its tokens, as a sentence-transformer would.
+        # In a story of one window all tokens are pooled, as in sentence-transformers.
         yield exact_plan(operations, tokens, tokens.window(span), None if len(spans) == 1 else span)
 
 
 def workload(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span], enough: int) -> int:
-    """How many tokens the encoder will read for exact scores, told before anything is planned: nearly, since special
-    tokens are left out; up to three times too many where windows are longer than the context, whose texts share parts.
+    """Estimate how many tokens the encoder reads for exact scores of a story with the windows `spans`, without a plan.
 
-    Args:
-        operations: what is to be measured.
-        tokens: the story.
-        spans: its windows.
-        enough: where counting ends: to count what can't be done would take too long as well.
+    Special tokens are not counted. For windows longer than the context the estimate can be three times too high, since
+    their texts share chunks. Counting stops at more than `enough` tokens.
     """
-    asked = 0
+    total = 0
     for span in spans:
         window, seen = tokens.window(span), set[Order]()
         for operation in operations:
             for order in operation.orders(window):
                 if order not in seen:
                     seen.add(order)
-                    asked += tokens.length(order)
-                if asked > enough:
-                    return asked
-    return asked
+                    total += tokens.estimate_length(order)
+                if total > enough:
+                    return total
+    return total
 
 
 def one_pass_plans(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[Plan]:
-    """The plans of a story's windows where all operations go by the token states of one text: the story, or as much of
-    it as fits. Windows that fill half of the context or less between them share a text."""
+    """The plans of a story's windows for one pass over the story, or over as much of it as fits the context."""
     for group in _groups(tokens, spans):
-        whole = tokens.window((group[0][0], group[-1][1]))
-        texts, rest = tokens.parts(whole, special=len(spans) == 1)
+        # All windows of the group are read in one text; `parts` has one item per sentence of the group.
+        shared = tokens.window((group[0][0], group[-1][1]))
+        parts, rest = tokens.sentence_chunks(shared, special=len(spans) == 1)
         for lo, hi in group:
-            variants = [*texts[lo - whole.lo : hi - whole.lo], *rest]
-            places = list(range(len(variants)))
-            plan = Plan(Window(whole.start, lo, hi, whole.stop), variants=variants, one_pass=True)
-            plan.operations = [(operation, places) for operation in operations]
+            variants = [*parts[lo - shared.lo : hi - shared.lo], *rest]
+            indices = list(range(len(variants)))
+            plan = Plan(Window(shared.start, lo, hi, shared.stop), variants=variants, one_pass=True)
+            plan.operations = [(operation, indices) for operation in operations]
             yield plan
 
 
 def contexts(tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None) -> list[Window]:
-    """Each window, or each group of windows that share a text, with what is read together with it."""
+    """Each window, or in one pass each group of windows, with the sentences that are read with it."""
     if approximate is None:
         return [tokens.window(span) for span in spans]
     return [tokens.window((group[0][0], group[-1][1])) for group in _groups(tokens, spans)]
 
 
 def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """Group adjacent windows. Several together fill at most half of the context, so that text around them fits too."""
     group: list[Span] = []
     for span in spans:
-        if group and tokens.size((group[0][0], span[1])) > tokens.room // 2:
+        if group and tokens.count_tokens((group[0][0], span[1])) > tokens.max_text_tokens // 2:
             yield group
             group = []
         group.append(span)
@@ -169,6 +161,6 @@ def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span
 def _check_order(operation: Operation, order: Order, window: Window) -> None:
     if not isinstance(order, tuple) or not order or min(order) < window.start or max(order) >= window.stop:
         raise ValueError(
-            f"operation {operation.name!r} asked for the order {order!r:.80}; an order is a tuple of sentence indices "
+            f"operation {operation.name!r} has the order {order!r:.80}; an order is a tuple of sentence indices "
             f"from {window.start} to {window.stop - 1}"
         )

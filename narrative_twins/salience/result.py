@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRIMARY_OPERATION = "summarization"
-"""The operation that stands for salience where one must be chosen: it agrees best with human readers."""
+"""The default operation when only one is shown: it agrees best with human annotators."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,11 @@ class StorySalience:
 
     Attributes:
         story: the story as it was scored.
-        scores: by operation, one float a sentence in story order; higher is more salient. Scores are comparable
-            within a window and an operation.
-        context_tokens: how many tokens the encoder reads at once, special tokens included; None for a scorer without a
-            context, such as a baseline.
-        cut_tokens: how many of the story's tokens did not fit into the context together with a window, at most; 0 if
-            every window was read with the whole story.
-        approximate: the approximation, such as `"one-pass"` or `"max_shifts=2"`; None if the scores are exact.
+        scores: by operation, one float per sentence in story order; higher is more salient. Scores of an operation are
+            comparable within a window.
+        context_tokens: how many tokens the encoder reads at once, special tokens included; None for a baseline.
+        cut_tokens: the largest number of the story's tokens that did not fit the context together with a window.
+        approximate: the approximation, for example `"one-pass"` or `"max_shifts=2"`; None if the scores are exact.
         index: index of the story in the input, counted from 0.
     """
 
@@ -65,28 +63,28 @@ class StorySalience:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The half-open character span of each sentence in the original text."""
+        """The half-open character span of each sentence in the text of the story."""
         return self.story.spans
 
     @property
     def windows(self) -> tuple[Span, ...]:
-        """The windows as half-open ranges of sentence indices."""
+        """The windows, as half-open ranges of sentence indices."""
         return self.story.windows
 
     @property
     def truncated(self) -> bool:
-        """Whether a window was not read together with the whole story."""
+        """Whether any window was read without a part of the story."""
         return self.cut_tokens > 0
 
     @property
     def name(self) -> str:
-        """The name of the story on one line: its id, otherwise its number, counted from 1."""
-        named = "" if self.story.id is None else one_line(str(self.story.id))
-        return named or f"story {self.index + 1}"
+        """The id of the story on one line, otherwise "story" and its number, counted from 1."""
+        story_id = "" if self.story.id is None else one_line(str(self.story.id))
+        return story_id or f"story {self.index + 1}"
 
     @property
     def extent(self) -> str:
-        """The number of sentences and windows, in words."""
+        """The numbers of sentences and windows as text."""
         sentences, windows = len(self), len(self.windows)
         return f"{sentences:,} sentence{'s' * (sentences > 1)}, {windows:,} window{'s' * (windows > 1)}"
 
@@ -97,8 +95,7 @@ class StorySalience:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for readers of the scores, one sentence each: whether they are approximate, whether the story was
-        truncated."""
+        """Notes to show with the scores, if they are approximate or the story was truncated; one sentence each."""
         notes = [] if self.approximate is None else [f"The scores are approximate ({self.approximate})."]
         if self.truncated:
             notes.append(
@@ -109,22 +106,18 @@ class StorySalience:
 
     @property
     def primary_operation(self) -> str:
-        """The operation that `rank` and `top` use by default: summarization if it was scored, otherwise the first."""
+        """The default operation of `rank` and `top`: summarization if it was scored, otherwise the first."""
         return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
 
     def scores_of(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation, in story order.
-
-        Raises:
-            ValueError: the operation was not scored.
-        """
+        """The scores of an operation in story order; a `ValueError` if it was not scored."""
         name = self.primary_operation if operation is None else operation
         if name not in self.scores:
-            raise ValueError(f"operation {name!r} was not scored; there are {', '.join(self.scores)}")
+            raise ValueError(f"operation {name!r} was not scored; choose from {', '.join(self.scores)}")
         return self.scores[name]
 
     def rank(self, operation: str | None = None) -> list[int]:
-        """Rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
+        """The rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
         values = -np.array(self.scores_of(operation))
         ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
         return ranks
@@ -132,7 +125,7 @@ class StorySalience:
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all if there are fewer), most salient first, ties in story order."""
         if k < 0:
-            raise ValueError(f"top({k}): k is a number of sentences and can't be negative")
+            raise ValueError(f"top({k}): the number of sentences can't be negative")
         values = self.scores_of(operation)
         order = sorted(range(len(values)), key=lambda i: -values[i])
         return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
@@ -140,8 +133,8 @@ class StorySalience:
     def to_dict(self) -> dict[str, Any]:
         """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens, approximate, and the id
         if the story has one."""
-        named = {} if self.story.id is None else {"id": self.story.id}
-        return named | {
+        start = {} if self.story.id is None else {"id": self.story.id}
+        return start | {
             "sentences": list(self.sentences),
             "spans": [list(span) for span in self.spans],
             "windows": [list(window) for window in self.windows],
@@ -153,7 +146,7 @@ class StorySalience:
         }
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row per sentence, with columns for sentence, start, end, window and each operation."""
+        """A table with a row per sentence and the columns sentence, start, end, window and each operation."""
         import pandas
 
         window = [w for w, (lo, hi) in enumerate(self.windows) for _ in range(lo, hi)]
@@ -173,25 +166,21 @@ class StorySalience:
         """Plot the scores in story order, one panel per operation, with window borders and the most salient sentences.
 
         Args:
-            path: also save the figure there; the suffix `.png` or `.svg` selects the format.
+            path: also save the figure in this `.png` or `.svg` file.
             operations: the operations to show; default all that were scored.
-            top: how many sentences of each panel are numbered, with their first words below; at most 10, or as many as
-                fit.
-            width: in inches; 3.3 is about a column, 7 a page.
-            bare: the panels only, without title, sentences and notes.
-
-        Returns:
-            A matplotlib `Figure`.
+            top: how many sentences of each panel are numbered and quoted below; at most 10, or as many as fit.
+            width: in inches; about 3.3 for a column, 7 for a page.
+            bare: show the panels only, without title, sentences and notes.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
             ValueError: an operation was not scored, or the suffix of the path is neither `.png` nor `.svg`.
-            OSError: no file can be written there.
+            OSError: the file can't be written.
         """
         check_figure(path, width)
         names = [operations] if isinstance(operations, str) else list(self.scores if operations is None else operations)
         if not names:
-            raise ValueError("no operation to plot; name one that was scored, or None for all")
+            raise ValueError("no operation to plot; name a scored operation, or use None for all")
         figure = salience_figure(
             self.sentences,
             self.windows,

@@ -1,4 +1,4 @@
-"""Results to look at: tables, pages, pictures, reports."""
+"""Show results: tables, pages, figures, reports."""
 
 from narrative_twins.show.heat_map import plot_stories as plot_stories
 from narrative_twins.show.highlights import marked as marked

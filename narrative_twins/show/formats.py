@@ -36,7 +36,7 @@ class Layout:
 
 
 Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Iterator[str | bytes]]
-"""Yields the output in pieces, lazily, one piece per story where the format allows."""
+"""Yields the output in pieces, lazily, one piece per story if the format allows."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class OutputFormat:
     is_resumable: bool = False
 
 
-FORMATS: dict[str, OutputFormat] = {}
-"""The registry: formats by name, in the order they are listed."""
+FORMATS: dict[str, OutputFormat] = {}  # the registry: formats by name, in the order they are listed
 
 
 def register_format(name: str, media_type: str, **properties: bool) -> Callable[[Writer], Writer]:
@@ -77,15 +76,12 @@ def write_results(
     top: int | None = None,
     console: Console | None = None,
 ) -> Iterator[str | bytes]:
-    """Results in a format, in pieces, lazily.
+    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no story.
 
     Args:
         results: the results, from `score_stories`.
         name: one of `FORMATS`.
         operations, top, console: see `Layout`; the default console writes plain text of 120 columns.
-
-    Raises:
-        ValueError: an image of no story. Raised while iterating.
     """
     layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120))
     return FORMATS[name].write(results, layout)

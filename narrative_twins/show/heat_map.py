@@ -24,23 +24,18 @@ def plot_stories(
     *,
     width: float = PAGE,
 ) -> Figure:
-    """Several stories as a heat map: a row a story, from its beginning to its end whatever its length, shaded from its
-    least salient sentence to its most salient one. A story of more sentences than the picture has places (240) is
-    shown by means of neighbours.
+    """Several stories as a heat map, one row per story. Every row has the full width, 240 columns, and is shaded from
+    the least to the most salient sentence of its story. In longer stories, a column is the mean of neighbours.
 
     Args:
-        results: what `score_stories` gave; read lazily, and only names and scores are kept.
-        path: also write the picture there, as PNG or SVG by the ending of the name.
-        operation: default the lead operation of the first story.
+        results: the results, from `score_stories`; read lazily, only names and scores are kept.
+        path: also save the figure there; the suffix `.png` or `.svg` selects the format.
+        operation: default the primary operation of the first story.
         width: in inches; 3.3 is about a column, 7 a page.
 
-    Returns:
-        A matplotlib `Figure`.
-
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: there is no story, the operation was not scored, or the path names no PNG or SVG file.
-        OSError: no file can be written there.
+        ValueError: there is no story.
+        ModuleNotFoundError, ValueError, OSError: as `StorySalience.plot`.
     """
     check_figure(path, width)
     names, rows = [], []

@@ -1,5 +1,4 @@
-"""Salience to look at: a table for the terminal, one self-contained page of HTML, a heat map of stories. Every text is
-data: it is escaped."""
+"""Results as one self-contained HTML page. All text is escaped."""
 
 from __future__ import annotations
 
@@ -16,12 +15,8 @@ from narrative_twins.show.highlights import MARK, caption, marked, shades, shown
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
-    """A page of HTML in pieces, one a story: no script, nothing from elsewhere.
-
-    Args:
-        results: what `score_stories` gave; read lazily.
-        top: show only so many sentences of each story, as in `to_table`.
-    """
+    """An HTML page without scripts and external resources, in pieces, one per story. Results are read lazily, and `top`
+    limits the sentences of each story as in `to_table`."""
     yield page_head("Narrative salience") + "<h1>Narrative salience</h1>\n"
     for result in results:
         yield section(result, top)
@@ -29,7 +24,7 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 
 
 def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
-    """One story as HTML, with a heading of a level; `between` stands between the heading and the table."""
+    """One story as HTML: a heading of the given level, the HTML in `between`, and a table of the sentences."""
     colours = {name: shades(scores) for name, scores in result.scores.items()}
     stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
@@ -52,22 +47,22 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
                 for name, scores in result.scores.items()
             )
-            lead = result.primary_operation
-            shade = f'style="background:{hex_color(colours[lead][i])}"' + (' class="top"' if i in stars[lead] else "")
-            words = escape(one_line(result.sentences[i]))
-            parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{words}</td></tr>')
+            main = result.primary_operation
+            shade = f'style="background:{hex_color(colours[main][i])}"' + (' class="top"' if i in stars[main] else "")
+            sentence = escape(one_line(result.sentences[i]))
+            parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{sentence}</td></tr>')
         parts.append("</tbody>")
     return "".join([*parts, f"</table><p>{escape(caption(result))}</p></section>\n"])
 
 
 def page_head(title: str, style: str = "", script: str = "") -> str:
-    """The beginning of a page, up to its first heading. A browser that reads it loads nothing from elsewhere, and runs
-    `script` alone, whatever else the page holds.
+    """The beginning of a page, up to its first heading. Its content security policy forbids browsers to load external
+    resources, and to run any script but `script`.
 
     Args:
-        title: its title, of any text.
-        style: CSS for this page besides what pages share.
-        script: the text of the script that the page will hold.
+        title: any text; it is escaped and shortened.
+        style: CSS of this page, added to the common CSS.
+        script: the text of the script that the page will contain; none by default.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     run = f"'sha256-{digest}'" if script else "'none'"

@@ -28,11 +28,9 @@ from narrative_twins.stories.reading import story_digest
 
 LIST, INDEX, PAGES = "report.jsonl", "index.html", "stories"
 
-_KIND: dict[str, Any] = {"kind": "narrative_twins report"}
-"""A setting that every report has, and other files of lines have not."""
+_KIND: dict[str, Any] = {"kind": "narrative_twins report"}  # a setting by which reports are recognized
 _PAGE = re.compile(r"\d{6,}(-[a-z0-9-]*)?\.html")
-_CURVES_WIDTH = 3.6
-"""Inches: the width of a phone; wider pages scale the curves up."""
+_CURVES_WIDTH = 3.6  # inches, the width of a phone; wider pages scale the curves up
 
 
 class Report:
@@ -197,7 +195,7 @@ class Report:
 
 
 def _page_name(number: int, result: StorySalience) -> str:
-    """The file name of a story: safe whatever the id is, and unique on any file system because of the number."""
+    """The file name of a story: safe for any id, and unique on any file system because of the number."""
     plain = unicodedata.normalize("NFKD", result.name[-200:]).encode("ascii", "ignore").decode("ascii").lower()
     words = re.sub("[^a-z0-9]+", "-", plain)[-40:].strip("-") if result.story.id is not None else ""
     return f"{number:06d}{'-' * bool(words)}{words}.html"
@@ -209,11 +207,7 @@ def _is_report(folder: str) -> bool:
 
 
 def _rows(folder: str) -> Iterator[dict[str, Any]]:
-    """The data of the stories of a report.
-
-    Raises:
-        ResumeError: the file was changed by somebody else.
-    """
+    """The data of the stories of a report. Raises `ResumeError` if the file is damaged."""
     path = os.path.join(folder, LIST)
     for number, line in enumerate(complete_lines(path), start=1):
         try:

@@ -1,4 +1,4 @@
-"""The index of a report: a list of stories that is whole without JavaScript, and with it can be searched and sorted."""
+"""The index of a report: a complete list of stories without JavaScript, which JavaScript can search and sort."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from narrative_twins.show.html import PAGE_END, page_head
 
 
 def index_page(rows: Iterable[Mapping[str, Any]], count: int, left_out: int = 0) -> Iterator[str]:
-    """The page in pieces, one a story. The script searches and sorts what stands in the page.
+    """The index page in pieces, one per story.
 
     Args:
         rows: for each story its `page`, `name`, number of `sentences`, `first` words, whether it is `truncated`, and
             its `top` sentence.
-        count: how many there are.
-        left_out: how many stories could not be scored.
+        count, left_out: the number of rows, and of stories that could not be scored.
     """
     number = f"{count} stor{'y' if count == 1 else 'ies'}"
     failed = f" {left_out} more could not be scored." if left_out else ""
     yield page_head("Narrative salience", _STYLE, _SCRIPT)
-    yield f"<h1>Narrative salience</h1>\n<p>{number}, by the order they were read in.{failed}</p>\n{_TOOLS}"
+    yield f"<h1>Narrative salience</h1>\n<p>{number}, in the order of the input.{failed}</p>\n{_TOOLS}"
     heads = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     yield f'<table class="index"><thead><tr>{heads}</tr></thead><tbody>\n'
-    for place, row in enumerate(rows, start=1):
+    for position, row in enumerate(rows, start=1):
         yield (
-            f'<tr><td class="place">{place}</td>'
+            f'<tr><td class="position">{position}</td>'
             f'<th scope="row"><a href="stories/{escape(row["page"])}"><bdi>{escape(row["name"])}</bdi></a></th>'
             f'<td class="number" data-name="sentences">{row["sentences"]}</td>'
             f'<td data-name="begins"><bdi>{escape(row["first"])}</bdi></td>'
@@ -41,7 +40,7 @@ _COLUMNS = ("#", "story", "sentences", "first words", "truncated", "top sentence
 _TOOLS = """<div class="tools" hidden>
 <label>Search <input type="search" id="search" autocomplete="off"></label>
 <label>Sort by <select id="order" autocomplete="off">
-<option value="place">place in the input</option>
+<option value="position">order of the input</option>
 <option value="name">name</option>
 <option value="most">sentences, most first</option>
 <option value="fewest">sentences, fewest first</option>
@@ -62,7 +61,7 @@ _SCRIPT = """
   const texts = rows.map(row => [1, 3, 4, 5].map(column => cell(row, column)).join(" ").toLowerCase());
   const {compare} = new Intl.Collator(undefined, {numeric: true});
   const by = (column, sign = 1) => (a, b) => sign * compare(cell(a, column), cell(b, column));
-  const orders = {place: by(0), name: by(1), most: by(2, -1), fewest: by(2), first: by(3), truncated: by(4, -1),
+  const orders = {position: by(0), name: by(1), most: by(2, -1), fewest: by(2), first: by(3), truncated: by(4, -1),
     top: by(5)};
   const find = () => {
     const words = search.value.toLowerCase().split(/\\s+/);
@@ -82,10 +81,10 @@ h1 + p, .tools { font-family: system-ui, sans-serif; font-size: .9rem; }
 .tools { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center; margin: 1rem 0; }
 .tools input, .tools select { font: inherit; padding: .3rem; max-width: 100%; box-sizing: border-box; }
 .index th[scope=row] { font-size: 1rem; min-width: 10rem; overflow-wrap: anywhere; } .number { text-align: right; }
-.index td { font-size: .9rem; } .place { color: #55555f; }
+.index td { font-size: .9rem; } .position { color: #55555f; }
 @media (max-width: 48rem) {
   .index tr { display: block; padding: .5rem 0; } .index td, .index th { display: block; padding: .1rem .6rem; }
   .index td { text-align: left; } .index td[data-name]:not(:empty)::before { content: attr(data-name) ": "; }
-  .index td[data-name=truncated]::before { content: none !important; } .index .place { display: none; }
+  .index td[data-name=truncated]::before { content: none !important; } .index .position { display: none; }
 }
 """

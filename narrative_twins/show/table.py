@@ -14,13 +14,13 @@ from narrative_twins.show.highlights import BARS, MARK, STRONG, caption, marked,
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:
-    """A `rich` table of a story: a row a sentence, a column an operation, windows apart and named. Readable on dark and
-    light terminals and without colour: bars grow with salience, the most salient scores have a star on a coloured
-    ground, and by the lead operation the most salient sentences are bold, the lower half dim.
+    """A `rich` table of a story: one row per sentence, one column per operation, a heading per window. It can be read
+    on dark and light terminals and without colour: bars grow with salience, and the most salient scores have a star and
+    a coloured background. By the primary operation, the most salient sentences are bold, and the lower half is dim.
 
     Args:
-        result: what `score_stories` gave.
-        top: show only so many sentences, the most salient by the lead operation, in story order.
+        result: a result, from `score_stories`.
+        top: show only this many sentences, the most salient by the primary operation, in story order.
     """
     table = Table(title=result.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, expand=True)
     table.caption, table.caption_justify, table.padding, table.pad_edge = caption(result), "left", (0, 1, 0, 0), False
@@ -30,7 +30,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     table.add_column("sentence", ratio=1)
     stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
     bars = {name: [BARS[round(share * 7)] for share in shares(scores)] for name, scores in result.scores.items()}
-    lower_half = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
+    dimmed = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):
             continue
@@ -43,9 +43,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
                 style = Style(bold=True, color=hex_color(INK), bgcolor=hex_color(STRONG)) if starred else Style.null()
                 row.append(Text(f"{MARK if starred else ' '} {scores[i]:.3f} {bars[name][i]}", style))
             row.append(
-                Text(
-                    one_line(result.sentences[i]), Style(bold=i in stars[result.primary_operation], dim=i in lower_half)
-                )
+                Text(one_line(result.sentences[i]), Style(bold=i in stars[result.primary_operation], dim=i in dimmed))
             )
             table.add_row(*row)
         table.add_section()

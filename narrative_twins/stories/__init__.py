@@ -1,4 +1,4 @@
-"""Stories: sentences in order, the windows they fall into, and how files of them are read."""
+"""Stories: sentences in order, their windows, and how story files are read."""
 
 from narrative_twins.stories.reading import InputFormat as InputFormat
 from narrative_twins.stories.reading import count_stories as count_stories

@@ -1,4 +1,4 @@
-"""Story files in: every unreadable piece is reported with its place."""
+"""Reading of story files: a story that can't be read is yielded with its position and the problem."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from narrative_twins.files import STDIN
 
 InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
 
-
-_BLANK = b"\xef\xbb\xbf \t\r\n"
-
-
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".rejects": "jsonl", ".json": "json"}
 
 
 class Document(NamedTuple):
-    """A story as found in a file: what to call it, and its content or else what is wrong."""
+    """A story in a file: its name for messages, and its content, or the problem if it can't be read."""
 
     name: str
     content: Any
     problem: str | None = None
 
 
-def read_stories(paths: Iterable[str], form: InputFormat = "auto") -> Iterator[Document]:
-    """Stories of some files, lazily.
+def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> Iterator[Document]:
+    """Read the stories of some files, lazily.
 
-    A text file is one story; a line of a JSON Lines file, the object of a JSON file and each item of its list is one,
-    in any form `Story.parse` takes. `"auto"` goes by the file's suffix (`.jsonl`, `.ndjson`, `.json`, else text), on
-    standard input by whether it begins with a JSON object, or a line that is a JSON list. Several text files give
-    stories named by their files.
+    A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
+    any form that `Story.parse` accepts. If there are several files, a text story gets the file name as id.
+
+    Args:
+        paths: file names; `-` is standard input.
+        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, otherwise
+            text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
     """
     paths = list(paths)
     for path in paths:
-        # The name of a file need not be text.
+        # A file name need not be valid text.
         name = "standard input" if path == STDIN else os.fsencode(path).decode("utf-8", "replace")
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(file, name, form, named=len(paths) > 1)
+                yield from stories_in(file, name, input_format, named=len(paths) > 1)
         except OSError as error:
             yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
 
-def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
-    """How many stories `read_stories` will come upon, nearly; 0 where reading alone can tell."""
+def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> int:
+    """The approximate number of stories that `read_stories` yields; 0 if it can't be known without parsing a file."""
     count = 0
     for path in paths:
-        kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if form == "auto" else form
+        kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if input_format == "auto" else input_format
         if path == STDIN or kind == "json" or path.lower().endswith(".zip") or not os.path.isfile(path):
             return 0
         if kind == "jsonl":
@@ -65,73 +65,67 @@ def count_stories(paths: Iterable[str], form: InputFormat = "auto") -> int:
     return count
 
 
-def stories_in(file: BinaryIO, name: str, form: InputFormat = "auto", named: bool = False) -> Iterator[Document]:
-    """What stands in an open file, as `read_stories` has it.
-
-    Args:
-        file: read to its end.
-        name: of it; tells its form by its suffix.
-        form: as in `read_stories`.
-        named: a text has this name as its id.
-    """
+def stories_in(
+    file: BinaryIO, name: str, input_format: InputFormat = "auto", named: bool = False
+) -> Iterator[Document]:
+    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name the id of a text."""
     lines = iter(file)
-    if form == "auto":
-        form = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
-        if form == "text" and name == "standard input":
-            form, lines = _guess(lines)
-    if form == "jsonl":
+    if input_format == "auto":
+        input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
+        if input_format == "text" and name == "standard input":
+            input_format, lines = _guess_format(lines)
+    if input_format == "jsonl":
         for number, line in enumerate(lines, start=1):
             if line.strip(_BLANK):
-                yield _parsed(f"{name}, line {number}", line)
+                yield _parse_json(f"{name}, line {number}", line)
         return
-    whole = b"".join(lines)
-    if form == "json":
-        document = _parsed(name, whole)
+    data = b"".join(lines)
+    if input_format == "json":
+        document = _parse_json(name, data)
         items = document.content if isinstance(document.content, list) else None
         yield from (
             [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
         )
         return
-    text = _decoded(name, whole)
+    text = _decode(name, data)
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
     yield text
 
 
-def _guess(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
-    """The form of standard input by its first line that is not blank, and all of its lines."""
+def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
+    """The format of standard input by its first non-blank line, and an iterator over all its lines."""
     seen: list[bytes] = []
     for line in lines:
         seen.append(line)
         if line.strip(_BLANK):
             break
     first = seen[-1].strip(_BLANK) if seen else b""
-    listed = first.startswith(b"[") and _parsed("", first).problem is None
-    return "jsonl" if first.startswith(b"{") or listed else "text", chain(seen, lines)
+    is_json_list = first.startswith(b"[") and _parse_json("", first).problem is None
+    return "jsonl" if first.startswith(b"{") or is_json_list else "text", chain(seen, lines)
 
 
-def _decoded(name: str, data: bytes) -> Document:
+def _decode(name: str, data: bytes) -> Document:
     try:
         return Document(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
-        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps by `iconv -f {likely} -t UTF-8`")
+        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`")
 
 
-def _parsed(name: str, data: bytes) -> Document:
-    """A JSON document, or what is wrong with it."""
-    document = _decoded(name, data)
+def _parse_json(name: str, data: bytes) -> Document:
+    document = _decode(name, data)
     if document.problem is not None:
         return document
     try:
         return Document(name, json.loads(document.content))
     except (ValueError, RecursionError) as error:
-        cure = "JSON Lines hold one whole value a line; a single document is read from a file that ends in .json"
-        return Document(name, None, f"is not valid JSON ({error}); {cure}")
+        hint = "a line of JSON Lines must be a complete value; a file with a single JSON document must end in .json"
+        return Document(name, None, f"is not valid JSON ({error}); {hint}")
 
 
 def story_digest(name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]) -> str:
-    """A digest of a story with its id and windows, by which a resumed run recognizes the stories it has scored."""
+    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has scored."""
     content = json.dumps([name, list(sentences), [list(window) for window in windows]]).encode("ascii")
     return hashlib.sha256(content).hexdigest()

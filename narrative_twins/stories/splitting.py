@@ -1,4 +1,4 @@
-"""Raw text into sentences."""
+"""Splitting of raw text into sentences."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Splitter: TypeAlias = Callable[[str], Iterable[str]]
 
 
 def split_sentences(text: str) -> list[str]:
-    """The default splitter: `syntok`, with clauses that end in a semicolon left together.
+    """The default splitter: `syntok`, except that a sentence is never split after a semicolon.
 
-    It needs no model and no network, takes time linear in the text, knows abbreviations, keeps `"Go!" he said.` whole
-    and cuts a longer speech into its sentences. `make splitters` compares it with its rivals.
+    It needs no model and no network, takes linear time, knows abbreviations, keeps `"Go!" he said.` in one sentence and
+    splits a longer speech into sentences. `make splitters` compares it with alternatives.
     """
     sentences: list[str] = []
     end = 0
@@ -22,7 +22,7 @@ def split_sentences(text: str) -> list[str]:
         for number, tokens in enumerate(paragraph):
             start, end_before = tokens[0].offset, end
             end = tokens[-1].offset + len(tokens[-1].value)
-            # syntok also cuts where a capital follows a semicolon.
+            # syntok splits after a semicolon if a capital letter follows; join the two pieces again.
             if number and sentences[-1].endswith(";"):
                 sentences[-1] += text[end_before:end]
             else:

@@ -1,4 +1,4 @@
-"""Stories: sentences in order, their windows, and the character span of each sentence in the original text."""
+"""Stories: the sentences of a text in order, their character spans, and the windows they are scored in."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ from narrative_twins.stories.windows import Span, even_windows
 Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 AUTO_WINDOW = 7
-"""Sentences per window that `windows="auto"` aims at: five windows for a synopsis of 35 sentences."""
+"""Target size of the windows of `windows="auto"`, in sentences: five windows for a synopsis of 35 sentences."""
 AUTO_SINGLE = 10
-"""Up to this many sentences, `windows="auto"` makes one window."""
+"""`windows="auto"` makes a single window of up to this many sentences."""
 
 
 class StoryError(ValueError):
-    """A story that can't be read or scored.
-
-    Args:
-        problem: what is wrong, where in the story, and how to fix it.
-        index: index of the story in the input, counted from 0, where it is known.
-    """
+    """A story that can't be read or scored: `problem` is what is wrong, where in the story, and how to fix it; `index`
+    is the index of the story in the input, counted from 0, if known."""
 
     def __init__(self, problem: str, index: int | None = None) -> None:
         super().__init__(problem, index)
@@ -38,14 +34,14 @@ class StoryError(ValueError):
 
 @dataclass(frozen=True)
 class Story:
-    """A story: `sentences` in order, in `windows` that partition them. Made by `Story.parse`.
+    """A story, made by `Story.parse`.
 
     Attributes:
-        sentences: the sentences, each exactly as in `text`.
+        sentences: the sentences in order, each exactly as in `text`.
         text: the original text; sentences given as a list are joined by one space.
         spans: the half-open character span of each sentence: `text[start:end] == sentence`.
-        windows: half-open ranges of sentence indices, in order, without gaps. A short story is one window.
-        id: the id that the story came with, if any.
+        windows: half-open ranges of sentence indices that partition the story, in order.
+        id: the id given with the story, if any.
     """
 
     sentences: tuple[str, ...]
@@ -59,33 +55,32 @@ class Story:
 
     @classmethod
     def parse(cls, source: Any, windows: Windows = "auto", splitter: Splitter | None = None) -> Story:
-        """Make a story from any of the forms that users have.
+        """Make a story from any supported form.
 
         Args:
-            source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"` or
-                `"sentences"` (or both: the sentences are then found in the text) and perhaps `"windows"`, `"id"`;
-                or a `Story`, returned unchanged. A `StoryError` is raised again, so that a story that could not be read
-                keeps its position in a list of stories.
-            windows: for a source without windows of its own: `"auto"` (one window for up to ten sentences, otherwise
+            source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"`,
+                `"sentences"` or both (the sentences are then located in the text) and optionally `"windows"`, `"id"`;
+                or a `Story`, returned unchanged. A `StoryError` in the place of an unreadable story is raised.
+            windows: for a source without its own windows: `"auto"` (one window for up to ten sentences, otherwise
                 windows of about seven), a number of even windows, the sizes of the windows, or the windows themselves
                 as lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
-            splitter: splits raw text into sentences (default `split_sentences`).
+            splitter: splits raw text into sentences; default `split_sentences`.
 
         Raises:
-            StoryError: the source is not a story, has an empty sentence, or the windows do not partition it.
+            StoryError: the source is not a story or has an empty sentence, or the windows do not partition it.
         """
         if isinstance(source, Story):
             return source
         if isinstance(source, StoryError):
             raise source
-        name: str | int | None = None
+        story_id: str | int | None = None
         text: str | None = None
         if isinstance(source, Mapping):
-            name, own = _check_id(source.get("id")), source.get("windows")
-            source, text = _content(source), source.get("text")
-            if own is not None and _is_list(source) and all(map(_is_list, source)):
-                raise StoryError("the windows are given twice, by 'windows' and by a list of lists; give one of them")
-            windows = windows if own is None else own
+            story_id, own_windows = _check_id(source.get("id")), source.get("windows")
+            source, text = _text_or_sentences(source), source.get("text")
+            if own_windows is not None and _is_list(source) and all(map(_is_list, source)):
+                raise StoryError("the windows are given twice, by 'windows' and by a list of lists; remove one of them")
+            windows = windows if own_windows is None else own_windows
         if isinstance(source, str):
             sentences, text, spans = _from_text(source, splitter or split_sentences)
         else:
@@ -93,33 +88,26 @@ class Story:
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
             windows = windows if sizes is None else sizes
-        return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), name)
+        return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), story_id)
 
 
 def check_stories(stories: Any) -> None:
-    """Refuse input that is a single story, or can't contain stories.
-
-    Raises:
-        TypeError: says what to pass instead.
-    """
+    """Raise a `TypeError` for input that is a single story or can't contain stories."""
     if isinstance(stories, (str, bytes, Mapping, Story)):
-        raise TypeError("several stories are taken here, not one; put it in a list: [story]")
+        raise TypeError("expected several stories, not a single one; put it in a list: [story]")
     if hasattr(stories, "columns") and hasattr(stories, "to_dict"):
-        raise TypeError("a table is no list of stories; pass a column, table['text'], or table.to_dict('records')")
+        raise TypeError("a table is not a list of stories; pass a column, table['text'], or table.to_dict('records')")
     if not isinstance(stories, Iterable):
-        raise TypeError(f"a story or several stories are needed, not {type(stories).__name__}")
+        raise TypeError(f"expected a story or several stories, not {type(stories).__name__}")
 
 
 def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
-    """Windows in any of the forms that `Story.parse` accepts, as half-open ranges.
-
-    Raises:
-        StoryError: the windows have another form, or do not cover every sentence exactly once and in order.
-    """
+    """Convert windows in any form that `Story.parse` accepts to half-open ranges of sentence indices; raise a
+    `StoryError` if they have another form, or do not cover every sentence exactly once and in order."""
     n = len(sentences)
     if isinstance(windows, str):
         if windows != "auto":
-            raise StoryError(f"windows={windows!r} is not understood; give 'auto', a count, sizes or lists")
+            raise StoryError(f"windows={windows!r} is invalid; use 'auto', a count, sizes or lists")
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
     count = _as_int(windows)
     if count is not None:
@@ -127,7 +115,8 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
             raise StoryError(f"windows={count} for {n} sentence(s); a count of windows goes from 1 to {n}")
         return even_windows(n, count)
     if isinstance(windows, Iterable):
-        spans = _spans_of(list(windows), sentences)
+        spans = _parse_spans(list(windows), sentences)
+        # No range may be empty, and each must start at the end of the previous range.
         if spans and spans[0][0] == 0 and spans[-1][1] == n and all(lo < hi for lo, hi in spans):
             if all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False)):
                 return tuple(spans)
@@ -138,11 +127,7 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
 
 
 def parse_windows(text: str) -> Windows:
-    """Windows as they are typed: `auto`, a count, or sizes such as `7,7,6`.
-
-    Raises:
-        ValueError: the text is none of these.
-    """
+    """Parse windows typed by a user: `auto`, a count, or sizes such as `7,7,6`; otherwise raise a `ValueError`."""
     if text == "auto":
         return "auto"
     try:
@@ -152,47 +137,43 @@ def parse_windows(text: str) -> Windows:
     return sizes[0] if len(sizes) == 1 else sizes
 
 
-def _content(source: Mapping[str, Any]) -> Any:
-    """The text or the sentences of a mapping."""
+def _text_or_sentences(source: Mapping[str, Any]) -> Any:
     for key in ("sentences", "text"):
         if source.get(key) is not None:
             return source[key]
     windows = source.get("windows")
     if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
-    raise StoryError(f"a mapping without 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
+    raise StoryError(f"the mapping has no 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
 
 
-def _check_id(name: Any) -> str | int | None:
-    if isinstance(name, str):
-        check_unicode(name, "the id")
-    elif name is not None and _as_int(name) is None:
-        raise StoryError(f"the id is {type(name).__name__}; an id is a text or a whole number")
-    return name if name is None or isinstance(name, str) else _as_int(name)
+def _check_id(value: Any) -> str | int | None:
+    if isinstance(value, str):
+        check_unicode(value, "the id")
+    elif value is not None and _as_int(value) is None:
+        raise StoryError(f"the id is {type(value).__name__}; an id is a text or a whole number")
+    return value if value is None or isinstance(value, str) else _as_int(value)
 
 
 def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:
     check_unicode(text, "the text")
-    # White space and control characters alone are not a sentence; they fall between two spans.
+    # Pieces of only white space and control characters are not sentences and are in no span.
     sentences = [trimmed for piece in splitter(text) if not _blank(trimmed := str(piece).strip())]
     if not sentences:
         raise StoryError("the story is empty; give it at least one sentence")
     spans = _locate(sentences, text)
     edges = [0, *(edge for span in spans for edge in span), len(text)]
+    # For each gap between sentences: a splitter may drop punctuation, but not letters or digits.
     for lo, hi in zip(edges[::2], edges[1::2], strict=True):
-        # A splitter may drop punctuation between sentences, but not letters or digits.
         if any(map(str.isalnum, text[lo:hi])):
             raise StoryError(f"the splitter lost text at character {lo}: {text[lo:hi].strip()[:40]!r}")
     return sentences, text, spans
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """The sentences of a list, and the sizes of its windows if it is a list of lists."""
+    """The sentences of a list, and the window sizes if it is a list of lists."""
     if not _is_list(source):
-        raise StoryError(
-            "a story is a text, a list of sentences or a mapping with 'text' or 'sentences', "
-            f"not {type(source).__name__}"
-        )
+        raise StoryError(f"a story is a text, a list of sentences or a mapping, not {type(source).__name__}")
     items = list(source)
     if not items:
         raise StoryError("the story is empty; give it at least one sentence")
@@ -223,20 +204,21 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
     return spans
 
 
-def _spans_of(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
-    """Sizes, lists of sentences, lists of indices or pairs as ranges; an empty list for anything else."""
+def _parse_spans(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
+    """Ranges from window sizes, lists of sentences, lists of indices or pairs; an empty list for anything else."""
     sizes = [_as_int(window) for window in windows]
     if not any(_is_list(window) for window in windows):
         return _from_sizes([size for size in sizes if size is not None]) if None not in sizes else []
     if not all(_is_list(window) and len(window) for window in windows):
         return []
     if all(_all_text(window) for window in windows):
-        same = [sentence for window in windows for sentence in window] == list(sentences)
-        return _from_sizes([len(window) for window in windows]) if same else []
-    rows = [[_as_int(place) for place in window] for window in windows]
-    flat = [place for row in rows for place in row]
+        equal = [sentence for window in windows for sentence in window] == list(sentences)
+        return _from_sizes([len(window) for window in windows]) if equal else []
+    rows = [[_as_int(index) for index in window] for window in windows]
+    flat = [index for row in rows for index in row]
     if None in flat:
         return []
+    # Rows that together list all sentence indices in order are lists of indices; any other rows must be pairs.
     if flat == list(range(len(sentences))):
         return _from_sizes([len(row) for row in rows])
     return [(lo, hi) for lo, hi in rows if lo is not None and hi is not None] if {*map(len, rows)} == {2} else []
@@ -250,7 +232,7 @@ def _from_sizes(sizes: list[int]) -> list[Span]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether `value` has items in an order: lists, tuples, arrays and columns, but neither text nor sets."""
+    """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
     return (
         isinstance(value, Iterable) and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, Mapping))
     )
@@ -261,7 +243,7 @@ def _all_text(values: Iterable[Any]) -> bool:
 
 
 def _as_int(value: Any) -> int | None:
-    """`value` as an integer (numpy integers included), or None; booleans are not integers here."""
+    """`value` as an integer (numpy integers included); None for anything else, including booleans."""
     if isinstance(value, bool):
         return None
     try:
@@ -271,20 +253,12 @@ def _as_int(value: Any) -> int | None:
 
 
 def _blank(text: str) -> bool:
-    """Whether a text has nothing to read: only white space, control and format characters."""
+    """Whether a text has only white space, control and format characters."""
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def check_unicode(text: str, where: str) -> None:
-    """Refuse text that can't be encoded in UTF-8.
-
-    Args:
-        text: the text.
-        where: names the text in the error.
-
-    Raises:
-        StoryError: the text contains a lone surrogate; says how to repair it.
-    """
+    """Raise a `StoryError`, in which the text is called `where`, for a lone surrogate, which UTF-8 can't encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Windows of a story, and orders of sentences: index arithmetic."""
+"""Windows of a story and orders of its sentences, as sentence indices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Order: TypeAlias = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """Sentences `[lo, hi)`, the window whose sentences are scored, read within sentences `[start, stop)` of the story:
-    all of it, or as much around the window as the encoder's context holds."""
+    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the complete story,
+    or as much of it around the window as fits the encoder's context."""
 
     start: int
     lo: int
@@ -19,12 +19,12 @@ class Window(NamedTuple):
 
     @property
     def base(self) -> Order:
-        """The story as it is told."""
+        """The sentences that are read, in story order."""
         return tuple(range(self.start, self.stop))
 
     @property
     def size(self) -> int:
-        """How many sentences are scored."""
+        """The number of sentences that are scored."""
         return self.hi - self.lo
 
 
@@ -32,7 +32,6 @@ Span: TypeAlias = tuple[int, int]
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
-    """`count` windows over `sentences` sentences whose sizes differ by one at most: window w is
-    `[w·n // count, (w + 1)·n // count)`."""
+    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by at most one."""
     edges = [w * sentences // count for w in range(count + 1)]
     return tuple(zip(edges, edges[1:], strict=False))

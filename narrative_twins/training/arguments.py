@@ -1,4 +1,4 @@
-"""Arguments of the trainers: those of transformers and sentence-transformers, and those of the objectives."""
+"""Training arguments: those of transformers and sentence-transformers, and those of the training objectives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from transformers import TrainingArguments
 
 @dataclass
 class StoryTrainingArguments:
-    """What all training on stories has in common, with the paper's settings as defaults: five epochs, learning rate
-    3e-5 falling to 0, weight decay 0.01."""
+    """Arguments of all trainers of this package, with the paper's settings as defaults: 5 epochs, learning rate 3e-5
+    decaying linearly to 0, weight decay 0.01."""
 
     learning_rate: float = field(default=3e-5, metadata={"help": "The initial learning rate for AdamW."})
     num_train_epochs: float = field(default=5.0, metadata={"help": "Total number of training epochs to perform."})
-    weight_decay: float = field(default=0.01, metadata={"help": "Weight decay for AdamW if we apply some."})
+    weight_decay: float = field(default=0.01, metadata={"help": "The weight decay for AdamW."})
     context_tokens: int | None = field(
-        default=None, metadata={"help": "Tokens read at once, special ones included; default what the model can."}
+        default=None, metadata={"help": "Maximum tokens per text, with special ones; if not set, the model's limit."}
     )
 
 
@@ -28,21 +28,17 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
 
     twins: str = field(
         default="narrative",
-        metadata={"help": "'narrative' twins (rows without one get a dropout twin) or 'dropout' twins for all."},
+        metadata={"help": "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows."},
     )
-    distractors: bool = field(default=True, metadata={"help": "Whether distractors take part."})
-    in_story_negatives: bool = field(
-        default=True, metadata={"help": "Whether other windows of the same story are negatives."}
-    )
-    temperature: float = field(default=0.05, metadata={"help": "What cosine similarities are divided by."})
-    gather_across_devices: bool = field(
-        default=False, metadata={"help": "Whether the negatives are those of all processes."}
-    )
+    distractors: bool = field(default=True, metadata={"help": "Whether to use the distractors."})
+    in_story_negatives: bool = field(default=True, metadata={"help": "Whether other windows of a story are negatives."})
+    temperature: float = field(default=0.05, metadata={"help": "Cosine similarities are divided by this."})
+    gather_across_devices: bool = field(default=False, metadata={"help": "Whether processes share their negatives."})
     mini_batch_size: int | None = field(
-        default=None, metadata={"help": "Texts encoded at a time, with gradient caching; default all of a batch."}
+        default=None, metadata={"help": "Texts encoded at a time, with gradient caching; if not set, no caching."}
     )
     window_batch_size: int | None = field(
-        default=None, metadata={"help": "Rows in a batch where stories have several windows; default as others."}
+        default=None, metadata={"help": "Rows per batch if stories have several windows; if not set, as for others."}
     )
 
 
@@ -50,4 +46,4 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
 class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArguments):
     """Arguments of `MaskedLanguageModelTrainer`: those of transformers, with the paper's settings as defaults."""
 
-    mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens that are to be guessed."})
+    mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens to predict."})

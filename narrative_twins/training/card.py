@@ -1,4 +1,4 @@
-"""What a training run knows of its encoder, for the model card."""
+"""Facts about an encoder that its trainer knows, for the model card."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ from narrative_twins.hub.facts import EncoderFacts, Figure
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
-    """What a trainer knows of its encoder. Of the rows only how many there are.
-
-    Args:
-        trainer: a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`.
-        evaluation_set: what its evaluators measure on.
-    """
+    """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which has been evaluated on
+    `evaluation_set`. Training rows are only counted, none of their text is used."""
     args, state = trainer.args, trainer.state
     base, base_id = _base_model(trainer.model)
     rows = list(_data_sets(trainer.train_dataset))
@@ -34,13 +30,13 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
 
 
 def _base_model(model: Any) -> tuple[str, str | None]:
-    """What the model was loaded from, in words, and its Hub id; no path of this machine."""
+    """A description of the base model without any local path, and its Hub id if it has one."""
     config = model.config if hasattr(model, "config") else model[0].auto_model.config
     name = str(getattr(config, "_name_or_path", "") or "")
     if name == str(DEFAULT_ENCODER):
         return "the default encoder of narrative_twins", None
     if not name or Path(name).exists():
-        return f"a {config.model_type} of one's own", None
+        return f"a local {config.model_type} model", None
     return f"[{name}](https://huggingface.co/{name})", name
 
 
@@ -56,23 +52,23 @@ def _count(data: Any) -> str:
 
 
 def _licence(data: Any) -> str:
-    return getattr(getattr(data, "info", None), "license", None) or "not said"
+    return getattr(getattr(data, "info", None), "license", None) or "unknown"
 
 
 def _windows(data: Any) -> str:
     story = next((row.get("story") for row in data), None)
     if not story:
-        return "whole texts"
-    return f"{len(story)} windows a story" if is_nested(story) else "one window a story"
+        return "texts without windows"
+    return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
 
 
 def _objective(args: Any) -> str:
     if not hasattr(args, "temperature"):
-        return f"masked tokens (MaskedLanguageModelTrainer), {args.mlm_probability:.0%} of them"
+        return f"masked language modeling (MaskedLanguageModelTrainer) of {args.mlm_probability:.0%} of the tokens"
     parts = [
         "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
         f"temperature {args.temperature}",
-        "dropout twins" if args.twins == "dropout" else "narrative twins, dropout twins where a row has none",
+        "dropout twins" if args.twins == "dropout" else "narrative twins, dropout twins for rows without a twin",
         *(["distractors"] if args.distractors else []),
         *(["other windows of the story as negatives"] if args.in_story_negatives else []),
     ]
@@ -81,14 +77,14 @@ def _objective(args: Any) -> str:
 
 def _settings(args: Any, state: Any) -> str:
     return (
-        f"{state.global_step} steps of {args.train_batch_size} rows a process, {state.epoch or 0:.2g} epochs, learning "
-        f"rate {args.learning_rate:g} ({getattr(args.lr_scheduler_type, 'value', args.lr_scheduler_type)}), weight "
-        f"decay {args.weight_decay:g}"
+        f"{state.global_step} steps of {args.train_batch_size} rows per process, {state.epoch or 0:.2g} epochs, "
+        f"learning rate {args.learning_rate:g} ({getattr(args.lr_scheduler_type, 'value', args.lr_scheduler_type)}), "
+        f"weight decay {args.weight_decay:g}"
     )
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
-    """The last metrics, or where the best checkpoint was loaded, those of it; and their step."""
+    """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end, and their step."""
     state, best = trainer.state, trainer.args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
     found = {key: value for entry in state.log_history if entry["step"] == step for key, value in entry.items()}
@@ -96,9 +92,8 @@ def last_metrics(trainer: Any) -> dict[str, float]:
 
 
 def _figures(trainer: Any, evaluation_set: str) -> Iterator[Figure]:
-    """The last figures of the evaluators, with their names in words."""
     metrics = last_metrics(trainer)
     for evaluator in trainer.evaluators:
-        for name, words in getattr(evaluator, "metric_words", {}).items():
+        for name, words in getattr(evaluator, "metric_labels", {}).items():
             if f"eval_{name}" in metrics:
                 yield Figure(words, float(metrics[f"eval_{name}"]), evaluation_set)

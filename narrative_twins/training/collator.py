@@ -1,4 +1,4 @@
-"""Rows of narrative twins to batches: every text of a batch in one block of token ids, each token with its window."""
+"""Collates rows of narrative twins into batches: the token ids of all texts, and the window of each token."""
 
 from __future__ import annotations
 
@@ -19,36 +19,35 @@ Twins: TypeAlias = Literal["narrative", "dropout"]
 
 TWINS: tuple[Twins, ...] = ("narrative", "dropout")
 STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
-"""What a text of a batch is, its side."""
+"""The side of a text: which text of its row it is."""
 
 
 class WindowedText(NamedTuple):
-    """The sentences of a text, and the window that each is pooled in; -1 for none."""
+    """The sentences of a text, and the window in which each is pooled; -1 for sentences that are not pooled."""
 
     sentences: list[str]
     windows: list[int]
 
 
 class TwinsCollator:
-    """Makes a batch of rows of narrative twins, as `narrative_twins.data` gives them.
+    """Collates rows of narrative twins, in the format of `narrative_twins.data`, into a batch.
 
-    A row without a twin, and with `twins="dropout"` every row, gets a dropout twin: its story or (with probability one
-    half, where there is one) its twin comes twice, to be encoded under two dropout masks. A sentence of the twin that
-    may belong to several windows goes to one of them at random. What is drawn depends on the seed, the epoch and the
-    story alone, so that a run that is resumed draws the same.
+    Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text twice, to be encoded
+    under two dropout masks. The text is the story or, with probability one half, the twin if there is one. A sentence
+    that may belong to several windows is assigned to one of them at random. All random choices depend on the seed, the
+    epoch and the story alone, so a resumed run makes the same ones.
 
-    A story of one window pools all its tokens, special ones included; of several windows each pools its own. A text
-    that exceeds the context is cut at its end; windows that lose all their tokens are left out of the loss.
+    Stories with one window pool all tokens, special ones included; with several, each window pools its own tokens. A
+    text that exceeds the context is cut at its end; windows that lose all their tokens are left out of the loss.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
-        seed: of what is drawn.
+        seed, epoch: seeds of the random choices; the trainer updates the epoch.
 
     Attributes:
-        epoch: of what is drawn; the trainer counts it.
-        cut_texts: how many texts were cut so far, by this process.
+        truncated_texts: how many texts this process has cut so far.
     """
 
     def __init__(
@@ -60,22 +59,22 @@ class TwinsCollator:
         epoch: int = 0,
     ) -> None:
         if twins not in TWINS:
-            raise ValueError(f"twins={twins!r}: choose 'narrative' or 'dropout'")
+            raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
         if not tokens.tokenizer.is_fast:
-            raise ValueError("training needs a fast tokenizer, which says which characters a token holds")
+            raise ValueError("training needs a fast tokenizer, because slow ones return no character offsets")
         self.tokens = tokens
         self.twins = twins
         self.distractors = distractors
         self.seed = seed
-        # In shared memory: workers that load data keep their copy of the collator from one epoch to the next.
+        # Shared memory, because data loader workers may keep their copy of the collator across epochs.
         self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
-        self.cut_texts = 0
-        # The samplers of sentence-transformers ask for it.
+        self.truncated_texts = 0
+        # Required by the samplers of sentence-transformers.
         self.valid_label_columns: list[str] = []
 
     @property
     def epoch(self) -> int:
-        """The epoch of what is drawn."""
+        """The epoch of the random choices."""
         return int(self._epoch)
 
     @epoch.setter
@@ -83,86 +82,90 @@ class TwinsCollator:
         self._epoch.fill_(epoch)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """A batch of R texts of up to T tokens.
-
-        Returns:
-            `texts_input_ids`, `texts_attention_mask` and `texts_window_ids` (-1 where not pooled), of shape (R, T);
-            `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and `texts_row` (place of the row in the
-            batch), of shape (R,).
-        """
+        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
+        `texts_window_ids` (-1: not pooled), of shape (R, T); `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or
+        `DISTRACTOR_TWIN`) and `texts_row` (index of the row in the batch), of shape (R,)."""
         texts = [
-            (side, number, self._encode(telling, several))
-            for number, row in enumerate(rows)
-            for side, telling, several in self._texts_of(row)
+            (side, row_index, self._encode(text, several_windows))
+            for row_index, row in enumerate(rows)
+            for side, text, several_windows in self._texts_of(row)
         ]
-        encoded = [one for _, _, one in texts]
+        encoded = [ids_and_windows for _, _, ids_and_windows in texts]
         shape = len(texts), max(len(ids) for ids, _ in encoded)
         pad = self.tokens.tokenizer.pad_token_id or 0
         input_ids, window_ids = np.full(shape, pad, np.int64), np.full(shape, -1, np.int64)
         attention_mask = np.zeros(shape, np.int64)
-        for row, (ids, windows) in enumerate(encoded):
-            input_ids[row, : len(ids)], window_ids[row, : len(ids)], attention_mask[row, : len(ids)] = ids, windows, 1
+        for i, (ids, windows) in enumerate(encoded):
+            input_ids[i, : len(ids)] = ids
+            window_ids[i, : len(ids)] = windows
+            attention_mask[i, : len(ids)] = 1
         return {
             "texts_input_ids": torch.from_numpy(input_ids),
             "texts_attention_mask": torch.from_numpy(attention_mask),
             "texts_window_ids": torch.from_numpy(window_ids),
             "texts_side": torch.tensor([side for side, _, _ in texts]),
-            "texts_row": torch.tensor([number for _, number, _ in texts]),
+            "texts_row": torch.tensor([row_index for _, row_index, _ in texts]),
         }
 
     def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:
-        """The texts of a row that are encoded, each with whether the story has several windows."""
+        """Yield side and content of each text of a row, and whether the story of the row has several windows."""
         random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
             _windowed_text(row, column, random) for column in ("story", "twin", "negative", "negative_twin")
         )
         assert story is not None
-        several = max(story.windows) > 0
+        several_windows = max(story.windows) > 0
         if self.twins == "dropout" or twin is None:
+            # Dropout twin: the same text on both sides. If that is the twin, take its distractor as well.
             if twin is not None and random.random() < 0.5:
                 story, negative = twin, negative_twin or negative
             twin, negative_twin = story, negative
-        yield STORY, story, several
-        yield TWIN, twin, several
+        yield STORY, story, several_windows
+        yield TWIN, twin, several_windows
         if self.distractors and negative is not None:
-            yield DISTRACTOR, negative, several
-            # Distractors of several windows are negatives only.
-            if negative_twin is not None and not several:
-                yield DISTRACTOR_TWIN, negative_twin, several
+            yield DISTRACTOR, negative, several_windows
+            # Distractors with several windows are only used as negatives, which needs no twin.
+            if negative_twin is not None and not several_windows:
+                yield DISTRACTOR_TWIN, negative_twin, several_windows
 
-    def _encode(self, telling: WindowedText, several: bool) -> tuple[Ids, Ids]:
-        """Token ids of a text and the window of each token. What is drawn may leave all sentences of a twin in the
-        first window, which makes it no story of one window."""
+    def _encode(self, text: WindowedText, several_windows: bool) -> tuple[Ids, Ids]:
+        """Token ids of a text and the window of each token."""
         tokens = self.tokens
-        ids, places = tokens.joined(tokens.texts(telling.sentences))
-        window_ids = np.asarray(telling.windows, np.int32)[places]
-        if len(ids) > tokens.room:
-            self._tell_cut(len(ids))
-        ends = -1 if several else 0
-        rows = tokens.head, ids[: tokens.room], tokens.tail
-        windows = np.full(len(tokens.head), ends), window_ids[: tokens.room], np.full(len(tokens.tail), ends)
-        return np.concatenate(rows), np.concatenate(windows)
+        ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(text.sentences))
+        window_ids = np.asarray(text.windows, np.int32)[sentence_of_token]
+        if len(ids) > tokens.max_text_tokens:
+            self._warn_cut(len(ids))
+        # Special tokens are only pooled if the story has one window. `text.windows` does not tell: the random choices
+        # may put all sentences of a twin into the first of several windows.
+        special = -1 if several_windows else 0
+        all_ids = tokens.head, ids[: tokens.max_text_tokens], tokens.tail
+        windows = (
+            np.full(len(tokens.head), special),
+            window_ids[: tokens.max_text_tokens],
+            np.full(len(tokens.tail), special),
+        )
+        return np.concatenate(all_ids), np.concatenate(windows)
 
-    def _tell_cut(self, length: int) -> None:
-        if not self.cut_texts:
+    def _warn_cut(self, length: int) -> None:
+        if not self.truncated_texts:
             logger.warning(
-                "a text of %d tokens is cut to the %d that the encoder reads; windows beyond are not trained on (said "
-                "once; an encoder of a longer context reads more)",
+                "a text of %d tokens is cut to the %d that fit the context, and windows beyond are not trained on; use "
+                "a larger context_tokens or an encoder with a longer context (further texts are not reported)",
                 length,
-                self.tokens.room,
+                self.tokens.max_text_tokens,
             )
-        self.cut_texts += 1
+        self.truncated_texts += 1
 
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
-    """A column of a row in windows, in any of the forms that `check_twins_row` takes."""
+    """A column of a row, in any format that `check_twins_row` accepts, as sentences and their windows."""
     content = row.get(column)
     if content is None:
         return None
     if is_nested(content):
         sentences = [sentence for window in content for sentence in window]
-        return WindowedText(sentences, [number for number, window in enumerate(content) for _ in window])
-    window_ids = row.get(f"{column}_windows")
-    if window_ids is None:
+        return WindowedText(sentences, [index for index, window in enumerate(content) for _ in window])
+    candidates = row.get(f"{column}_windows")
+    if candidates is None:
         return WindowedText(list(content), [0] * len(content))
-    return WindowedText(list(content), [random.choice(one) if len(one) else -1 for one in window_ids])
+    return WindowedText(list(content), [random.choice(windows) if len(windows) else -1 for windows in candidates])

@@ -18,17 +18,17 @@ logger = logging.getLogger(__name__)
 
 Curves = dict[str, list[tuple[int, float]]]
 
-_NO_CURVES = ("epoch", "step", "total_flos")
-_NO_CURVE_ENDS = ("_runtime", "_per_second")
+_SKIPPED = ("epoch", "step", "total_flos")
+_SKIPPED_SUFFIXES = ("_runtime", "_per_second")
 
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
-    """What a trainer has logged, as curves: for each quantity the steps at which it was logged, and its values."""
+    """The log history of a trainer as curves: for each logged quantity its steps and values."""
     curves: Curves = {}
     for entry in history:
         for name, value in entry.items():
-            # The summary at the end of a run is no point of a curve.
-            if name in _NO_CURVES or name.endswith(_NO_CURVE_ENDS) or "train_runtime" in entry:
+            # Only the summary that is logged at the end of a run has "train_runtime".
+            if name in _SKIPPED or name.endswith(_SKIPPED_SUFFIXES) or "train_runtime" in entry:
                 continue
             if isinstance(value, (int, float)):
                 curves.setdefault(name, []).append((int(entry.get("step", 0)), float(value)))
@@ -36,22 +36,17 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
 
 
 def save_curves(curves: Curves, path: str | Path) -> None:
-    """Write curves as JSON, whole or not at all."""
+    """Write curves as JSON, atomically."""
     with AtomicFile(str(path)) as file:
         file.write(json.dumps(curves, indent=1) + "\n")
 
 
 def plot_curves(curves: Curves, path: str | Path) -> None:
-    """Plot curves over steps, the training and validation loss above and other validation curves below.
-
-    Args:
-        curves: what `curves_of` gives.
-        path: the picture; its ending names the format, `.png` or `.svg`.
+    """Plot curves over steps: the losses on top, other validation curves below.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        ValueError: the path names no PNG or SVG file.
-        OSError: no file can be written there.
+        ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
     """
     check_figure(path)
     losses = {name: points for name, points in curves.items() if name.endswith("loss")}
@@ -60,8 +55,8 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
     with figure_style():
         figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
         figure.set_layout_engine("constrained")
-        for place, (kind, lines) in enumerate(panels, start=1):
-            axes = figure.add_subplot(len(panels), 1, place)
+        for position, (kind, lines) in enumerate(panels, start=1):
+            axes = figure.add_subplot(len(panels), 1, position)
             for number, (name, points) in enumerate(lines.items()):
                 label = printable(name if kind == "loss" else name.removeprefix("eval_"))
                 axes.plot(*zip(*points, strict=True), **line_style(number), label=label)
@@ -72,20 +67,19 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
 
 
 class CurvesCallback(TrainerCallback):
-    """Keeps `curves.json` in the output folder as training goes, and plots `curves.png` at its end."""
+    """Updates `curves.json` in the output folder during training, and plots `curves.png` at the end."""
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write the curves so far."""
         if state.is_world_process_zero:
             Path(args.output_dir).mkdir(parents=True, exist_ok=True)
             save_curves(curves_of(state.log_history), Path(args.output_dir) / "curves.json")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Plot the curves, if matplotlib is there."""
+        """Plot the curves, if matplotlib is installed."""
         curves = curves_of(state.log_history)
         if not state.is_world_process_zero or not curves:
             return
         try:
             plot_curves(curves, Path(args.output_dir) / "curves.png")
         except ModuleNotFoundError as error:
-            logger.info("curves.json is not plotted: %s", error)
+            logger.info("curves.png is not written: %s", error)

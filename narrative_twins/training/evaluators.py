@@ -1,4 +1,4 @@
-"""Evaluators for training: salience against human labels, and whether twins are nearer than distractors."""
+"""Evaluators for training: salience against human labels, and how often twins are nearer than distractors."""
 
 from __future__ import annotations
 
@@ -25,31 +25,21 @@ from narrative_twins.training.collator import DISTRACTOR, STORY, TWIN, TwinsColl
 
 
 class StoryEvaluator(BaseEvaluator):
-    """What the evaluators of this package share.
-
-    Args:
-        name: prefix of the names of the metrics.
-        primary: the metric by which checkpoints are compared. `metric_for_best_model` of the arguments is
-            `eval_NAME_PRIMARY`.
-        words: the metrics by name, each with its name in words.
-        context_tokens: read at most this many tokens at once; default as many as the model can.
-
-    Attributes:
-        metric_words: the metrics by full name, each with its name in words, for tables and cards.
-    """
+    """Base class of the evaluators. `words` has the metrics by name, each with a readable title, and `metric_labels` by
+    prefixed name, for tables and cards. The other arguments are those of `SalienceEvaluator`."""
 
     def __init__(self, name: str, primary: str, words: Mapping[str, str], context_tokens: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.name, self.context_tokens = name, context_tokens
-        self.metric_words = {self.full_name(metric): text for metric, text in words.items()}
+        self.metric_labels = {self.full_name(metric): text for metric, text in words.items()}
         self.primary_metric = self.full_name(primary)
         self.greater_is_better = True
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The metrics of a `SentenceTransformer` or `StoryEncoder`, by name; nan where a metric is not defined for any
-        story. A `StoryEncoder` has its own context, whatever `context_tokens` is."""
+        """The metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for metrics that are not
+        defined for any story. A `StoryEncoder` keeps its own context instead of `context_tokens`."""
         with _evaluating(model, self.context_tokens) as encoder:
             found = self.evaluate(encoder)
         metrics = {self.full_name(metric): value for metric, value in found.items()}
@@ -67,20 +57,20 @@ class StoryEvaluator(BaseEvaluator):
 
 
 class SalienceEvaluator(StoryEvaluator):
-    """Scores stories with the encoder in training, and compares the scores with human labels.
+    """Scores stories with the encoder in training, and measures the agreement of the scores with human labels.
 
     Args:
-        rows: stories with labels, from `load_story_salience` (`story`, `counts`) or `load_turning_points` (`story`,
-            `windows`, `turning_points`); rows of `load_window_twins` have turning points too.
+        rows: labelled stories from `load_story_salience` (`story`, `counts`), or from `load_turning_points` or
+            `load_window_twins` (`story`, perhaps `windows`, and `turning_points`).
         operations: names or `Operation`s; default all.
-        name: prefix of the names of the metrics.
-        primary: the metric by which checkpoints are compared; default the Spearman of summarization, or its AUC if the
-            labels are turning points. `metric_for_best_model` of the arguments is `eval_NAME_PRIMARY`.
-        context_tokens: read at most this many tokens at once; a `StoryEncoder` has its own context.
+        name: prefix of the metric names.
+        primary: the metric that ranks checkpoints, default `summarization_spearman`, or `summarization_auc` if the
+            labels are turning points. `metric_for_best_model` of the arguments is then `eval_NAME_PRIMARY`.
+        context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its own context.
         progress: show a progress bar.
 
     Raises:
-        ValueError: there are no rows, or they have neither `counts` nor `turning_points`.
+        ValueError: there are no rows, or the first one has neither `counts` nor `turning_points`.
     """
 
     def __init__(
@@ -106,11 +96,10 @@ class SalienceEvaluator(StoryEvaluator):
         else:
             self.measures = turning_point_measures(names, len(self.rows[0]["turning_points"]))
             default = "summarization_auc"
-        words = {measure.key: measure.words for measure in self.measures}
+        words = {measure.key: measure.label for measure in self.measures}
         super().__init__(name, primary or default, words, context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        """The agreement of each operation with the labels."""
         stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
         results = score_stories(
             stories, encoder, operations=self.operations, on_truncation="ignore", progress=self.progress
@@ -121,14 +110,13 @@ class SalienceEvaluator(StoryEvaluator):
 
 
 class TwinsEvaluator(StoryEvaluator):
-    """How often a twin is nearer to its story than the distractor is, window by window, as `accuracy`.
+    """Measures as `accuracy` how often a window of a story is nearer to the twin's window than to the distractor's.
 
     Args:
-        rows: rows of narrative twins; those without a twin or a distractor are left out.
-        name: prefix of the name of the metric.
+        rows: rows of narrative twins; rows without a twin or a distractor are skipped.
+        name: prefix of the metric name.
         batch_size: rows encoded at a time.
-        context_tokens: read at most this many tokens of each text, as in training; a `StoryEncoder` has its own
-            context.
+        context_tokens: maximum tokens per text, as in training; ignored for a `StoryEncoder`.
 
     Raises:
         ValueError: no row has both a twin and a distractor.
@@ -149,14 +137,13 @@ class TwinsEvaluator(StoryEvaluator):
         super().__init__(name, "accuracy", {"accuracy": "Twins nearer than distractors"}, context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        """The share of windows in which the twin is nearer."""
         collator = TwinsCollator(encoder.tokens)
         nearer = [hit for batch in _batches(self.rows, self.batch_size) for hit in _nearer(encoder, collator(batch))]
         return {"accuracy": sum(nearer) / max(1, len(nearer))}
 
 
 def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> list[bool]:
-    """For each window that has tokens in story, twin and distractor, whether the twin is nearer."""
+    """For each window with tokens in story, twin and distractor: whether the twin is nearer."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
     states = encoder.model(input_ids=texts["input_ids"], attention_mask=texts["attention_mask"]).last_hidden_state
     windows = int(texts["window_ids"].max()) + 1
@@ -177,8 +164,7 @@ def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapp
 
 @contextmanager
 def _evaluating(model: Any, context_tokens: int | None) -> Iterator[StoryEncoder]:
-    """The encoder of a model, without gradients and dropout; afterwards the model is in training mode again if it was
-    before."""
+    """Yield the encoder of a model in evaluation mode, without gradients; restore the model's mode afterwards."""
     module = model.model if isinstance(model, StoryEncoder) else model
     was_training = module.training
     module.eval()

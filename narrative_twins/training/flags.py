@@ -1,4 +1,4 @@
-"""Flags of training scripts, and YAML files of them: what a run is asked to do."""
+"""Settings of training scripts, from command-line flags and YAML files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     "save_total_limit": 2,
     "logging_steps": 10,
 }
-"""What training scripts set where nothing else is asked for: validation, a checkpoint to go on from, curves."""
+"""Defaults of training scripts: how often to validate, to save a checkpoint and to log."""
 SMOKE: dict[str, Any] = {
     "encoder": None,
     "dtype": "float32",
@@ -39,48 +39,45 @@ SMOKE: dict[str, Any] = {
     "per_device_eval_batch_size": 2,
     "report_to": "none",
 }
-"""What `--smoke` sets: a run of a few steps on a few rows of the package's own data with its default encoder."""
+"""Settings of `--smoke`: a few steps on a few rows of the package's own data with its default encoder."""
 
 
 @dataclass
 class ScriptArguments:
-    """What a training script asks besides the arguments of the trainer."""
+    """Settings of a training script other than the arguments of the trainer."""
 
-    config: str | None = field(default=None, metadata={"help": "A YAML file of flags; those given here overrule it."})
+    config: str | None = field(default=None, metadata={"help": "A YAML file of settings; flags override it."})
     encoder: str | None = field(
-        default=None, metadata={"help": "Folder or Hub id of the encoder to start from; default the package's own."}
+        default=None, metadata={"help": "Folder or Hub id of the encoder to start from; if not set, the default one."}
     )
     pooling: Literal["mean", "first"] | None = field(
-        default=None, metadata={"help": "How tokens are pooled; default what the encoder's checkpoint says, else mean."}
+        default=None, metadata={"help": "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."}
     )
-    dtype: str = field(default="float32", metadata={"help": "Precision of the weights, such as bfloat16."})
+    dtype: str = field(default="float32", metadata={"help": "Precision of the weights, for example bfloat16."})
     attn_implementation: str | None = field(
-        default=None, metadata={"help": "Such as sdpa or flash_attention_2; default what transformers chooses."}
+        default=None, metadata={"help": "For example sdpa or flash_attention_2; if not set, transformers chooses."}
     )
     train_source: str | None = field(
-        default=None, metadata={"help": "File, folder or Hub id of the rows to train on; default the package's own."}
+        default=None, metadata={"help": "File, folder or Hub id of training rows; if not set, the package's own."}
     )
     eval_source: str | None = field(
-        default=None, metadata={"help": "The same to validate with; default the split validation of train_source."}
+        default=None, metadata={"help": "The same for validation; if not set, the split validation of train_source."}
     )
     salience_source: str | None = field(
-        default=None, metadata={"help": "File, folder or Hub id of people's judgments to validate with."}
+        default=None, metadata={"help": "File, folder or Hub id of stories with human labels, for validation."}
     )
     operations: list[str] | None = field(
-        default=None, metadata={"help": "Operations to validate with; default all. Shifting takes the longest."}
+        default=None, metadata={"help": "Salience operations to validate; if not set, all. Shifting takes longest."}
     )
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first so many rows only."})
-    max_eval_rows: int | None = field(default=None, metadata={"help": "Validate with the first so many rows only."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Maximum rows to train on; the first are used."})
+    max_eval_rows: int | None = field(default=None, metadata={"help": "Maximum validation rows; the first are used."})
     card: str | None = field(
-        default=None, metadata={"help": "A YAML file of what the model card says: training_data, license, limits ..."}
+        default=None, metadata={"help": "A YAML file of facts for the model card: training_data, license, limits ..."}
     )
-    resume: bool = field(
-        default=False, metadata={"help": "Go on from the last checkpoint in output_dir, where there is one."}
-    )
-    smoke: bool = field(default=False, metadata={"help": "Try the script: a few steps on a few rows."})
+    resume: bool = field(default=False, metadata={"help": "Resume from the last checkpoint in output_dir, if any."})
+    smoke: bool = field(default=False, metadata={"help": "Test run: a few steps on a few rows."})
 
     def encoder_options(self) -> dict[str, Any]:
-        """Options for loading the encoder."""
         attention = {} if self.attn_implementation is None else {"attn_implementation": self.attn_implementation}
         return {"dtype": self.dtype, **attention}
 
@@ -94,21 +91,20 @@ def parse_arguments(
     description: str | None = None,
     argv: Sequence[str] | None = None,
 ) -> tuple[Any, Any]:
-    """Training arguments and script from the command line.
+    """Parse the command line into training arguments and script arguments.
 
-    A flag on the command line overrules what `--smoke` sets, that the YAML file of `--config`, that the defaults. A
-    file has names of flags, without dashes, and their values; `null` stands for none.
+    Flags override the settings of `--smoke`, which override the YAML file of `--config`, which overrides the defaults.
+    The file maps names of flags, without dashes, to values; `null` unsets a setting.
 
     Args:
-        training: the class of the training arguments.
-        defaults: of the script, where they differ from those of the classes.
-        smoke: what `--smoke` sets, such as `SMOKE`.
-        script: the class of the other arguments.
+        training, script: the classes of the training arguments and of the script arguments.
+        defaults: defaults that differ from those of the classes.
+        smoke: the settings of `--smoke`, for example `SMOKE`.
         description: for `--help`.
-        argv: the flags; default those of the command line.
+        argv: the flags; default `sys.argv[1:]`.
 
     Raises:
-        SystemExit: a flag or a line of the file is wrong; says which, and what would be right.
+        SystemExit: a flag or setting is invalid; printed with its source.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     usage = "%(prog)s [--config FILE] [--FLAG VALUE ...]"
@@ -124,11 +120,11 @@ def parse_arguments(
 
 
 class _Formatter(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
-    """Shows defaults, and leaves the description as it is."""
+    """Shows defaults and keeps the line breaks of the description."""
 
 
 class _Parser(HfArgumentParser):
-    """Says where a mistake is, in one line."""
+    """Reports an error in one line that starts with its source."""
 
     source = "command line"
 
@@ -138,26 +134,25 @@ class _Parser(HfArgumentParser):
 
 
 def _read_config(path: str, parser: _Parser) -> dict[str, Any]:
-    """The settings of a YAML file, each one known and with a value of its kind."""
+    """The settings of a YAML file, after checking their names and values."""
     parser.source = path
     try:
         settings = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         parser.error(f"can't be read ({' '.join(str(error).split())})")
     if not isinstance(settings, dict):
-        parser.error(f"holds {type(settings).__name__}; names of flags and their values are needed, 'seed: 1'")
+        parser.error(f"contains a {type(settings).__name__}, not names of settings with values such as 'seed: 1'")
     known = {action.dest for action in parser._actions} - {"help", "config"}
     for key in settings:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
-            parser.error(f"there is no setting {key!r}" + (f"; perhaps {near[0]!r} is meant" if near else ""))
+            parser.error(f"unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     parser.parse_args(_flags(settings))
     parser.source = _Parser.source
     return settings
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as flags of a command line."""
     flags: list[str] = []
     for key, value in settings.items():
         if isinstance(value, list):

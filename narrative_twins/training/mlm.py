@@ -1,5 +1,4 @@
-"""The masked-language-model baseline: an encoder trained on the texts of narrative twins, without knowing whose twin is
-whose."""
+"""The masked-language-model baseline: an encoder trained on the texts of narrative twins, without the pairing."""
 
 from __future__ import annotations
 
@@ -24,14 +23,11 @@ from narrative_twins.training.trainable import checked_rows
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:
-    """Load an encoder with its head for masked tokens, to be trained, in float32.
+    """Load an encoder with its masked-language-model head for training, in float32. An OSError if it is not found.
 
     Args:
-        name: folder or Hub id of any encoder; None for the default. One without such a head gets a new one.
+        name: folder or Hub id of any encoder; None for the default. A missing head is initialized.
         options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
-
-    Raises:
-        OSError: there is no such model.
     """
     name = str(name) if name is not None else default_encoder()
     model = AutoModelForMaskedLM.from_pretrained(name, **{"dtype": torch.float32, **options})
@@ -40,27 +36,23 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
 
 
 class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
-    """Trains an encoder to guess masked tokens of the same texts that `NarrativeTwinsTrainer` trains on: the story, the
-    twin, the distractor and its twin of each row, each a text of its own, cut at the context.
+    """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins: story, twin, distractor
+    and distractor twin of each row, as separate texts, cut at the context. `encoder` is the encoder without its head.
 
-    It is a `Trainer`. What an evaluator finds joins the metrics of an evaluation, by the pooled vectors of the encoder
-    as it is then. Loss and validation curves are kept in `curves.json` and `curves.png` of the output folder.
+    Evaluations include the metrics of the evaluator, from the pooled vectors of the current encoder. Curves of loss and
+    validation are written to `curves.json` and `curves.png` in the output folder.
 
     Args:
         model: the model, from `masked_language_model`, or the folder or Hub id to load it from; None for the default.
-        args: the arguments.
-        train_dataset, eval_dataset: rows as `NarrativeTwinsTrainer` takes them, or several data sets in a dict.
-        pooling: how the encoder pools, `"mean"` or `"first"`; default what the checkpoint says, else `"mean"`.
+        train_dataset, eval_dataset: rows as for `NarrativeTwinsTrainer`, or several data sets in a dict.
+        pooling: how the encoder pools, `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
         evaluator: a `SalienceEvaluator`, `TwinsEvaluator` or several in a `SequentialEvaluator`.
-        processing_class: the tokenizer; default the one beside the model.
-        options: the others of `Trainer`, such as `callbacks`.
-
-    Attributes:
-        encoder: the encoder in training, without its head.
+        processing_class: the tokenizer; default that of the model.
+        options: other arguments of `Trainer`, such as `callbacks`.
 
     Raises:
-        RowError: a row can't be trained on; names the data set and the row.
-        ValueError: the model is no encoder of text, or its tokenizer has no mask.
+        RowError: a row is invalid; names the data set and the row.
+        ValueError: the model is not a text encoder, or its tokenizer has no mask token.
     """
 
     args: MaskedLanguageModelTrainingArguments
@@ -98,16 +90,14 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
     @property
     def transformer(self) -> Any:
-        """The `transformers` model of the encoder."""
         return self.encoder.model
 
     def save_weights(self, folder: str | Path) -> None:
-        """Save the encoder, without the head for masked tokens and without its card."""
         if self.args.should_save:
             self.encoder.save_pretrained(folder)
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        """As ever, with what the evaluator finds."""
+        """Evaluate as `Trainer` does, and add the metrics of the evaluator."""
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         if self.evaluator is not None:
             found = self.evaluator(self.encoder, epoch=self.state.epoch, steps=self.state.global_step)
@@ -116,9 +106,9 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
 
 def masked_texts(rows: Any, tokens: StoryTokenizer) -> Dataset:
-    """The texts of rows of narrative twins, or of several data sets of them in a dict, as `input_ids`."""
-    sets = rows.values() if isinstance(rows, dict) else [rows]
-    texts = (text for one in sets for row in one for text in _texts(row))
+    """The texts of rows of narrative twins, or of several data sets in a dict, as `input_ids`."""
+    data_sets = rows.values() if isinstance(rows, dict) else [rows]
+    texts = (text for data in data_sets for row in data for text in _texts(row))
     return Dataset.from_dict({"input_ids": [_input_ids(text, tokens) for text in texts]})
 
 
@@ -131,6 +121,6 @@ def _texts(row: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _input_ids(sentences: Sequence[str], tokens: StoryTokenizer) -> list[int]:
-    ids, _ = tokens.joined(tokens.texts(sentences))
-    parts: Iterable[Any] = tokens.head, ids[: tokens.room], tokens.tail
-    return [int(number) for part in parts for number in part]
+    ids, _ = tokens.tokenize_joined(tokens.texts(sentences))
+    parts: Iterable[Any] = tokens.head, ids[: tokens.max_text_tokens], tokens.tail
+    return [int(token_id) for part in parts for token_id in part]

@@ -1,4 +1,4 @@
-"""AdamW for weights of low precision, which keeps a float32 copy of each."""
+"""AdamW for weights in low precision, with a float32 copy of each weight."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 
 
 class MasterWeightsAdamW(torch.optim.AdamW):
-    """AdamW whose steps are taken by float32 copies of the weights; the model's own are rounded from them.
+    """AdamW that updates float32 copies of bfloat16 or float16 weights and rounds the model's weights from them.
 
-    Weights in bfloat16 make forward and backward passes fast, but are too coarse to add small steps to. Its state holds
-    the copies, so that training can be resumed from it. Arguments are those of `torch.optim.AdamW`; the settings of
-    mixed precision (`bf16=True`) are not needed beside it.
+    Low precision makes forward and backward passes fast, but rounds small updates away. The copies are part of the
+    optimizer's state, so training can be resumed. Mixed precision (`bf16=True`) is not needed in addition.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Take one step."""
         loss = None if closure is None else torch.enable_grad()(closure)()
-        coarse = [p for group in self.param_groups for p in group["params"] if p.grad is not None and _coarse(p)]
-        weights = [p.data for p in coarse]
-        gradients = [p.grad for p in coarse]
-        for p in coarse:
+        low = [p for group in self.param_groups for p in group["params"] if p.grad is not None and _is_low_precision(p)]
+        weights = [p.data for p in low]
+        gradients = [p.grad for p in low]
+        # Replace weights and gradients by float32 copies. A gradient must have its weight's dtype, so remove it first.
+        for p in low:
             gradient = p.grad
             state = self.state[p]
             copy = state.pop("master", None)
@@ -31,7 +31,8 @@ class MasterWeightsAdamW(torch.optim.AdamW):
             p.data = p.data.float() if copy is None else copy
             p.grad = gradient.float()
         super().step()
-        for p, data, gradient in zip(coarse, weights, gradients, strict=True):
+        # Keep the updated copies, and round them into the original tensors, which become the weights again.
+        for p, data, gradient in zip(low, weights, gradients, strict=True):
             p.grad = None
             self.state[p]["master"] = p.data
             p.data = data.copy_(p.data)
@@ -39,9 +40,8 @@ class MasterWeightsAdamW(torch.optim.AdamW):
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state, its copies in float32."""
+        """Load a state. The base class casts tensors to the dtype of the weights; here they stay in float32."""
         super().load_state_dict(state_dict)
-        # The base class rounds what it loads to the precision of the weights.
         params = [p for group in self.param_groups for p in group["params"]]
         numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
         for p, number in zip(params, numbers, strict=True):
@@ -51,18 +51,18 @@ class MasterWeightsAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put the float32 copies into the model, in place of its weights."""
+        """Replace the model's weights by their float32 copies."""
         for p, state in self.state.items():
             if "master" in state:
                 p.grad = None
                 p.data = state["master"].clone()
 
 
-def _coarse(p: torch.Tensor) -> bool:
+def _is_low_precision(p: torch.Tensor) -> bool:
     return p.dtype in (torch.bfloat16, torch.float16)
 
 
 def optimizer_for(model: torch.nn.Module, kind: Any) -> Any:
-    """The kind of optimizer, or in place of AdamW one that keeps float32 copies of weights of low precision."""
-    coarse = any(p.dtype != torch.float32 for p in model.parameters())
-    return MasterWeightsAdamW if coarse and kind is torch.optim.AdamW else kind
+    """The given kind of optimizer, or `MasterWeightsAdamW` in place of AdamW if any weight is not in float32."""
+    low = any(p.dtype != torch.float32 for p in model.parameters())
+    return MasterWeightsAdamW if low and kind is torch.optim.AdamW else kind

@@ -1,4 +1,4 @@
-"""The web page without a browser: what is shown, what happens, what is refused; and its command."""
+"""The web page without a browser: its HTML, its events, its errors, and the command that serves it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def page(queue):
     return Page(queue, pause=0.01)
 
 
-def last(page, text=TALE, operations=ALL, windows="auto", reading="exact", encoder="", session="me"):
-    """What a scoring comes to."""
-    *_, found = page.score(session, text, operations, windows, reading, encoder)
-    return found
+def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", encoder="", session="me"):
+    """The final changes of the page after scoring a story."""
+    *_, changes = page.score(session, text, operations, windows, method, encoder)
+    return changes
 
 
 def made(text, spans, scores=None):
-    """A result without an encoder."""
+    """A result made without an encoder."""
     story = Story(tuple(text[lo:hi] for lo, hi in spans), text, tuple(spans), ((0, len(spans)),))
     return StorySalience(story, {"summarization": scores or [float(i) for i in range(len(spans))]}, 512, 0)
 
 
 class Parsed(HTMLParser):
-    """The text content of HTML, and its elements."""
+    """Parsed HTML: its text content and its elements."""
 
     def __init__(self, html):
         super().__init__(convert_charrefs=True)
@@ -83,11 +83,11 @@ class Parsed(HTMLParser):
 
 @st.composite
 def texts_with_spans(draw):
-    """Any text, lone surrogates and control characters included, and some places in it."""
-    signs = st.sampled_from(
+    """Any text, lone surrogates and control characters included, and some spans in it."""
+    special = st.sampled_from(
         ["<script>alert(1)</script>", "${1+1}", "{{value}}", "\0", "\ud800", "\r\n", "\r", "&lt;", "שלום"]
     )
-    text = draw(st.lists(st.text(st.characters(), max_size=20) | signs, min_size=1).map("".join).filter(bool))
+    text = draw(st.lists(st.text(st.characters(), max_size=20) | special, min_size=1).map("".join).filter(bool))
     edges = sorted(draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=9)) | {0, len(text)})
     return text, list(zip(edges, edges[1:], strict=False))[:: draw(st.integers(1, 2))]
 
@@ -98,7 +98,7 @@ def test_any_text_is_shown_as_text(case):
     text, spans = case
     result = made(text, spans)
     parsed = Parsed(shaded_text(result))
-    # The same characters in another way: one by one, from behind.
+    # An independent implementation of `displayed`: character by character, from the end.
     expected, after = [], ""
     for char in reversed(text):
         if char == "\r":
@@ -116,11 +116,11 @@ def test_any_text_is_shown_as_text(case):
     assert {tag for tag, _ in parsed.elements} == {"ol", "li", "span"}
 
 
-def test_sentences_are_shaded_by_rank_and_carry_their_scores():
+def test_sentences_are_shaded_and_have_their_scores():
     result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
     (_, first), (_, second), (_, third) = Parsed(shaded_text(result)).elements[1:]
     assert second["class"] == "sentence top" and first["class"] == third["class"] == "sentence"
-    assert [one["tabindex"] for one in (first, second, third)] == ["0", "-1", "-1"]
+    assert [sentence["tabindex"] for sentence in (first, second, third)] == ["0", "-1", "-1"]
     assert third["style"] == "background:rgb(255, 255, 255)"
     assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
     assert 'value="1"' in salient_list(result, 2) and 'value="3"' not in salient_list(result, 2)
@@ -129,17 +129,18 @@ def test_sentences_are_shaded_by_rank_and_carry_their_scores():
 
 
 def luminance(colour):
+    """The relative luminance of WCAG 2."""
     parts = [
         share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in (c / 255 for c in colour)
     ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
 
-def test_ink_can_be_read_on_every_shade():
+def test_text_has_contrast_on_every_shade():
     result = made("a" * 101, [(i, i + 1) for i in range(101)])
     for _, attributes in Parsed(shaded_text(result)).elements[1:]:
-        ground = luminance(map(int, attributes["style"].removeprefix("background:rgb(")[:-1].split(",")))
-        assert (ground + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 4.5
+        background = luminance(map(int, attributes["style"].removeprefix("background:rgb(")[:-1].split(",")))
+        assert (background + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 4.5
 
 
 def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
@@ -154,8 +155,8 @@ def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
     assert salience_curve(made("a" * 200, [(i, i + 1) for i in range(200)])).count("<path") == 0
 
 
-def test_a_story_is_scored_as_the_engine_scores_it(page, bert_folder):
-    found = last(page, windows="2, 2")
+def test_scores_are_those_of_the_engine(page, bert_folder):
+    found = scored(page, windows="2, 2")
     (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
     kept = page.results[found["token"]]
     assert (kept.sentences, kept.spans, kept.windows) == (result.sentences, result.spans, ((0, 2), (2, 4)))
@@ -169,50 +170,50 @@ def test_a_story_is_scored_as_the_engine_scores_it(page, bert_folder):
     assert "score the story again" in page.shade("gone", "shifting", 2)["status"]
 
 
-def test_what_was_cut_and_what_is_approximate_is_said(page, monkeypatch):
-    found = last(page, "Nadia found a map. " * 200, reading=ONE_PASS, windows="20")
+def test_truncation_and_approximation_are_noted(page, monkeypatch):
+    found = scored(page, "Nadia found a map. " * 200, method=ONE_PASS, windows="20")
     kept = page.results[found["token"]]
     assert list(kept.scores) == ["deletion", "disruption", "summarization"]
     assert "The scores are approximate (one-pass)." in found["status"]
     assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in found["status"]
-    assert "approximate" not in last(page)["status"] and "cut" not in last(page)["status"]
+    assert "approximate" not in scored(page)["status"] and "truncated" not in scored(page)["status"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"text": " \n"}, "There is no story yet"),
         ({"text": "\0 \0"}, "The story is empty"),
-        ({"operations": []}, "Choose one operation"),
+        ({"operations": []}, "Choose at least one operation"),
         ({"windows": "many"}, "neither auto, a count such as 5"),
         ({"windows": "7"}, "a count of windows goes from 1 to 4"),
         ({"windows": "1,1"}, "does not partition the 4 sentence(s)"),
         ({"encoder": "no/such encoder"}, "can&#x27;t be loaded"),
-        ({"operations": ["shifting"], "reading": ONE_PASS}, "can&#x27;t be had from one forward pass"),
+        ({"operations": ["shifting"], "method": ONE_PASS}, "Shifting has no one-pass form"),
         ({"text": "a" * 2_000_001}, "The text has 2,000,001 characters"),
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_errors_are_a_sentence(page, options, said):
-    status = last(page, **options)["status"]
-    assert said in status and 'role="alert"' in status
+def test_errors_are_one_sentence(page, options, message):
+    status = scored(page, **options)["status"]
+    assert message in status and 'role="alert"' in status
     text = Parsed(status).text
     assert "Traceback" not in text and "\n" not in text and len(text) < 500
     assert text[0].isupper() and text.rstrip()[-1] in ".…)'`"
-    assert last(page)["token"] in page.results, "the next story is scored all the same"
+    assert scored(page)["token"] in page.results, "the next story can be scored"
 
 
-def test_an_error_nobody_thought_of_is_a_sentence_too(page, monkeypatch):
+def test_unexpected_errors_are_one_sentence(page, monkeypatch):
     monkeypatch.setattr(ScoringQueue, "load", lambda self, name=None: {}["nothing"])
-    assert "The story can&#x27;t be scored (KeyError" in last(page)["status"]
+    assert "The story can&#x27;t be scored (KeyError" in scored(page)["status"]
 
 
-def test_half_characters_are_replaced(page):
-    found = last(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
+def test_lone_surrogates_are_replaced(page):
+    found = scored(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
     assert Parsed(found["shaded"]).text == "Nadia\ufffd ran. 😀 It rained."
 
 
-def test_a_file_is_opened_and_not_kept(page, tmp_path):
+def test_opening_a_file_deletes_the_upload(page, tmp_path):
     path = tmp_path / "tale.txt"
     path.write_bytes(b"\xef\xbb\xbf" + "Omar weinte. Über ihm saß ein Rabe.".encode())
     assert page.open(str(path)) == {"text": "Omar weinte. Über ihm saß ein Rabe.", "status": ""}
@@ -225,24 +226,24 @@ def test_a_file_is_opened_and_not_kept(page, tmp_path):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """An encoder that takes its time; gives when it read something."""
+    """Makes encoders slow; returns a list of the times of their forward passes."""
     from narrative_twins.encoder.passes import ForwardPasses
 
-    states, calls = ForwardPasses.states, []
+    states, times = ForwardPasses.states, []
 
-    def slowly(self, rows):
-        calls.append(time.monotonic())
+    def slow_states(self, rows):
+        times.append(time.monotonic())
         time.sleep(0.02)
         return states(self, rows)
 
-    monkeypatch.setattr(ForwardPasses, "states", slowly)
-    return calls
+    monkeypatch.setattr(ForwardPasses, "states", slow_states)
+    return times
 
 
 LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40))
 
 
-def test_cancelling_stops_the_computing(page, slow):
+def test_cancelling_stops_the_forward_passes(page, slow):
     steps = page.score("me", LONG, ALL, "1", "exact", "")
     for found in steps:
         if "Scoring" in found["status"]:
@@ -255,15 +256,15 @@ def test_cancelling_stops_the_computing(page, slow):
     *_, found = steps
     assert found["busy"] is False and "Cancelled" in found["status"]
     assert job.ended.wait(5) and job.result is None
-    read = len(slow)
+    passes = len(slow)
     time.sleep(0.2)
-    assert len(slow) == read
+    assert len(slow) == passes
     assert page.jobs == {}
-    # The way is free for the next story.
-    assert "4 sentences" in last(page)["status"]
+    # The next story can be scored.
+    assert "4 sentences" in scored(page)["status"]
 
 
-def test_a_reader_who_leaves_stops_the_computing(page, slow):
+def test_closing_the_page_stops_the_scoring(page, slow):
     steps = page.score("me", LONG, ALL, "1", "exact", "")
     next(steps)
     (job,) = page.jobs.values()
@@ -271,7 +272,7 @@ def test_a_reader_who_leaves_stops_the_computing(page, slow):
     assert job.ended.wait(20) and job.result is None
 
 
-def test_one_story_at_a_time_and_those_who_wait_may_leave(queue, slow):
+def test_stories_are_scored_one_at_a_time_and_waiting_jobs_can_be_cancelled(queue, slow):
     first = queue.start(ScoreRequest(LONG, ALL, 1))
     while not first.began:
         time.sleep(0.01)
@@ -283,7 +284,7 @@ def test_one_story_at_a_time_and_those_who_wait_may_leave(queue, slow):
     assert third.ended.wait(20) and len(third.result) == 4
 
 
-def test_the_end_of_the_desk_is_the_end_of_all_jobs(queue, slow):
+def test_closing_the_queue_ends_all_jobs(queue, slow):
     jobs = [queue.start(ScoreRequest(LONG, ALL, 1)) for _ in range(3)]
     while not any(job.began for job in jobs):
         time.sleep(0.01)
@@ -291,7 +292,7 @@ def test_the_end_of_the_desk_is_the_end_of_all_jobs(queue, slow):
     assert all(job.ended.is_set() and job.result is None for job in jobs)
 
 
-def test_hopeless_work_is_refused_with_the_cure(bert_folder):
+def test_stories_that_take_too_long_are_refused_with_hints(bert_folder):
     queue = ScoringQueue(bert_folder, patience=1.0)
     queue.load().speed = 20_000.0
     text = " ".join(f"Nadia ran on {n}." for n in range(2_000))
@@ -299,23 +300,23 @@ def test_hopeless_work_is_refused_with_the_cure(bert_folder):
     job = queue.start(ScoreRequest(text, ALL, 1))
     assert job.ended.wait(60)
     assert "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
-    assert "choose one pass" in job.problem and "leave shifting out" not in job.problem
+    assert "choose one pass" in job.problem and "leave out shifting" not in job.problem
     assert time.monotonic() - began < 30
     queue.patience = 600.0
     job = queue.start(ScoreRequest(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
     assert job.ended.wait(60)
-    assert "give it more windows ('auto' takes" in job.problem and "leave shifting out (" in job.problem
+    assert "use more windows ('auto' takes" in job.problem and "leave out shifting (" in job.problem
 
 
-def test_the_estimate_is_the_work_there_is(encoder, monkeypatch):
-    """Counted as what goes through the model, but for special tokens; and no further than asked."""
+def test_the_workload_is_the_number_of_tokens_read(encoder, monkeypatch):
+    """Special tokens apart; and it is not counted beyond the limit."""
     from narrative_twins.salience.operations import resolve_operations
     from narrative_twins.salience.plans import workload
 
     words = ["Nadia", "the", "old", "mill", "ran"]
-    story, rows = Story.parse([" ".join(one) + "." for one in islice(permutations(words), 40)], 8), []
+    story, rows = Story.parse([" ".join(order) + "." for order in islice(permutations(words), 40)], 8), []
     states = type(encoder.passes).states
-    monkeypatch.setattr(type(encoder.passes), "states", lambda self, some: rows.extend(some) or states(self, some))
+    monkeypatch.setattr(type(encoder.passes), "states", lambda self, read: rows.extend(read) or states(self, read))
     list(score_stories([story], encoder, on_truncation="ignore"))
     tokens = encoder.tokenize(story.sentences)
     found = workload(resolve_operations(), tokens, story.windows, 10**9)
@@ -323,7 +324,7 @@ def test_the_estimate_is_the_work_there_is(encoder, monkeypatch):
     assert 5000 < workload(resolve_operations(), tokens, story.windows, 5000) < 6000
 
 
-def test_encoders_are_kept_with_a_bound(queue, bert_folder, tmp_path):
+def test_a_limited_number_of_encoders_is_kept(queue, bert_folder, tmp_path):
     own = queue.load()
     names = []
     for n in range(4):
@@ -337,13 +338,13 @@ def test_encoders_are_kept_with_a_bound(queue, bert_folder, tmp_path):
     assert queue.load(names[0]) is not others[0]
 
 
-def test_results_are_kept_with_a_bound(page):
-    tokens = [last(page, "Nadia ran.")["token"] for _ in range(KEPT + 1)]
+def test_a_limited_number_of_results_is_kept(page):
+    tokens = [scored(page, "Nadia ran.")["token"] for _ in range(KEPT + 1)]
     assert list(page.results) == tokens[1:]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.2, "1 second"),
         (12.4, "12 seconds"),
@@ -353,8 +354,8 @@ def test_results_are_kept_with_a_bound(page):
         (9000, "2 hours"),
     ],
 )
-def test_times_are_told_as_people_do(seconds, said):
-    assert format_duration(seconds) == said
+def test_format_duration(seconds, text):
+    assert format_duration(seconds) == text
 
 
 @pytest.fixture
@@ -365,64 +366,63 @@ def client(page):
     return TestClient(application(page))
 
 
-def test_downloads_are_those_of_the_command(page, client, tmp_path, bert_folder, capsys):
-    token = last(page)["token"]
+def test_downloads_are_the_output_of_the_command(page, client, tmp_path, bert_folder, capsys):
+    token = scored(page)["token"]
     story = tmp_path / "tale.txt"
     story.write_text(TALE)
     for form in ("json", "csv", "html"):
-        answer = client.get(f"/download/{token}.{form}")
-        assert answer.headers["content-disposition"] == f"attachment; filename=salience.{form}"
+        response = client.get(f"/download/{token}.{form}")
+        assert response.headers["content-disposition"] == f"attachment; filename=salience.{form}"
         assert main(["score", str(story), "--model", bert_folder, "--format", form]) == 0
         expected = capsys.readouterr().out
         if form == "json":
-            (row,), (other,) = answer.json(), json.loads(expected)
+            (row,), (other,) = response.json(), json.loads(expected)
             assert row["sentences"] == other["sentences"] and row["spans"] == other["spans"]
         elif form == "csv":
-            rows, others = (list(csv.reader(io.StringIO(text))) for text in (answer.text, expected))
+            rows, others = (list(csv.reader(io.StringIO(text))) for text in (response.text, expected))
             assert [row[:6] for row in rows] == [row[:6] for row in others] and rows[0] == others[0]
         else:
-            assert answer.text.startswith("<!doctype html>") and "She laughed until it got dark." in answer.text
+            assert response.text.startswith("<!doctype html>") and "She laughed until it got dark." in response.text
     for name in ("nothing.json", f"{token}.exe", token):
         assert client.get(f"/download/{name}").status_code == 404
 
 
-def test_every_answer_forbids_the_browser_to_go_elsewhere(client):
+def test_every_response_has_the_content_security_policy(client):
     for path in ("/", "/config", "/theme.css", "/download/nothing.json", "/nowhere"):
         assert client.get(path).headers["content-security-policy"] == POLICY
     assert "http" not in POLICY and "*" not in POLICY
 
 
-def test_the_page_has_no_doors_it_needs_not(client):
+def test_the_page_has_no_api_and_no_external_links(client):
     config = client.get("/config").json()
     assert not config["analytics_enabled"] and config["footer_links"] == []
-    assert all(one["api_visibility"] == "private" for one in config["dependencies"])
+    assert all(event["api_visibility"] == "private" for event in config["dependencies"])
     assert client.get("/docs").status_code == 404
-    assert all(one.startswith(("data:", '"data:')) for one in re.findall(r"url\((.{6})", client.get("/theme.css").text))
+    assert all(url.startswith(("data:", '"data:')) for url in re.findall(r"url\((.{6})", client.get("/theme.css").text))
 
 
-def test_who_comes_from_elsewhere_can_name_no_encoder(page):
+def test_the_field_for_an_encoder_can_be_hidden(page):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     from starlette.testclient import TestClient
 
     for allowed in (True, False):
         config = TestClient(application(page, any_encoder=allowed)).get("/config").json()
-        (field,) = [one for one in config["components"] if one["props"].get("label") == "Encoder"]
+        (field,) = [part for part in config["components"] if part["props"].get("label") == "Encoder"]
         assert field["props"]["visible"] is allowed
 
 
-def test_nobody_is_told(page, monkeypatch):
-    """Making the page looks up no host and connects to none."""
+def test_building_the_page_uses_no_network(page, monkeypatch):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
-    asked = []
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: asked.append(host) or [])
-    monkeypatch.setattr(socket.socket, "connect", lambda self, address: asked.append(address))
+    requested = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: requested.append(host) or [])
+    monkeypatch.setattr(socket.socket, "connect", lambda self, address: requested.append(address))
     before = threading.active_count()
     application(page)
     time.sleep(0.3)
-    assert asked == [] and threading.active_count() <= before
+    assert requested == [] and threading.active_count() <= before
 
 
-def test_the_command_serves_and_ends_quietly(bert_folder):
+def test_the_command_serves_until_ctrl_c(bert_folder):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     import httpx
 
@@ -443,25 +443,25 @@ def test_a_port_that_is_taken(bert_folder, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["app", "--model", bert_folder, "--port", str(port)]) == 1
-    assert f"no page at port {port} of 127.0.0.1" in capsys.readouterr().err
+    assert f"can't use port {port} of 127.0.0.1" in capsys.readouterr().err
     assert main(["app", "--model", bert_folder, "--host", "no.such.host.invalid"]) == 1
-    assert "choose another by --port or --host" in capsys.readouterr().err
+    assert "choose another --port or --host" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("port", ["70000", "-1", "http"])
-def test_a_port_that_is_none(port, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_invalid_ports(port, capsys):
+    with pytest.raises(SystemExit) as stop:
         main(["app", "--port", port])
-    assert ended.value.code == 2 and "port" in capsys.readouterr().err
+    assert stop.value.code == 2 and "port" in capsys.readouterr().err
 
 
-def test_an_encoder_there_is_not(capsys):
+def test_a_missing_encoder(capsys):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     assert main(["app", "--model", "no/such"]) == 1
     assert "encoder 'no/such' can't be loaded" in capsys.readouterr().err
 
 
-def test_without_gradio_it_is_said_what_to_install(monkeypatch, capsys):
+def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
     from importlib import util
 
     find = util.find_spec
@@ -470,11 +470,11 @@ def test_without_gradio_it_is_said_what_to_install(monkeypatch, capsys):
     assert capsys.readouterr().err == "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
 
 
-def test_the_package_alone_brings_no_gradio():
+def test_importing_the_package_does_not_import_gradio():
     code = "import sys, narrative_twins; sys.exit('gradio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "HF_HUB_OFFLINE": "1"}).returncode == 0
 
 
-def test_speed_is_that_of_the_encoder(bert_folder):
+def test_loading_measures_the_speed_of_the_encoder(bert_folder):
     assert ScoringQueue(bert_folder).load().speed > 0
     assert isinstance(ScoringQueue(bert_folder).load().encoder, StoryEncoder)

@@ -1,4 +1,4 @@
-"""The web page as a reader sees it, in Chromium: served by the command, with the default encoder."""
+"""The web page in Chromium, served by the command with the default encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT = 120_000
 
 @pytest.fixture(scope="module")
 def server(browser):  # noqa: F811
-    """The address of the page, and its process, which Ctrl-C ends quietly while it computes."""
+    """The address of the page, and the process that serves it, which is ended by Ctrl-C while it scores a story."""
     command = [str(Path(sys.executable).with_name("narrative-twins")), "app", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         address = process.stdout.readline().split()[4]
@@ -46,24 +46,24 @@ def server(browser):  # noqa: F811
 
 @pytest.fixture
 def page(server, browser):  # noqa: F811
-    """The page, which asks nobody else for anything and has nothing to complain of."""
+    """The page. External requests, errors and error messages in the console fail the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, accept_downloads=True)
     found = context.new_page()
-    asked, complaints = [], []
-    context.on("request", lambda request: asked.append(request.url))
-    context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    found.on("pageerror", lambda error: complaints.append(str(error)))
+    requested, problems = [], []
+    context.on("request", lambda request: requested.append(request.url))
+    context.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    found.on("pageerror", lambda error: problems.append(str(error)))
     found.goto(server[0])
     found.get_by_role("button", name="Score").wait_for()
     yield found
     context.close()
-    assert asked and all(url.startswith((server[0], "data:", "blob:")) for url in asked), asked
-    assert complaints == []
+    assert requested and all(url.startswith((server[0], "data:", "blob:")) for url in requested), requested
+    assert problems == []
 
 
-def score(page, text, how="exact"):
+def score(page, text, method="exact"):
     page.get_by_label("Story", exact=True).fill(text)
-    page.get_by_label(how, exact=True).check()
+    page.get_by_label(method, exact=True).check()
     page.get_by_role("button", name="Score").click()
 
 
@@ -79,21 +79,21 @@ def test_paste_score_and_read(page):
     sentences = text.locator(".sentence")
     assert sentences.count() == 5
     assert "5 sentences, 1 window." in page.locator("#status").text_content()
-    # By summarization the second or third carries the story, next to each other in every precision; by shifting the
-    # first.
-    ground, strongest = "one => getComputedStyle(one).backgroundColor", "rgb(242, 158, 76)"
-    assert strongest in {sentences.nth(at).evaluate(ground) for at in (1, 2)}
-    assert sentences.nth(0).evaluate(ground) == "rgb(255, 255, 255)"
+    # The most salient sentence by summarization is the second or the third, depending on the precision, since their
+    # scores are close; by shifting it is the first.
+    colour, strongest = "element => getComputedStyle(element).backgroundColor", "rgb(242, 158, 76)"
+    assert strongest in {sentences.nth(at).evaluate(colour) for at in (1, 2)}
+    assert sentences.nth(0).evaluate(colour) == "rgb(255, 255, 255)"
     page.get_by_label("shifting", exact=True).last.check()
     page.wait_for_function("document.querySelector('.shaded').ariaLabel.endsWith('shifting')")
-    assert sentences.nth(0).evaluate(ground) == strongest != sentences.nth(1).evaluate(ground)
+    assert sentences.nth(0).evaluate(colour) == strongest != sentences.nth(1).evaluate(colour)
     assert page.locator(".curve svg polyline").count() == 1
     assert [item.get_attribute("value") for item in page.locator(".salient li").all()] == ["1", "2", "3", "4", "5"]
 
 
 def readout(sentence):
-    """What stands at the foot of the window."""
-    content = sentence.evaluate("one => getComputedStyle(one, '::after').content")
+    """The scores of a sentence as they are shown at the bottom of the window; "" if they are not shown."""
+    content = sentence.evaluate("element => getComputedStyle(element, '::after').content")
     return "" if content in ("none", "normal") else content.strip('"')
 
 
@@ -109,19 +109,19 @@ def test_scores_by_pointer_and_by_keyboard(page):
     assert "Sentence 1 of 5" in readout(sentences.nth(0))
     for key, at in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1)):
         page.keyboard.press(key)
-        assert sentences.nth(at).evaluate("one => one === document.activeElement")
+        assert sentences.nth(at).evaluate("element => element === document.activeElement")
     assert "Sentence 2 of 5" in readout(sentences.nth(1))
 
 
 def test_without_a_mouse(page):
-    """Tab goes to the story, the score button and the text that comes back."""
+    """The tab key reaches the story, the score button and the results."""
 
     def tab_to(selector):
         for _ in range(40):
             page.keyboard.press("Tab")
             if page.evaluate(f"document.activeElement.matches({selector!r})"):
                 return
-        raise AssertionError(f"tab does not come to {selector}")
+        raise AssertionError(f"the tab key does not reach {selector}")
 
     tab_to("#story textarea")
     page.keyboard.insert_text(OMAR)
@@ -154,7 +154,7 @@ def open_file(page, path):
     chooser.value.set_files(path)
 
 
-def test_a_file_is_opened(page, tmp_path):
+def test_opening_a_file(page, tmp_path):
     path = tmp_path / "tale.txt"
     path.write_text(OMAR)
     open_file(page, path)
@@ -168,13 +168,13 @@ def test_a_file_is_opened(page, tmp_path):
     assert story.input_value() == OMAR
 
 
-def test_any_text_is_text(page):
+def test_any_text_is_shown_as_text(page):
     score(page, HOSTILE, "one pass")
     assert shown(page).text_content() == HOSTILE
     assert shown(page).locator("script, img, em, a").count() == 0
     assert page.title() == "Narrative salience"
     assert "The scores are approximate (one-pass)" in page.locator("#status").text_content()
-    # What a keyboard can't type: control characters, half characters.
+    # Control characters, which a keyboard can't type.
     page.evaluate(
         """text => { const area = document.querySelector('#story textarea'); area.value = text;
         area.dispatchEvent(new Event('input', {bubbles: true})) }""",
@@ -185,7 +185,7 @@ def test_any_text_is_text(page):
     assert shown(page).text_content() == "Omar\ufffd ran.\tNadia\ufffd too."
 
 
-def test_an_error_is_a_sentence_and_goes(page):
+def test_an_error_is_one_sentence_and_disappears(page):
     score(page, "   ")
     page.get_by_role("alert").wait_for()
     assert page.get_by_role("alert").text_content() == "There is no story yet: paste one, or open a text file."
@@ -199,18 +199,18 @@ def test_two_thousand_sentences_in_one_pass(page):
     score(page, text, "one pass")
     assert shown(page).locator(".sentence").count() == 2_000
     assert shown(page).text_content() == text
-    assert "The story was cut" in page.locator("#status").text_content()
+    assert "The story was truncated" in page.locator("#status").text_content()
     assert page.locator(".salient li").count() == 5
 
 
 def seconds_of(process):
-    """Seconds of computing a process has used."""
+    """The CPU time of a process, in seconds."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def idle(process):
-    """Wait until a process computes no more."""
+    """Wait until a process uses no CPU time; False if it still does after a while."""
     for _ in range(100):
         before = seconds_of(process)
         time.sleep(0.5)
@@ -219,8 +219,8 @@ def idle(process):
     return False
 
 
-@pytest.mark.parametrize("leave", [False, True], ids=["cancel", "close the tab"])
-def test_long_exact_scoring_is_told_of_and_stops(page, server, leave):
+@pytest.mark.parametrize("close", [False, True], ids=["cancel", "close the tab"])
+def test_progress_and_cancelling_of_a_long_scoring(page, server, close):
     assert idle(server[1])
     score(page, LONG)
     page.locator("progress").wait_for(timeout=WAIT)
@@ -228,17 +228,17 @@ def test_long_exact_scoring_is_told_of_and_stops(page, server, leave):
     assert not page.get_by_role("button", name="Score").is_enabled()
     before = seconds_of(server[1])
     time.sleep(1)
-    assert seconds_of(server[1]) - before > 0.3, "it computes"
-    if leave:
+    assert seconds_of(server[1]) - before > 0.3, "it is scoring"
+    if close:
         page.close()
     else:
         page.get_by_role("button", name="Cancel").click()
-        page.get_by_text("Cancelled. Nothing is computed any more.").wait_for(timeout=10_000)
+        page.get_by_text("Cancelled. The scoring has stopped.").wait_for(timeout=10_000)
         assert page.get_by_role("button", name="Score").is_enabled()
     assert idle(server[1])
 
 
-def test_hopeless_work_is_refused(page):
+def test_stories_that_take_too_long_are_refused(page):
     page.get_by_label("Windows").fill("1")
     score(page, " ".join(f"Nadia ran on day {day}." for day in range(2_000)))
     page.get_by_role("alert").wait_for(timeout=WAIT)
@@ -255,17 +255,17 @@ def test_nothing_overlaps_or_overflows(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert misplaced(page) == []
     for name in (".shaded", ".salient", "#status p"):
-        assert page.locator(name).first.evaluate("one => one.scrollWidth <= one.clientWidth + 1"), name
+        assert page.locator(name).first.evaluate("element => element.scrollWidth <= element.clientWidth + 1"), name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_can_be_read(page, scheme):
+def test_all_text_has_contrast(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.reload()
     score(page, OMAR, "one pass")
     shown(page)
     page.mouse.move(0, 0)
-    # Buttons change their colour over a while.
+    # The colours of buttons change gradually.
     page.wait_for_timeout(500)
     found = contrasts(page)
     assert len(found) > 25

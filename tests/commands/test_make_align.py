@@ -1,4 +1,4 @@
-"""`narrative-twins make align`, as users type it."""
+"""The command `narrative-twins make align`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.commands.cli import main
 from narrative_twins.commands.make_align import similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.hub.cards import with_id
+from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.making.align.embedding import SentenceEmbedder
-from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHERS
+from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES
 from narrative_twins.making.align.long_twins import LongTwins
 from narrative_twins.training.trainable import checked_rows
 
@@ -53,11 +53,11 @@ def works(tmp_path):
 
 @pytest.fixture
 def run(bert_folder, works, tmp_path, capsys):
-    """Run the command in this process with a small encoder; gives code, output and errors."""
+    """Run the command in this process with a small encoder; returns exit code, output and errors."""
 
     def call(*arguments, out="twins.jsonl"):
         command = ["make", "align", str(works), "--out", str(tmp_path / out), "--encoder", bert_folder]
-        # To a random encoder all sentences are alike, so most of a story may be aligned to one of the twin.
+        # A random encoder finds all sentences similar, so most of a story may be aligned to one sentence of the twin.
         code = main([*command, "--device", "cpu", "--min-window", "1", *map(str, arguments)])
         return code, *capsys.readouterr()
 
@@ -68,8 +68,8 @@ def rows_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_as_a_user_types_it(works, tmp_path):
-    """The installed command, the default encoder, no network."""
+def test_installed_command(works, tmp_path):
+    """With the default encoder and no network."""
     done = subprocess.run(
         [*COMMAND, "works.jsonl", "--out", "twins.jsonl"], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
@@ -77,22 +77,22 @@ def test_as_a_user_types_it(works, tmp_path):
     for words in (
         "8  works read",
         "1  - story of fewer than 20",
-        "2  - no telling left",
+        "2  - no telling passed the filters",
         "5  - kept, with a twin each",
     ):
         assert words in done.stdout
     assert "twins.jsonl, with its card twins.card.md and its facts twins.facts.yaml" in done.stdout
     rows = rows_of(tmp_path / "twins.jsonl")
     assert [row["id"] for row in rows] == [f"w{n}" for n in range(5)]
-    # The twins are nearly the same sentences, so those of a twin are in the windows of those of the story.
+    # The twins have nearly the same sentences as the story, so these are in the same windows.
     for row in rows:
         start = len(STORY) - len(row["twin"])
         window_of = [w for w, window in enumerate(row["story"]) for _ in window]
-        found = [window_of[start + j] in homes for j, homes in enumerate(row["twin_windows"])]
+        found = [window_of[start + j] in windows for j, windows in enumerate(row["twin_windows"])]
         assert sum(found) / len(found) > 0.9
 
 
-def test_the_rows_are_loaded_and_trained_on(run, tmp_path):
+def test_rows_are_loaded_and_trained_on(run, tmp_path):
     code, out, _ = run("--windows", 4)
     assert code == 0
     rows = load_window_twins(str(tmp_path / "twins.jsonl"), split="train", cache_dir=str(tmp_path / "cache"))
@@ -102,7 +102,7 @@ def test_the_rows_are_loaded_and_trained_on(run, tmp_path):
     assert set(batch["texts_window_ids"].unique().tolist()) == {-1, 0, 1, 2, 3}
 
 
-def test_the_card_is_the_one_that_is_pushed(run, tmp_path, monkeypatch):
+def test_card_equals_the_pushed_one(run, tmp_path, monkeypatch):
     run()
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")
     card = (tmp_path / "twins.card.md").read_text()
@@ -124,12 +124,12 @@ def test_the_card_is_the_one_that_is_pushed(run, tmp_path, monkeypatch):
         rows = load_window_twins(str(tmp_path / "twins.jsonl"), cache_dir=str(tmp_path / "cache"))
         push_dataset(rows, "somebody/twins", facts=facts, token="secret")
         pushed = hub.files("datasets", "somebody/twins")["README.md"].decode()
-    assert pushed == with_id(card, "somebody/twins")
+    assert pushed == fill_in_id(card, "somebody/twins")
 
 
-def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
-    """The same file and the same report, and what has a row is not aligned again."""
-    _, report, _ = run(out="whole.jsonl")
+def test_interrupted_run_is_resumed(run, tmp_path, monkeypatch):
+    """With the same file and report as an uninterrupted run; works with a row are not aligned again."""
+    _, report, _ = run(out="complete.jsonl")
     row, aligned = LongTwins.row, []
 
     def interrupted(self, work):
@@ -151,31 +151,31 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch):
     monkeypatch.setattr(LongTwins, "row", recorded)
     code, resumed, _ = run("--resume")
     assert code == 0 and aligned == ["w3", "w4", "short", "lone", "translated"]
-    assert (tmp_path / "twins.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert (tmp_path / "twins.card.md").read_bytes() == (tmp_path / "whole.card.md").read_bytes()
-    assert (tmp_path / "twins.facts.yaml").read_bytes() == (tmp_path / "whole.facts.yaml").read_bytes()
-    assert resumed == report.replace("whole.", "twins.")
+    assert (tmp_path / "twins.jsonl").read_bytes() == (tmp_path / "complete.jsonl").read_bytes()
+    assert (tmp_path / "twins.card.md").read_bytes() == (tmp_path / "complete.card.md").read_bytes()
+    assert (tmp_path / "twins.facts.yaml").read_bytes() == (tmp_path / "complete.facts.yaml").read_bytes()
+    assert resumed == report.replace("complete.", "twins.")
     names = ["twins.card.md", "twins.facts.yaml", "twins.jsonl", "twins.jsonl.run"]
     assert sorted(path.name for path in tmp_path.glob("twins.*")) == names
 
 
-def test_each_row_is_on_the_disk_before_the_next(run, tmp_path, monkeypatch):
-    row, there, synced = LongTwins.row, [], []
+def test_each_row_is_on_disk_before_the_next(run, tmp_path, monkeypatch):
+    row, written, synced = LongTwins.row, [], []
 
     def recorded(self, work):
-        there.append([one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")])
+        written.append([one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")])
         return row(self, work)
 
     monkeypatch.setattr(LongTwins, "row", recorded)
     monkeypatch.setattr(os, "fsync", synced.append)
     run()
     ids = [f"w{n}" for n in range(5)]
-    assert there == [ids[:n] for n in range(5)] + [ids] * 3
+    assert written == [ids[:n] for n in range(5)] + [ids] * 3
     assert len(synced) == 5
 
 
-def test_going_on_where_works_have_the_same_id_and_story(run, works, tmp_path):
-    """Each of them finds its own row again, wherever in between the run stopped."""
+def test_resuming_with_works_of_the_same_id_and_story(run, works, tmp_path):
+    """Each of them keeps its own row, wherever the run stopped."""
     pairs = [WORKS[0] | {"twins": [twin]} for twin in (STORY[:2], *TWINS, TWINS[0])]
     works.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     _, report, _ = run()
@@ -190,7 +190,7 @@ def test_going_on_where_works_have_the_same_id_and_story(run, works, tmp_path):
 
 @pytest.fixture
 def interrupted(run, monkeypatch):
-    """Run the command, with Ctrl-C at a work."""
+    """Run the command, interrupted at a work."""
 
     def call(at, *arguments):
         row = LongTwins.row
@@ -207,7 +207,7 @@ def interrupted(run, monkeypatch):
     return call
 
 
-def test_an_interrupted_run_leaves_the_finished_one_as_it_is(run, interrupted, tmp_path):
+def test_interrupted_run_does_not_change_the_complete_one(run, interrupted, tmp_path):
     run()
     before = {path.name: path.read_bytes() for path in tmp_path.glob("twins.*")}
     interrupted("w2", "--windows", 4)
@@ -226,7 +226,7 @@ def test_an_interrupted_run_leaves_the_finished_one_as_it_is(run, interrupted, t
 def test_resuming_needs_the_settings(run, interrupted, tmp_path):
     interrupted("w2")
     interrupted("w3", "--windows", 4)
-    # Of what was put aside, too.
+    # Also with a file that was set aside.
     (tmp_path / "twins.jsonl.part.old").replace(tmp_path / "twins.jsonl.part")
     (tmp_path / "twins.jsonl.part.old.run").replace(tmp_path / "twins.jsonl.part.run")
     assert run("--resume")[0] == 0 and len(rows_of(tmp_path / "twins.jsonl")) == 5
@@ -236,12 +236,12 @@ def test_resuming_needs_the_settings(run, interrupted, tmp_path):
 
 
 def edited(path, **facts):
-    """Facts with what a person puts into them."""
+    """Change some of the facts in a file."""
     path.write_text(facts_text(replace(read_facts(DatasetFacts, path), **facts)))
 
 
-def test_what_a_person_put_into_the_facts(run, works, tmp_path, caplog):
-    """Stays with these rows, and goes with no others."""
+def test_edited_facts(run, works, tmp_path, caplog):
+    """Edits stay with the same rows, and are not used for others."""
     run("--language", "de")
     path, old = tmp_path / "twins.facts.yaml", tmp_path / "twins.facts.yaml.old"
     assert read_facts(DatasetFacts, path).language == "de"
@@ -258,13 +258,13 @@ def test_what_a_person_put_into_the_facts(run, works, tmp_path, caplog):
     assert (facts.license, facts.name) == (None, "Long narrative twins")
     assert "cc-by" not in (tmp_path / "twins.card.md").read_text()
     assert read_facts(DatasetFacts, old).license == "cc-by-4.0"
-    # Of a file that nobody touched nothing is lost.
+    # A file without edits is not set aside.
     old.unlink()
     assert run("--seed", 1)[2] == "" and not old.exists()
 
 
 def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
-    """Are told from each other by what is in them, and their places are nobody's business."""
+    """They are distinguished by their files, and their paths are not stored."""
     folders = [tmp_path / name / "final" for name in "ab"]
     for folder in folders:
         shutil.copytree(bert_folder, folder)
@@ -281,7 +281,7 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("options", "setting"),
     [
         (("--windows", 4), "windows 5 (now 4)"),
         (("--seed", 1), "seed 0 (now 1)"),
@@ -289,17 +289,17 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
         (("--anonymized",), "names replaced false (now true)"),
     ],
 )
-def test_going_on_with_other_options(run, tmp_path, options, what):
+def test_resuming_with_other_options(run, tmp_path, options, setting):
     run()
     before = (tmp_path / "twins.jsonl").read_bytes()
     code, _, err = run("--resume", *options)
-    assert code == 2 and "started with" in err and what in err
+    assert code == 2 and "started with" in err and setting in err
     assert (tmp_path / "twins.jsonl").read_bytes() == before
 
 
-def test_going_on_with_what_is_no_such_file(run, tmp_path):
+def test_resuming_with_missing_and_invalid_files(run, tmp_path):
     code, out, _ = run("--resume")
-    assert code == 0 and "5  - kept" in out, "with nothing to go on from it begins"
+    assert code == 0 and "5  - kept" in out, "without an earlier run it starts"
     kept = (tmp_path / "twins.jsonl.run").read_text()
     (tmp_path / "twins.jsonl.run").unlink()
     code, _, err = run("--resume")
@@ -310,7 +310,7 @@ def test_going_on_with_what_is_no_such_file(run, tmp_path):
     assert code == 2 and "line 1 is not a row of this command" in err
 
 
-def test_works_that_were_changed_or_went_away(run, works, tmp_path):
+def test_changed_and_removed_works(run, works, tmp_path):
     run()
     changed = [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]]
     works.write_text("".join(json.dumps(work) + "\n" for work in changed))
@@ -326,15 +326,15 @@ def test_works_that_were_changed_or_went_away(run, works, tmp_path):
         assert words in card
 
 
-def test_only_rows_of_works_that_went_away(run, works, tmp_path):
+def test_only_rows_of_removed_works(run, works, tmp_path):
     run()
     works.write_text(json.dumps(WORKS[-1]) + "\n")
     code, out, err = run("--resume")
     assert code == 0 and "no work is left" not in err and (tmp_path / "twins.card.md").exists()
 
 
-def test_a_bad_work_does_not_stop_the_others(run, works, tmp_path, monkeypatch):
-    """What can't be written, and what the encoder has no numbers for."""
+def test_invalid_works_are_skipped(run, works, tmp_path, monkeypatch):
+    """Texts that are not valid Unicode, and vectors that are not numbers."""
     bad = [{"id": "w\ud800"}, {"title": "T\ud800"}, {"twins": [{"sentences": TWINS[0], "language": "\ud800"}]}]
     works.write_text("".join(json.dumps(work) + "\n" for work in (*(WORKS[0] | one for one in bad), *WORKS)))
     embed = SentenceEmbedder.__call__
@@ -355,7 +355,7 @@ def test_a_bad_work_does_not_stop_the_others(run, works, tmp_path, monkeypatch):
     assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")] == ["w0", "w1", "w2", "w4"]
 
 
-def test_what_cannot_be_read_is_told_and_passed_over(run, works, tmp_path):
+def test_unreadable_works_are_reported_and_skipped(run, works, tmp_path):
     works.write_text('{"id": "x"}\n{"cut\n' + works.read_text())
     code, out, err = run()
     assert code == 1 and "2  - could not be read" in out and "5  - kept" in out
@@ -384,7 +384,7 @@ def test_no_work_is_left(run, tmp_path):
         (("works.jsonl", ".", "--out", "inner/../inner/a.jsonl"), "is in ., which is read"),
     ],
 )
-def test_wrong_calls(works, tmp_path, monkeypatch, capsys, arguments, problem):
+def test_invalid_calls(works, tmp_path, monkeypatch, capsys, arguments, problem):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         main(["make", "align", *arguments])
@@ -401,15 +401,15 @@ def test_more_windows_than_sentences(run):
     [
         ("fr=0.7", {**MAX_SIMILARITY, "fr": 0.7}),
         ("fr=0.7,pt=0.5", {**MAX_SIMILARITY, "fr": 0.7, "pt": 0.5}),
-        ("0.5", {OTHERS: 0.5}),
-        ("0.5, fr=0.7", {OTHERS: 0.5, "fr": 0.7}),
+        ("0.5", {OTHER_LANGUAGES: 0.5}),
+        ("0.5, fr=0.7", {OTHER_LANGUAGES: 0.5, "fr": 0.7}),
     ],
 )
-def test_what_a_list_of_similarities_means(text, expected):
+def test_parsing_of_similarities(text, expected):
     assert similarities(text) == expected
 
 
-def test_one_language_leaves_the_others_as_they_are(run, tmp_path):
+def test_limit_of_one_language_keeps_the_other_defaults(run, tmp_path):
     assert run("--max-similarity", "de=0.7", "--max-difference", 0)[0] == 0
     assert "translated" not in [row["id"] for row in rows_of(tmp_path / "twins.jsonl")]
 

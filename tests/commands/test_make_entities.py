@@ -1,4 +1,4 @@
-"""`narrative-twins make entities`, as users type it."""
+"""The command `narrative-twins make entities`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def twins(tmp_path) -> Path:
 
 @pytest.fixture
 def make(twins, pipeline, tmp_path, capsys):
-    """Run the command in this process; gives code and errors."""
+    """Run the command in this process; returns exit code and errors."""
 
     def call(*arguments, rows=twins, out=tmp_path / "out.jsonl", pipeline=pipeline):
         code = main(["make", "entities", *map(str, [rows, "--out", out, "--pipeline", pipeline, *arguments])])
@@ -53,7 +53,7 @@ def rows_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def test_as_a_user_types_it(twins, pipeline, tmp_path):
+def test_installed_command(twins, pipeline, tmp_path):
     out = tmp_path / "out.jsonl"
     done = subprocess.run(
         [*COMMAND, twins, "--out", out, "--pipeline", pipeline], capture_output=True, text=True, timeout=120
@@ -96,7 +96,7 @@ def test_standard_output(make, twins, pipeline, tmp_path, capsys):
     assert not Path("-").exists()
 
 
-def test_the_same_twice_and_other_forms_of_the_file(make, twins, tmp_path):
+def test_same_output_again_and_for_other_formats(make, twins, tmp_path):
     make()
     first = (tmp_path / "out.jsonl").read_bytes()
     make()
@@ -110,35 +110,35 @@ def test_the_same_twice_and_other_forms_of_the_file(make, twins, tmp_path):
 def test_resume(make, tmp_path):
     make()
     out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    whole = out.read_bytes()
-    lines = whole.splitlines(keepends=True)
+    complete = out.read_bytes()
+    lines = complete.splitlines(keepends=True)
     for kept, message in (
         (b"", "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any"),
         (
             lines[0] + lines[1][:9],
             "1 person, 0 places and 1 organization replaced in 2 rows, 1 without any; 1 row was done",
         ),
-        (whole, "0 people, 0 places and 0 organizations replaced in 0 rows, 0 without any; 3 rows were done"),
+        (complete, "0 people, 0 places and 0 organizations replaced in 0 rows, 0 without any; 3 rows were done"),
     ):
         out.rename(part)
         part.write_bytes(kept)
         (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
         code, errors = make("--resume")
-        assert (code, out.read_bytes(), part.exists()) == (0, whole, False)
+        assert (code, out.read_bytes(), part.exists()) == (0, complete, False)
         assert errors.startswith(message)
-    assert make("--resume")[0] == 0 and out.read_bytes() == whole
+    assert make("--resume")[0] == 0 and out.read_bytes() == complete
 
 
-def test_what_can_not_be_resumed(make, twins, tmp_path):
+def test_invalid_resumes(make, twins, tmp_path):
     make()
     out = tmp_path / "out.jsonl"
-    whole = out.read_bytes()
+    complete = out.read_bytes()
     for arguments in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
         (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
         code, errors = make("--resume", *arguments)
         assert code == 2 and "can't resume" in errors and "was started with" in errors
-    lines = whole.splitlines(keepends=True)
-    for other in (lines[1] + lines[0], whole + lines[0], b"[]\n", b"x\n", b'{"story": []}\n'):
+    lines = complete.splitlines(keepends=True)
+    for other in (lines[1] + lines[0], complete + lines[0], b"[]\n", b"x\n", b'{"story": []}\n'):
         out.write_bytes(other)
         code, errors = make("--resume")
         assert code == 2 and "can't resume" in errors and "is not row" in errors
@@ -147,7 +147,7 @@ def test_what_can_not_be_resumed(make, twins, tmp_path):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Have runs stop after so many rows."""
+    """Interrupt runs after a number of rows."""
 
     def after(count: int) -> None:
         def some(self, rows, *arguments):
@@ -161,9 +161,9 @@ def interrupted(monkeypatch):
     return after
 
 
-def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch, interrupted):
+def test_interrupted_run_keeps_finished_rows(make, tmp_path, monkeypatch, interrupted):
     make()
-    whole = (tmp_path / "out.jsonl").read_bytes()
+    complete = (tmp_path / "out.jsonl").read_bytes()
     (tmp_path / "out.jsonl").unlink()
     interrupted(1)
     synced = []
@@ -171,21 +171,21 @@ def test_a_run_that_breaks_keeps_what_is_done(make, tmp_path, monkeypatch, inter
     code, errors = make()
     part = (tmp_path / "out.jsonl.part").read_bytes()
     assert code == 130 and "continue with --resume" in errors
-    assert synced == [len(part)] and whole.startswith(part)
+    assert synced == [len(part)] and complete.startswith(part)
     interrupted.never()
     assert make("--resume")[0] == 0
-    assert (tmp_path / "out.jsonl").read_bytes() == whole
+    assert (tmp_path / "out.jsonl").read_bytes() == complete
     assert [path.name for path in tmp_path.glob("out.jsonl?*")] == ["out.jsonl.run"]
 
 
-def test_facts_of_a_finished_run_stay_until_the_next_is_finished(make, tmp_path, interrupted):
+def test_facts_stay_until_the_next_run_is_complete(make, tmp_path, interrupted):
     make()
     facts, card = ((tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md"))
     interrupted(1)
     assert make("--seed", 7)[0] == 130
     assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [facts, card]
     interrupted.never()
-    # What is begun was begun with 7, whatever the finished file beside it was made with.
+    # The interrupted run has seed 7, unlike the complete file beside it.
     code, errors = make("--resume")
     assert code == 2 and "was started with seed 7 (now 0)" in errors
     assert make("--seed", 7, "--resume")[0] == 0
@@ -197,29 +197,29 @@ def other_pipeline(tmp_path_factory) -> Path:
     return save_pipeline(tmp_path_factory.mktemp("spacy") / "other")
 
 
-def test_other_options_are_noticed_whatever_the_rows_hold(make, twins, tmp_path, interrupted, other_pipeline):
-    # Other names change nothing in the row that is done.
+def test_other_options_are_refused_even_if_no_row_differs(make, twins, tmp_path, interrupted, other_pipeline):
+    # The finished row has no people, so other names change nothing in it.
     twins.write_text("".join(json.dumps(row) + "\n" for row in ({"story": ["In Moscow."]}, *ROWS)))
     interrupted(1)
     assert make()[0] == 130
     interrupted.never()
-    begun = (tmp_path / "out.jsonl.part").read_text()
+    started = (tmp_path / "out.jsonl.part").read_text()
     (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
     for other in (["--seed", 7], ["--names", tmp_path / "names.csv"]):
         code, errors = make("--resume", *other)
         assert code == 2 and "was started with" in errors
     code, errors = make("--resume", pipeline=str(other_pipeline))
     assert code == 2 and 'was started with names recognized by "pipeline' in errors
-    assert (tmp_path / "out.jsonl.part").read_text() == begun
+    assert (tmp_path / "out.jsonl.part").read_text() == started
     assert make("--resume")[0] == 0
 
 
-def test_the_card_counts(make, tmp_path, interrupted):
+def test_counts_in_the_card(make, tmp_path, interrupted):
     make()
     card = (tmp_path / "out.card.md").read_text()
-    all_of_them = "2 people, 1 place and 1 organization, counted separately in each row."
-    assert f"other names in 2 of 3 rows: {all_of_them}" in card
-    # A finished run has nothing to add.
+    counts = "2 people, 1 place and 1 organization, counted separately in each row."
+    assert f"other names in 2 of 3 rows: {counts}" in card
+    # A complete run has nothing to add.
     assert make("--resume")[0] == 0
     assert (tmp_path / "out.card.md").read_text() == card
     interrupted(1)
@@ -234,7 +234,7 @@ def test_the_card_counts(make, tmp_path, interrupted):
     assert "other names in 2 of 3 rows.\n" in (tmp_path / "out.card.md").read_text()
 
 
-def test_many_rows_are_read_together(make, twins, tmp_path, monkeypatch):
+def test_rows_are_processed_in_batches(make, twins, tmp_path, monkeypatch):
     twins.write_text("".join(json.dumps({"id": number, "story": ["Anna ran."]}) + "\n" for number in range(70)))
     sizes, real = [], spacy.language.Language.pipe
 
@@ -245,15 +245,15 @@ def test_many_rows_are_read_together(make, twins, tmp_path, monkeypatch):
 
     monkeypatch.setattr(spacy.language.Language, "pipe", pipe)
     assert make()[0] == 0
-    # Loading reads patterns of its own.
+    # Loading the pipeline processes its patterns first.
     assert sizes[-3:] == [32, 32, 6]
-    together = rows_of(tmp_path / "out.jsonl")
-    assert [row["id"] for row in together] == list(range(70))
-    alone = EntitySubstitution(recognizer())
-    assert together == [alone({"id": number, "story": ["Anna ran."]}, str(number)).row for number in range(70)]
+    batched = rows_of(tmp_path / "out.jsonl")
+    assert [row["id"] for row in batched] == list(range(70))
+    single = EntitySubstitution(recognizer())
+    assert batched == [single({"id": number, "story": ["Anna ran."]}, str(number)).row for number in range(70)]
 
 
-def test_a_row_that_can_not_be_read_costs_none_before_it(make, twins, tmp_path):
+def test_rows_before_an_unreadable_one_are_kept(make, twins, tmp_path):
     with open(twins, "a") as file:
         file.write(json.dumps({"id": "long", "story": ["Anna " * 240_000]}) + "\n")
     code, errors = make()
@@ -261,7 +261,7 @@ def test_a_row_that_can_not_be_read_costs_none_before_it(make, twins, tmp_path):
     assert len((tmp_path / "out.jsonl.part").read_text().splitlines()) == 3
 
 
-def test_a_wrong_row_is_told_before_anything_is_done(make, twins, tmp_path):
+def test_invalid_row_is_reported_first(make, twins, tmp_path):
     with open(twins, "a") as file:
         file.write('{"id": "bad", "story": ["Anna", ""]}\n')
     code, errors = make(pipeline="none_such")
@@ -269,21 +269,21 @@ def test_a_wrong_row_is_told_before_anything_is_done(make, twins, tmp_path):
     assert not list(tmp_path.glob("out*"))
 
 
-def test_what_can_not_be_written(make, twins):
+def test_rows_that_cannot_be_written(make, twins):
     twins.write_text('{"story": ["Anna"], "title": "\\ud800"}\n')
     code, errors = make()
     assert code == 1 and "row 0 (line 1), id 'twins.jsonl:0': can't be written as JSON" in errors
 
 
-def test_wrong_options(make, twins, tmp_path, monkeypatch):
+def test_invalid_options(make, twins, tmp_path, monkeypatch):
     (folder := tmp_path / "folder").mkdir()
     for wrong, problem in (
-        (dict(pipeline="none_such"), "'none_such' is no spaCy pipeline that can be had"),
+        (dict(pipeline="none_such"), "the spaCy pipeline 'none_such' can't be loaded"),
         (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
         (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
-        (dict(rows=tmp_path / "twins.txt"), "twins.txt: is in no known format; .jsonl, .ndjson, .json, .parquet, .csv"),
-        (dict(rows=folder), "folder: is in no known format"),
-        (dict(rows="-"), "-: is in no known format"),
+        (dict(rows=tmp_path / "twins.txt"), "twins.txt: unknown format; use .jsonl, .ndjson, .json, .parquet, .csv"),
+        (dict(rows=folder), "folder: unknown format"),
+        (dict(rows="-"), "-: unknown format"),
     ):
         code, errors = make(**wrong)
         assert code == 1 and problem in errors
@@ -297,7 +297,7 @@ def test_wrong_options(make, twins, tmp_path, monkeypatch):
     assert code == 1 and "pip install narrative_twins[entities]" in errors
 
 
-def test_a_pipeline_that_finds_nothing(make, twins):
+def test_pipeline_that_finds_nothing(make, twins):
     twins.write_text(json.dumps(ROWS[1]) + "\n")
     assert make() == (
         0,

@@ -1,4 +1,4 @@
-"""`narrative-twins score`, as users type it: in a process of its own where that matters."""
+"""`narrative-twins score`: formats, errors, resuming and interruptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote
 
 @pytest.fixture
 def run(bert_folder, capsys):
-    """Run the command in this process with a small encoder; gives code, output and errors."""
+    """Runs the command in this process with a small encoder; returns its exit code, stdout and stderr."""
 
     def call(*arguments, model=bert_folder):
         code = main(["score", "--model", model, "--device", "cpu", *map(str, arguments)])
@@ -51,8 +51,8 @@ def stories(tmp_path):
     return path
 
 
-def test_as_a_user_types_it(story):
-    """The installed command, the default encoder, no network."""
+def test_the_installed_command(story):
+    """With the default encoder, in a process of its own."""
     done = subprocess.run([*COMMAND, story], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in OPERATIONS)
@@ -62,7 +62,7 @@ def test_as_a_user_types_it(story):
     assert "★" in done.stdout
 
 
-def test_standard_input_in_a_pipe(bert_folder):
+def test_standard_input(bert_folder):
     command = [*COMMAND, "--model", bert_folder, "--format", "jsonl"]
     for data in (OMAR, json.dumps({"text": OMAR}) + "\n"):
         done = subprocess.run([*command, "-"], input=data, capture_output=True, text=True, timeout=120)
@@ -71,7 +71,7 @@ def test_standard_input_in_a_pipe(bert_folder):
         assert done.stderr == ""
 
 
-def test_jsonl_is_what_the_engine_gives(run, stories, bert_folder):
+def test_jsonl_has_the_results_of_the_engine(run, stories, bert_folder):
     code, out, _ = run(stories, "-f", "jsonl")
     rows = [json.loads(line) for line in out.splitlines()]
     expected = [
@@ -101,7 +101,7 @@ def test_csv(run, stories):
     assert float(rows[1]["deletion"]) != 0
 
 
-def test_html_goes_into_a_file(run, story, tmp_path):
+def test_html_to_a_file(run, story, tmp_path):
     page = tmp_path / "page.html"
     code, out, _ = run(story, "-f", "html", "-o", page)
     assert (code, out) == (0, "")
@@ -114,20 +114,20 @@ def test_windows_operations_and_top(run, story):
     row = json.loads(out)
     assert row["windows"] == [[0, 2], [2, 3]]
     assert list(row["scores"]) == ["deletion"]
-    assert [one["score"] for one in row["top"]] == sorted(row["scores"]["deletion"], reverse=True)[:2]
+    assert [sentence["score"] for sentence in row["top"]] == sorted(row["scores"]["deletion"], reverse=True)[:2]
     assert json.loads(run(story, "-f", "jsonl", "--windows", "3")[1])["windows"] == [[0, 1], [1, 2], [2, 3]]
     _, out, _ = run(story, "--top", "1")
     assert sum(text in out for text in OMAR.split(". ")) == 1
 
 
-def test_several_files_are_named(run, story, tmp_path):
+def test_stories_of_several_files_are_named_by_their_files(run, story, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("Nadia ran. It rained.")
     _, out, _ = run(story, other, "-f", "jsonl")
     assert [json.loads(line)["id"] for line in out.splitlines()] == [str(story), str(other)]
 
 
-def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
+def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
     mixed = tmp_path / "mixed.jsonl"
     mixed.write_bytes(
         b'{"text": "Nadia ran. It rained."}\n{"text": \n{"text": ""}\n\xff\xfe\n{"sentences": ["A b.", 3]}\n'
@@ -142,7 +142,7 @@ def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
     ]
     problems = err.splitlines()
     assert len(problems) == 6
-    for what in (
+    for expected in (
         "missing.txt: can't be read (No such file",
         "mixed.jsonl, line 2: is not valid JSON",
         "mixed.jsonl, line 3: the story is empty",
@@ -150,7 +150,7 @@ def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
         "mixed.jsonl, line 5: sentence 1 is int, not text",
         "mixed.jsonl, line 6: sentence 1",
     ):
-        assert any(what in problem for problem in problems), what
+        assert any(expected in problem for problem in problems), expected
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_fails_is_reported_and_the_rest_goes_on(run, story, tmp_path):
         (["--out", "omar.txt"], "--out omar.txt is also read"),
     ],
 )
-def test_wrong_calls(run, story, capsys, monkeypatch, arguments, problem):
+def test_invalid_options(run, story, capsys, monkeypatch, arguments, problem):
     monkeypatch.chdir(story.parent)
     with pytest.raises(SystemExit) as stop:
         run(story, *arguments)
@@ -172,7 +172,7 @@ def test_wrong_calls(run, story, capsys, monkeypatch, arguments, problem):
     assert problem in capsys.readouterr().err
 
 
-def test_a_model_that_cannot_be_loaded(run, story, tmp_path):
+def test_a_missing_encoder(run, story, tmp_path):
     code, out, err = run(story, model=str(tmp_path / "nothing"))
     assert (code, out) == (1, "")
     assert "nothing' can't be loaded (no folder of this name" in err
@@ -180,26 +180,26 @@ def test_a_model_that_cannot_be_loaded(run, story, tmp_path):
 
 @pytest.fixture
 def interrupted(run, monkeypatch):
-    """Run the command, with Ctrl-C after some results."""
+    """Runs the command, with Ctrl-C after some results."""
 
     def call(after, *arguments):
         engine = score_stories
 
-        def stopping(*args, **options):
+        def interrupted_engine(*args, **options):
             for number, result in enumerate(engine(*args, **options)):
                 if number == after:
                     raise KeyboardInterrupt
                 yield result
 
         with monkeypatch.context() as patched:
-            patched.setattr("narrative_twins.commands.inputs.score_stories", stopping)
+            patched.setattr("narrative_twins.commands.inputs.score_stories", interrupted_engine)
             assert run(*arguments)[0] == 130
 
     return call
 
 
 def numbered(path, numbers):
-    """A file of stories with numbers as ids."""
+    """Write a file of stories with numbers as ids."""
     lines = [json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in numbers]
     path.write_text("".join(lines))
     return path
@@ -209,9 +209,9 @@ def ids_of(path):
     return [json.loads(line)["id"] for line in path.read_text().splitlines()]
 
 
-def test_resuming_scores_what_is_missing(run, interrupted, tmp_path, monkeypatch):
+def test_resuming_scores_only_missing_stories(run, interrupted, tmp_path, monkeypatch):
     source, out = numbered(tmp_path / "in.jsonl", range(6)), tmp_path / "out.jsonl"
-    assert run(source, "-f", "jsonl", "-o", tmp_path / "whole.jsonl")[0] == 0
+    assert run(source, "-f", "jsonl", "-o", tmp_path / "complete.jsonl")[0] == 0
     interrupted(3, source, "-f", "jsonl", "-o", out)
     # A line that was cut off, by a power failure for example.
     with open(tmp_path / "out.jsonl.part", "a") as part:
@@ -224,7 +224,7 @@ def test_resuming_scores_what_is_missing(run, interrupted, tmp_path, monkeypatch
     )
     assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
     assert scored == [3, 4, 5]
-    assert out.read_text() == (tmp_path / "whole.jsonl").read_text()
+    assert out.read_text() == (tmp_path / "complete.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_resuming_with_other_options_is_refused(run, interrupted, tmp_path, argu
 
 
 def test_resuming_with_another_encoder_is_refused(run, interrupted, tmp_path, bert_folder):
-    """Whatever the folder is called."""
+    """Even if its folder has the same name."""
     source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
     other = tmp_path / "other" / Path(bert_folder).name
     shutil.copytree(bert_folder, other)
@@ -262,7 +262,7 @@ def test_resuming_with_another_encoder_is_refused(run, interrupted, tmp_path, be
     assert code == 2 and "model fingerprint" in err
 
 
-@pytest.mark.parametrize("numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "one more before", "fewer"])
+@pytest.mark.parametrize("numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"])
 @pytest.mark.parametrize("finished", [False, True])
 def test_resuming_with_other_stories_is_refused(run, interrupted, tmp_path, numbers, finished):
     source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
@@ -277,7 +277,7 @@ def test_resuming_with_other_stories_is_refused(run, interrupted, tmp_path, numb
     assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
 
 
-def test_more_stories_may_follow(run, tmp_path):
+def test_resuming_with_more_stories(run, tmp_path):
     source, out = numbered(tmp_path / "in.jsonl", range(2)), tmp_path / "out.jsonl"
     run(source, "-f", "jsonl", "-o", out)
     numbered(source, range(4))
@@ -285,7 +285,7 @@ def test_more_stories_may_follow(run, tmp_path):
     assert ids_of(out) == [0, 1, 2, 3]
 
 
-def test_stories_that_could_not_be_scored_fail_again(run, interrupted, tmp_path):
+def test_resuming_reports_invalid_stories_again(run, interrupted, tmp_path):
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text('{"id": 0, "text": "Nadia ran."}\n{"text": ""}\n"\u0301"\n{"id": 3, "text": "It rained."}\n')
     interrupted(1, source, "-f", "jsonl", "-o", out)
@@ -297,7 +297,7 @@ def test_stories_that_could_not_be_scored_fail_again(run, interrupted, tmp_path)
     assert ids_of(out) == [0, 3]
 
 
-def test_resuming_a_file_of_something_else_is_refused(run, story, tmp_path):
+def test_resuming_another_file_is_refused(run, story, tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text('{"an": "other"}\nhalf a line')
     code, _, err = run(story, "-f", "jsonl", "-o", out, "--resume")
@@ -318,7 +318,7 @@ def test_resuming_keeps_equal_stories(run, interrupted, tmp_path):
     assert sentences == [["Nadia ran.", "It rained."]] * 2 + [["The mill burned."]]
 
 
-def test_no_line_stops_the_others(run, tmp_path):
+def test_invalid_lines_do_not_stop_the_run(run, tmp_path):
     source = tmp_path / "in.jsonl"
     bad = ['{"id": ["x"], "text": "A b."}', '{"id": "\\ud83d", "text": "A b."}', '{"id": 1.5, "text": "A b."}']
     bad += ['{"id": ' + "9" * 5000 + ', "text": "A b."}', "[" * 100_000]
@@ -330,13 +330,13 @@ def test_no_line_stops_the_others(run, tmp_path):
     assert "Traceback" not in err
 
 
-def test_an_input_without_stories_is_told(run, tmp_path):
+def test_an_input_without_stories_gives_a_warning(run, tmp_path):
     (tmp_path / "empty.jsonl").write_text("\n")
     code, out, err = run(tmp_path / "empty.jsonl", "-f", "jsonl")
     assert (code, out, err) == (0, "", "narrative-twins: there is no story in the input\n")
 
 
-def test_stories_keep_their_numbers(run, tmp_path):
+def test_stories_keep_their_index_after_invalid_stories(run, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('"Nadia ran."\n""\n"It rained."\n["\u0301"]\n"He left."\n')
     _, out, err = run(source, "-f", "csv", "--operations", "summarization")
@@ -347,21 +347,21 @@ def test_stories_keep_their_numbers(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--dtype", "nonsense"], "dtype 'nonsense' is no precision"),
+        (["--dtype", "nonsense"], "dtype 'nonsense' is not a torch dtype"),
         (["--device", "nonsense"], "device 'nonsense' can't be used"),
         (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
         (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
         (["--context-tokens", "2"], "leaves no room"),
     ],
 )
-def test_what_cannot_be_had_is_told_without_a_traceback(story, bert_folder, capsys, arguments, problem):
+def test_errors_are_one_line_without_traceback(story, bert_folder, capsys, arguments, problem):
     model = ["--model", bert_folder] if "--device" in arguments else ["--model", bert_folder, "--device", "cpu"]
     assert main(["score", *model, *arguments, str(story)]) == 1
     assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_interrupting_leaves_no_half_line(bert_folder, tmp_path, form):
+def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
     source, out, part = tmp_path / "in.jsonl", tmp_path / f"out.{form}", tmp_path / f"out.{form}.part"
     source.write_text(
         "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
@@ -387,7 +387,7 @@ def test_interrupting_leaves_no_half_line(bert_folder, tmp_path, form):
         assert not part.exists()
 
 
-def test_a_progress_bar_on_a_terminal(story, bert_folder):
+def test_a_terminal_shows_a_progress_bar(story, bert_folder):
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", str(story)]
@@ -399,7 +399,7 @@ def test_a_progress_bar_on_a_terminal(story, bert_folder):
     assert "1.0/1 stories" in shown
 
 
-def test_a_closed_pipe_is_no_error(stories, bert_folder):
+def test_a_closed_pipe_is_not_an_error(stories, bert_folder):
     many = stories.read_text() * 200
     command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", "--operations", "deletion", "--batch-size", "1"]
     process = subprocess.Popen(

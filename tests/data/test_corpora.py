@@ -1,4 +1,4 @@
-"""The corpora that come with the package: what is in them, and that their cards say so."""
+"""The corpora that come with the package: their rows, and the figures in their cards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rows_and_splits(corpora, name):
     assert {split: len(found) for split, found in corpus.items()} == ROWS[name]
     ids = {split: set(found["id"]) for split, found in corpus.items()}
     assert {split: len(found) for split, found in ids.items()} == ROWS[name]
-    assert {one for found in ids.values() for one in found if zlib.crc32(one.encode()) % 10 == 0} == ids["validation"]
+    assert {id_ for found in ids.values() for id_ in found if zlib.crc32(id_.encode()) % 10 == 0} == ids["validation"]
     assert all(line(split, f"{count:,}") in card(name) for split, count in ROWS[name].items())
     assert f"{sum(ROWS[name].values()):,} " in card(name)
 
@@ -65,8 +65,8 @@ def test_files_are_small(name):
 
 
 @pytest.mark.parametrize("name", LOAD)
-def test_card_and_files_make_a_repository(corpora, name, tmp_path):
-    """What the Hub would have is read by `datasets` alone, with the same types and rows."""
+def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
+    """`datasets` alone loads the repository as on the Hub, with the same types and rows."""
     repository = tmp_path / "repository"
     shutil.copytree(PACKAGE / name, repository)
     (repository / "README.md").write_text(card(name), encoding="utf-8")
@@ -79,20 +79,20 @@ def test_card_and_files_make_a_repository(corpora, name, tmp_path):
     assert all(f"| `{column}` |" in card(name) for column in expected.features)
 
 
-def test_the_card_of_stories(rows):
+def test_card_of_stories(rows):
     stories, text = rows["stories"], card("stories")
     changed = [[a != b for a, b in zip(row["story"], row["negative"], strict=True)] for row in stories]
-    first = [places.index(True) for places in changed]
-    plain = [place for place, row in zip(first, stories, strict=True) if row["id"][0] in "FGH"]
+    first = [differs.index(True) for differs in changed]
+    first_f_to_h = [index for index, row in zip(first, stories, strict=True) if row["id"][0] in "FGH"]
     columns = ("story", "twin", "negative", "negative_twin")
     length = {column: mean(words(row[column]) for row in stories) for column in columns}
-    at = [sum(places[i] for places in changed) for i in range(5)]
+    by_index = [sum(differs[i] for differs in changed) for i in range(5)]
     for expected in (
         line("rows", *map(first.count, range(5))),
-        line("of them F to H", *map(plain.count, range(5))),
-        line("rows", *map([sum(places) for places in changed].count, range(1, 6))),
+        line("of them F to H", *map(first_f_to_h.count, range(5))),
+        line("rows", *map([sum(differs) for differs in changed].count, range(1, 6))),
         line("words", *(f"{length[column]:.1f}" for column in columns)),
-        f"{at[4]:,} of the last against {at[1]:,} of the\n  second",
+        f"{by_index[4]:,} of the last against {by_index[1]:,} of the\n  second",
         f"by {length['twin'] / length['story'] - 1:.0%} on average".replace("%", " %"),
     ):
         assert expected in text
@@ -100,25 +100,25 @@ def test_the_card_of_stories(rows):
     assert all(len(row[column]) == 5 for row in stories for column in columns)
 
 
-def test_the_card_of_synopses(rows):
+def test_card_of_synopses(rows):
     synopses, text = rows["synopses"], card("synopses")
     columns = {column: [flat(row[column]) for row in synopses] for column in ("story", "negative")}
     columns["twin"] = [row["twin"] for row in synopses]
     order = ("story", "twin", "negative")
-    places, lengths = [], []
+    indices, lengths = [], []
     for row in synopses:
         starts = accumulate(map(len, row["story"]), initial=0)
-        places += [point - start for point, start in zip(row["turning_points"], starts, strict=False)]
+        indices += [point - start for point, start in zip(row["turning_points"], starts, strict=False)]
         for i, sentence in enumerate(flat(row["story"])):
             lengths.append((row["id"][0], i in row["turning_points"], words([sentence])))
 
     def length(ids: str, turning: bool) -> str:
-        return f"{mean(n for letter, here, n in lengths if letter in ids and here == turning):.1f}"
+        return f"{mean(n for letter, is_point, n in lengths if letter in ids and is_point == turning):.1f}"
 
     for expected in (
         line("words", *(f"{mean(map(words, columns[column])):.0f}" for column in order)),
         line("sentences", *(f"{mean(map(len, columns[column])):.1f}" for column in order)),
-        line("turning points", *map(places.count, range(6))),
+        line("turning points", *map(indices.count, range(6))),
         line("J to O", length("JKLMNO", True), length("JKLMNO", False)),
         line("P to U", length("PQRSTU", True), length("PQRSTU", False)),
         line("all", length("JKLMNOPQRSTU", True), length("JKLMNOPQRSTU", False)),
@@ -126,5 +126,5 @@ def test_the_card_of_synopses(rows):
         assert expected in text
     assert {row["id"][0] for row in synopses} == set("JKLMNOPQRSTU")
     assert {len(window) for row in synopses for window in row["story"]} == {4, 5, 6}
-    assert {len(homes) for row in synopses for homes in row["twin_windows"]} == {1}
+    assert {len(windows) for row in synopses for windows in row["twin_windows"]} == {1}
     assert {len(row["story"]) for row in synopses} == {len(row["turning_points"]) for row in synopses} == {5}

@@ -1,4 +1,4 @@
-"""Data sets: every shape and format in, one shape out, and a wrong row is told by its place."""
+"""Data sets: all supported columns and formats, errors in rows, sources, and the cache."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SYNOPSIS = {
 
 
 def write(path: Path, content) -> str:
-    """A data file of this content, in the format its name says."""
+    """Write a data file in the format of its name."""
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), path)
@@ -69,7 +69,7 @@ def write(path: Path, content) -> str:
 
 @pytest.fixture
 def load(tmp_path):
-    """Load rows by a function of the package, from a file made for the purpose, with a cache of one's own."""
+    """Load rows with a function of the package, from a temporary file and with a temporary cache."""
 
     def load(function, content, name: str = "rows.jsonl", **settings) -> list[dict]:
         path = write(tmp_path / name, content)
@@ -78,7 +78,7 @@ def load(tmp_path):
     return load
 
 
-# Shapes
+# Columns
 
 
 def test_story_twins_as_published(load):
@@ -119,7 +119,7 @@ def test_window_twins_as_published(load):
 
 
 @pytest.mark.parametrize("windows", [1, 2])
-def test_windows_of_what_comes_uncut(load, windows):
+def test_stories_without_windows_are_split_evenly(load, windows):
     row = {key: value for key, value in PUBLISHED_SYNOPSIS.items() if key != "negative_narrative"}
     (found,) = load(load_window_twins, {"s": row}, "rows.json", windows=windows)
     assert len(found["story"]) == windows
@@ -181,8 +181,8 @@ def tripod_table(path: Path, *rows: tuple) -> str:
     return str(path)
 
 
-def test_tripods_table(tmp_path):
-    """Invented sentences with the blemishes of the real ones."""
+def test_tripod_table(tmp_path):
+    """Invented sentences with the flaws of the real ones."""
     sentences = [
         "Omar (Ann Lee (junior)) buys\u00a0a mill , which is  old .",
         "[2]",
@@ -208,7 +208,7 @@ def test_tripods_table(tmp_path):
     }
 
 
-def test_a_table_that_is_not_tripods(tmp_path):
+def test_table_that_is_not_tripod(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("id,story\n1,A.\n")
     with pytest.raises(RowError, match="table.csv, row 0: no column 'synopsis_segmented'"):
@@ -236,8 +236,8 @@ story_rows = st.fixed_dictionaries(
 @st.composite
 def window_rows(draw) -> dict:
     story = draw(st.lists(sentences, min_size=1, max_size=3))
-    homes = st.lists(st.integers(0, len(story) - 1), max_size=2, unique=True)
-    windows = [*([w] for w in range(len(story))), *draw(st.lists(homes, max_size=3))]
+    candidates = st.lists(st.integers(0, len(story) - 1), max_size=2, unique=True)
+    windows = [*([w] for w in range(len(story))), *draw(st.lists(candidates, max_size=3))]
     size = st.just(len(story))
     last = sum(map(len, story)) - 1
     return {
@@ -258,8 +258,8 @@ def window_rows(draw) -> dict:
 )
 @settings(max_examples=10)
 @given(data=st.data())
-def test_rows_survive_every_format(name, builder, function, drawn, data):
-    """In every format, in memory and streamed, and from the data set's own Parquet."""
+def test_rows_are_unchanged_by_every_format(name, builder, function, drawn, data):
+    """Prepared and streamed; the Parquet files are those that the data set itself exports."""
     rows = [{"id": f"row {i}", **row} for i, row in enumerate(data.draw(st.lists(drawn, min_size=1, max_size=4)))]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -274,21 +274,21 @@ def test_rows_survive_every_format(name, builder, function, drawn, data):
 
 @settings(max_examples=20)
 @given(rows=st.lists(story_rows, min_size=1, max_size=4), data=st.data())
-def test_a_bad_row_is_named(rows, data):
+def test_errors_name_the_row(rows, data):
     bad = data.draw(st.integers(0, len(rows) - 1))
     column = data.draw(st.sampled_from([column for column, content in rows[bad].items() if content]))
-    place = data.draw(st.integers(0, len(rows[bad][column]) - 1))
-    rows[bad][column][place] = data.draw(st.sampled_from(["", " \n", None, 3]))
+    index = data.draw(st.integers(0, len(rows[bad][column]) - 1))
+    rows[bad][column][index] = data.draw(st.sampled_from(["", " \n", None, 3]))
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "rows.jsonl", [{"id": f"name {i}", **row} for i, row in enumerate(rows)])
         for streaming in (False, True):
             with pytest.raises(RowError) as raised:
                 list(load_story_twins(path, "train", cache_dir=folder, streaming=streaming))
-            start = f"{path}, row {bad} (line {bad + 1}), id 'name {bad}': '{column}': sentence {place} is "
+            start = f"{path}, row {bad} (line {bad + 1}), id 'name {bad}': '{column}': sentence {index} is "
             assert str(raised.value).startswith(start)
 
 
-# What is wrong with a row
+# Invalid rows
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_bad_row_is_named(rows, data):
             r"no column 'twin' \(or 'narrative_twin'\); the columns with content: 'id', 'story', 'negative'$",
         ),
         ({"story": []}, "'story' is empty; give it at least one sentence"),
-        ({"story": "Nadia ran. It rained."}, "'story' is one text; cut it into sentences"),
+        ({"story": "Nadia ran. It rained."}, "'story' is one text; split it into sentences"),
         ({"story": {"A.": 1}}, "'story' is dict; a list of sentences is needed"),
         ({"twin": [["Nadia ran."]]}, "'twin' is a list of lists; a list of sentences is needed"),
         ({"twin": ["Nadia ran.", ["It rained."]]}, "'twin': sentence 1 is list, not text"),
@@ -309,7 +309,7 @@ def test_a_bad_row_is_named(rows, data):
         ({"id": 1.5}, "the id is float"),
     ],
 )
-def test_wrong_story_twins(load, change, message):
+def test_invalid_story_twins(load, change, message):
     with pytest.raises(RowError, match=message):
         load(load_story_twins, [TWINS | change])
 
@@ -323,20 +323,20 @@ def test_wrong_story_twins(load, change, message):
         ({"alignment": [[0, 3]]}, r"'alignment\[0\] = \[0, 3\], of the twin' has 3; .* from 0 to 2"),
         ({"alignment": [[0, -1]]}, "of the twin' has -1"),
         ({"alignment": [[0, True]]}, "of the twin' has True"),
-        ({"alignment": [[0, 1, 2]]}, "is no pair"),
+        ({"alignment": [[0, 1, 2]]}, "is not a pair"),
         ({"alignment": [3]}, r"'alignment\[0\] = 3' is int; a list of two sentences"),
         ({"alignment": [[0, 0], [1, 1]]}, "no sentence of 'twin' is in window 1 of the story"),
         ({"alignment": None}, r"no column 'alignment' \(or 'twin_windows'\)"),
         ({"english_narrative": ["A."]}, r"'story': windows=2 for 1 sentence\(s\)"),
         ({"english_narrative": [["A."], []]}, r"'story\[1\]' is empty"),
         ({"twin": [["A."]]}, r"'twin' has 1 window\(s\) and 'story' 2"),
-        ({"twin": [["A."], ["B."]], "twin_windows": [[0], [1]]}, "'twin_windows' is not to be given"),
-        ({"key": [0]}, r"'key' has 1 place\(s\); one for each of the 2 windows"),
+        ({"twin": [["A."], ["B."]], "twin_windows": [[0], [1]]}, "remove 'twin_windows'"),
+        ({"key": [0]}, r"'key' has 1 index\(es\); one for each of the 2 windows"),
         ({"key": [0, 2]}, r"'key\[1\]' has 2; whole numbers from 0 to 1"),
         ({"turning_points": [4]}, "'turning_points' has 4; whole numbers from 0 to 3"),
     ],
 )
-def test_wrong_window_twins(load, change, message):
+def test_invalid_window_twins(load, change, message):
     with pytest.raises(RowError, match=message):
         load(load_window_twins, {"s": PUBLISHED_SYNOPSIS | change}, "rows.json", windows=2)
 
@@ -352,7 +352,7 @@ def test_wrong_window_twins(load, change, message):
         ({"summary": ""}, "'summaries': sentence 0 is empty"),
     ],
 )
-def test_wrong_story_salience(load, row, message):
+def test_invalid_story_salience(load, row, message):
     with pytest.raises(RowError, match=message):
         load(load_story_salience, {"r": {"story": ["A.", "B."]} | row}, "rows.json")
 
@@ -367,7 +367,7 @@ def test_wrong_story_salience(load, row, message):
         ({"sentences": ["A.", "B.", "C."], "turning_points": [0, 0, 1, 1, 2]}, r"windows=5 for 3 sentence\(s\)"),
     ],
 )
-def test_wrong_turning_points(load, change, message):
+def test_invalid_turning_points(load, change, message):
     row = {"sentences": ["A.", "B.", "C.", "D.", "", "F."], "turning_points": [0, 1, 2, 3, 5]}
     with pytest.raises(RowError, match=message):
         load(load_turning_points, {"The Mill": row | change}, "rows.json")
@@ -377,11 +377,11 @@ def test_wrong_turning_points(load, change, message):
     ("name", "content", "message"),
     [
         ("rows.jsonl", b'\n{"story": ["A."]\n', r"rows.jsonl, row 0 \(line 2\): is not valid JSON"),
-        ("rows.jsonl", b"[]\n", r"row 0 \(line 1\): is list; a row is an object of columns"),
+        ("rows.jsonl", b"[]\n", r"row 0 \(line 1\): is list; a row must be an object of columns"),
         ("rows.jsonl", b'{"id": "\xff"}', r"row 0 \(line 1\): is not valid JSON"),
         ("rows.json", b'{"a": ', "rows.json: can't be read as json"),
-        ("rows.json", b"3", "rows.json: holds int; a list of rows is needed"),
-        ("rows.json", b'{"story": []}', "rows.json, row 0, id 'story': is list; a row is"),
+        ("rows.json", b"3", "rows.json: contains int; a list of rows is needed"),
+        ("rows.json", b'{"story": []}', "rows.json, row 0, id 'story': is list; a row must be"),
         ("rows.json.gz", gzip.compress(b"[]", mtime=0)[:-9], "rows.json.gz: can't be read as json"),
         ("rows.json.gz", b"[]", "rows.json.gz: can't be read as json"),
         ("rows.parquet", b"PAR1", "rows.parquet: can't be read as parquet"),
@@ -410,7 +410,7 @@ A, B, C = ["A.", "Aa."], ["B."], ["C."]
         TWINS,
     ],
 )
-def test_rows_to_train_on(row):
+def test_rows_that_can_be_used_for_training(row):
     check_twins_row(row, "row 3")
 
 
@@ -426,19 +426,19 @@ def test_rows_to_train_on(row):
         ({"story": [A, B], "twin": A, "twin_windows": [[0], [2]]}, r"'twin_windows\[1\]' has 2; .* from 0 to 1"),
         ({"story": [A, B], "twin": A, "twin_windows": [[0], [0]]}, "no sentence of 'twin' is in window 1"),
         ({"story": [A, B], "twin": A, "twin_windows": [0, 1]}, r"'twin_windows\[0\]' is int; a list of whole numbers"),
-        ({"story": [A, B], "twin": [A, B], "twin_windows": [[0], [0], [1]]}, "'twin_windows' is not to be given"),
+        ({"story": [A, B], "twin": [A, B], "twin_windows": [[0], [0], [1]]}, "remove 'twin_windows'"),
         ({"story": A, "story_windows": [[1], [1]]}, "no sentence of 'story' is in window 0"),
         ({"story": A, "story_windows": [[0], [10**9]]}, "whole numbers from 0 to 1"),
         ({"story": [A, [A]]}, r"'story\[1\]' is a list of lists"),
         ({"story": [A, [""]]}, r"'story\[1\]': sentence 0 is empty"),
     ],
 )
-def test_rows_not_to_train_on(row, message):
+def test_rows_that_cannot_be_used_for_training(row, message):
     with pytest.raises(RowError, match=f"^row 3: .*{message}"):
         check_twins_row(row, "row 3")
 
 
-def test_errors_cross_processes():
+def test_errors_can_be_pickled():
     error = pickle.loads(pickle.dumps(RowError("row 3", "'story' is empty")))
     assert (str(error), error.where) == ("row 3: 'story' is empty", "row 3")
 
@@ -446,7 +446,7 @@ def test_errors_cross_processes():
 # Sources
 
 
-def test_the_kinds_of_data_sets(tmp_path):
+def test_types_of_data_sets(tmp_path):
     path = write(tmp_path / "rows.jsonl", [TWINS])
     get = partial(load_story_twins, path, cache_dir=str(tmp_path / "cache"))
     assert type(get()) is DatasetDict
@@ -476,7 +476,7 @@ def test_splits_of_lists_mappings_and_folders(tmp_path):
     }
 
 
-def test_a_folder_that_names_no_splits(tmp_path):
+def test_folder_without_splits_in_file_names(tmp_path):
     write(tmp_path / "rows.jsonl", [TWINS])
     (tmp_path / "README.md").write_text("Rows.")
     assert set(load_story_twins(tmp_path, cache_dir=str(tmp_path / "cache"))) == {"train"}
@@ -485,35 +485,35 @@ def test_a_folder_that_names_no_splits(tmp_path):
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
-        ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is no file or folder here, and no Hub id"),
-        ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is no file or folder here, and no Hub id"),
-        ("https://example.com/rows", FileNotFoundError, "no Hub id"),
-        ("somebody/rows", FileNotFoundError, "'somebody/rows' is no file or folder here, and as a Hub id"),
-        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is no file here"),
-        ({"train": []}, ValueError, "no files; name at least one"),
-        ([__file__], ValueError, r"test_data.py is in no known format; .* \*.jsonl"),
-        (__file__, ValueError, "in no known format"),
+        ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is not a local path, and not a Hub id"),
+        ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is not a local path, and not a Hub id"),
+        ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
+        ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be found on the Hub"),
+        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is not a file"),
+        ({"train": []}, ValueError, "no files; give at least one"),
+        ([__file__], ValueError, r"test_data.py has an unknown format; .* \*.jsonl"),
+        (__file__, ValueError, "has an unknown format"),
         (".", FileNotFoundError, "no data files in"),
     ],
 )
-def test_sources_that_are_not_there(tmp_path, monkeypatch, source, error, message):
+def test_missing_sources(tmp_path, monkeypatch, source, error, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         load_story_twins(source, cache_dir=str(tmp_path))
 
 
-def test_a_revision_is_for_the_hub(tmp_path):
-    with pytest.raises(ValueError, match="revision='v1' is for data on the Hub"):
+def test_revision_of_local_data_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="revision='v1' applies only to data on the Hub"):
         load_story_twins(write(tmp_path / "rows.jsonl", [TWINS]), revision="v1")
 
 
 @pytest.mark.parametrize(("function", "where"), [(load_story_salience, "Rochester"), (load_turning_points, "TRIPOD")])
-def test_where_to_get_what_the_package_has_not(function, where):
+def test_error_without_a_source_names_where_to_get_the_data(function, where):
     with pytest.raises(ValueError, match=where):
         function()
 
 
-def test_published_data_are_known_by_their_ids():
+def test_ids_of_published_data():
     assert all(name.startswith("igorsterner/") for name in PUBLISHED)
 
 
@@ -532,7 +532,7 @@ for name, options in json.loads(sys.argv[1]):
 
 
 def test_data_from_the_hub_and_then_offline(tmp_path):
-    """By the real client, at a pinned revision, with the user's token; after one load the network is not needed."""
+    """With the real client, a pinned revision and the user's token; after the first load no network is needed."""
     folder = tmp_path / "repository"
     folder.mkdir()
     write(folder / "train.json", {"t": {"story": ["A."], "narrative_twin": ["B."]}})
@@ -561,7 +561,7 @@ def test_data_from_the_hub_and_then_offline(tmp_path):
         )
     assert refused.startswith("GatedRepoError")
     assert other.startswith("RevisionNotFoundError")
-    assert unknown.startswith("FileNotFoundError 'somebody/other' is no file or folder here, and as a Hub id")
+    assert unknown.startswith("FileNotFoundError 'somebody/other' is not a local path, and can't be found on the Hub")
     assert json.loads(loaded) == {"train": ["t"], "validation": ["a"]}
     assert set(hub.given) == {"train.json", "val.jsonl"}
     assert run(("somebody/pinned", {}), HF_HUB_OFFLINE="1") == [loaded]
@@ -576,18 +576,18 @@ def test_changed_files_are_read_again(load):
     assert load(load_story_twins, [TWINS | {"id": "b"}])[0]["id"] == "b"
 
 
-def test_nothing_changed_nothing_done(tmp_path):
+def test_unchanged_files_are_not_prepared_again(tmp_path):
     path = write(tmp_path / "rows.jsonl", [TWINS])
     get = partial(load_story_twins, path, "train", cache_dir=str(tmp_path / "cache"))
     (first,), (second,) = get().cache_files, get().cache_files
     assert first == second
-    made = os.stat(first["filename"]).st_mtime_ns
+    changed = os.stat(first["filename"]).st_mtime_ns
     get()
-    assert os.stat(first["filename"]).st_mtime_ns == made
+    assert os.stat(first["filename"]).st_mtime_ns == changed
 
 
 def test_builders_and_settings_do_not_share_a_cache(load):
-    """One file that all can read."""
+    """The same file is loaded by all functions."""
     row = PUBLISHED_SYNOPSIS | {
         "story": PUBLISHED_SYNOPSIS["english_narrative"],
         "twin": ["A."],

@@ -1,4 +1,4 @@
-"""Attention of texts in one row, each to itself."""
+"""Attention of several texts concatenated in one row, each to itself."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from narrative_twins.encoder.attention import packed_attention
 
 
 def naive_attention(q, k, v, lengths, window, scale):
-    """Token by token; all of shape (heads, tokens, size)."""
+    """Attention computed token by token; all arguments of shape (heads, tokens, size)."""
     out, start = torch.zeros(q.shape[1], q.shape[0], q.shape[2], dtype=torch.float64), 0
     for length in lengths:
         for head in range(q.shape[0]):
             for i in range(start, start + length):
-                near = [j for j in range(start, start + length) if window is None or abs(i - j) < window]
-                weights = torch.softmax(torch.stack([q[head, i] @ k[head, j] * scale for j in near]).double(), 0)
-                out[i, head] = sum(weight * v[head, j].double() for weight, j in zip(weights, near, strict=True))
+                attended = [j for j in range(start, start + length) if window is None or abs(i - j) < window]
+                weights = torch.softmax(torch.stack([q[head, i] @ k[head, j] * scale for j in attended]).double(), 0)
+                out[i, head] = sum(weight * v[head, j].double() for weight, j in zip(weights, attended, strict=True))
         start += length
     return out
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("window", [None, 5])
-def test_attention_by_runs_is_attention_within_each_text(dtype, window):
-    """Short runs and, in bfloat16, such as are attended in bits."""
+def test_packed_attention_is_attention_within_each_text(dtype, window):
+    """For texts that are computed at once and, in bfloat16, texts that are computed in chunks."""
     runs = [(3, 2), (1, 7), (2, 50)]
     lengths = [length for count, length in runs for _ in range(count)]
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: pooling, limits, lowercase, prompts."""
+"""Settings of checkpoints: pooling and limits."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ def test_pooling_in_the_layout_of_old_checkpoints(tmp_path):
         assert read_checkpoint_settings(tmp_path).pooling == mode
 
 
-def test_what_has_no_window_level_is_refused(bert_folder, tmp_path):
+def test_unsupported_pooling_is_refused(bert_folder, tmp_path):
     transformer = modules.Transformer(bert_folder)
     parts = [transformer, modules.Pooling(32), modules.Dense(32, 8)]
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
-    with pytest.raises(ValueError, match="pooling by 'Dense' is not known.*pooling= asks"):
+    with pytest.raises(ValueError, match="pooling 'Dense' is not supported; set pooling= to 'mean'"):
         StoryEncoder.from_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="pooling by 'max' is not known"):
+    with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         StoryEncoder(*encoder_of("bert"), pooling="max")
 
 
-def test_a_plain_checkpoint_is_mean_pooled(bert_folder):
+def test_plain_checkpoint_is_mean_pooled(bert_folder):
     assert read_checkpoint_settings(bert_folder) == CheckpointSettings()
     assert StoryEncoder.from_pretrained(bert_folder).pooling == "mean"
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_the_models_limit(kind):
+def test_limit_of_the_model(kind):
     encoder = small(kind, positions=40)
     assert encoder.context_tokens == 40
-    # What fits by this count goes through the model, one token more does not exist.
+    # The model can process texts of exactly this many tokens, and chunks never have more.
     story = encoder.tokenize(["Nadia ran to the river. " * 30])
     chunks = story.chunks((0,), None)
     assert max(len(chunk.ids) for chunk in chunks) == 40
     assert np.isfinite(encoder.encode([chunks])).all()
 
 
-def test_context_tokens_and_the_tokenizers_limit():
+def test_context_tokens_and_limit_of_the_tokenizer():
     model, tokenizer = encoder_of("bert")
     assert StoryEncoder(model, tokenizer, context_tokens=100).context_tokens == 100
     assert StoryEncoder(model, tokenizer, context_tokens=10_000).context_tokens == 512
@@ -64,7 +64,7 @@ def test_context_tokens_and_the_tokenizers_limit():
     assert StoryEncoder(model, short).context_tokens == 64
 
 
-def test_settings_that_cannot_be_read_are_told(bert_folder, tmp_path):
+def test_unreadable_settings_are_an_error(bert_folder, tmp_path):
     shutil.copytree(bert_folder, tmp_path / "model")
     (tmp_path / "model" / "modules.json").write_text("{not json")
     for load in (

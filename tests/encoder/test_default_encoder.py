@@ -17,20 +17,20 @@ from narrative_twins.data import load_story_twins, load_window_twins
 FOLDER = Path(default_encoder())
 
 
-def test_it_is_small_and_has_no_code():
+def test_files_are_small_and_contain_no_code():
     files = [file for file in FOLDER.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) <= 48_000_000
     assert {file.suffix for file in files} <= {".json", ".md", ".safetensors", ".txt"}
 
 
-def test_it_is_stored_in_float16_and_computed_with_in_float32(default):
+def test_stored_in_float16_and_loaded_in_float32(default):
     with safe_open(FOLDER / "model.safetensors", "pt") as weights:
-        kinds = {weights.get_tensor(name).dtype for name in weights.keys()}  # noqa: SIM118
-    assert kinds == {torch.float16}
+        dtypes = {weights.get_tensor(name).dtype for name in weights.keys()}  # noqa: SIM118
+    assert dtypes == {torch.float16}
     assert default.model.dtype == AutoModel.from_pretrained(FOLDER).dtype == torch.float32
 
 
-def test_it_loads_everywhere_without_trust(default):
+def test_sentence_transformers_loads_it_without_remote_code(default):
     theirs = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
     assert [type(module).__name__ for module in theirs] == ["Transformer", "Pooling"]
     assert theirs.max_seq_length == default.context_tokens == 512
@@ -40,7 +40,7 @@ def test_it_loads_everywhere_without_trust(default):
     np.testing.assert_allclose(theirs.encode(" ".join(story)), ours, atol=1e-5)
 
 
-def test_its_card_says_what_it_is_and_shows_no_row():
+def test_card_describes_the_model_and_contains_no_rows():
     card = ModelCard.load(FOLDER / "README.md")
     assert card.data.license == "apache-2.0"
     for word in ("ROCStories", "research", "Seeds: 0, 1, 2", "InfoNCE", "CC0", "standard deviation"):
@@ -48,11 +48,11 @@ def test_its_card_says_what_it_is_and_shows_no_row():
     text = card.content
     for rows in (load_story_twins(split="train[:200]"), load_window_twins(split="train[:40]")):
         for row in rows:
-            sentences = [one for part in row["story"] for one in ([part] if isinstance(part, str) else part)]
+            sentences = [sentence for part in row["story"] for sentence in ([part] if isinstance(part, str) else part)]
             assert not any(sentence in text for sentence in sentences)
 
 
-def test_twins_are_nearer_than_distractors():
-    """It was trained: an encoder that was not is right on less than half of these rows."""
+def test_twins_are_more_similar_than_distractors():
+    """The encoder was trained: an untrained encoder is right on less than half of these rows."""
     model = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
     assert TwinsEvaluator(load_story_twins(split="validation[:60]"))(model)["accuracy"] >= 0.7

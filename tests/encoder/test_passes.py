@@ -1,4 +1,4 @@
-"""Forward passes without padding, in another precision, by another library: the states stay those of the model."""
+"""Forward passes with packed texts, or other attentions: the states stay those of the model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "Sh
 
 
 def rows_of(encoder: StoryEncoder, lengths: list[int]) -> list[np.ndarray]:
-    """Texts of any lengths, of plain tokens."""
-    numbers = np.random.default_rng(0)
-    return [numbers.integers(10, encoder.model.config.vocab_size, length).astype(np.int32) for length in lengths]
+    """Random texts of these lengths, without special tokens."""
+    random = np.random.default_rng(0)
+    return [random.integers(10, encoder.model.config.vocab_size, length).astype(np.int32) for length in lengths]
 
 
-def alone(encoder: StoryEncoder, row: np.ndarray) -> torch.Tensor:
+def states_alone(encoder: StoryEncoder, row: np.ndarray) -> torch.Tensor:
     with torch.no_grad():
         return encoder.model(input_ids=torch.from_numpy(row.astype(np.int64))[None]).last_hidden_state[0]
 
@@ -38,28 +38,28 @@ def alone(encoder: StoryEncoder, row: np.ndarray) -> torch.Tensor:
 @pytest.mark.parametrize("kind", PACKING)
 @given(lengths=st.lists(st.integers(1, 90), min_size=1, max_size=8))
 def test_states_are_those_of_each_text_alone(kind, attention, lengths):
-    """Beyond the sliding window of a ModernBERT (32 tokens) as well as within it; but for rounding, which weights as
-    steep as these make larger than it is in scores."""
+    """Also for texts longer than the sliding window of ModernBERT (32 tokens). The tolerance is for rounding errors,
+    which the large random weights of these models amplify."""
     encoder = small(kind, attention=attention)
     assert encoder.passes.attention == attention
     rows = rows_of(encoder, lengths)
     with encoder.passes.running():
         states = encoder.passes.states(rows)
-    assert torch.allclose(states, torch.cat([alone(encoder, row) for row in rows]), atol=1e-4)
+    assert torch.allclose(states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4)
 
 
-def test_a_model_that_cannot_pack_is_padded_with_a_word_about_it(caplog):
+def test_model_that_cannot_pack_is_padded_and_logged(caplog):
     model, tokenizer = encoder_of("mpnet")
     with caplog.at_level(logging.INFO, "narrative_twins"):
         assert StoryEncoder(model, tokenizer).passes.attention == "padded"
-    assert "MPNetModel can't read texts in a row, so they are padded" in caplog.text
-    with pytest.raises(ValueError, match="MPNetModel can't read texts in a row; leave attention='packed' out"):
+    assert "MPNetModel can't process packed texts, so they are padded" in caplog.text
+    with pytest.raises(ValueError, match="MPNetModel can't process packed texts; use attention='auto'"):
         StoryEncoder(model, tokenizer, attention="packed")
     with pytest.raises(ValueError, match="attention='flash': choose 'auto', 'packed', 'padded'"):
         StoryEncoder(model, tokenizer, attention="flash")
 
 
-def test_the_model_keeps_its_own_attention():
+def test_attention_of_the_model_is_restored():
     encoder = small("bert")
     before = encoder.model.config._attn_implementation
     assert before != PACKED
@@ -71,10 +71,10 @@ def test_the_model_keeps_its_own_attention():
         assert encoder.model.config._attn_implementation == before
 
 
-def test_threads_take_turns():
-    """Two threads with one encoder, as behind a web page, get the scores that each would get alone."""
+def test_threads_share_an_encoder():
+    """Threads with the same encoder, as in the web app, get the scores that each would get alone."""
     encoder = small("bert")
-    several = [STORY * (1 + at % 3) for at in range(12)]
+    several = [STORY * (1 + i % 3) for i in range(12)]
     alone = [list(score_stories([story], encoder))[0].scores for story in several]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda story: list(score_stories([story], encoder))[0].scores, several))
@@ -83,15 +83,15 @@ def test_threads_take_turns():
             assert a[name] == pytest.approx(b[name], abs=1e-5)
 
 
-def test_flash_attention_gets_where_texts_begin_and_end(monkeypatch):
-    """An attention that goes by `cu_seq_lens_q` alone, as the kernels of GPUs do, in the place of these."""
+def test_flash_attention_gets_the_boundaries_of_texts(monkeypatch):
+    """Replaces flash attention by one that also keeps texts apart by `cu_seq_lens_q` alone, as GPU kernels do."""
 
     def by_ends(module, query, key, value, attention_mask, *, cu_seq_lens_q, max_length_q, scaling=None, **_):
         assert attention_mask is None and cu_seq_lens_q.dtype == torch.int32
         ends = cu_seq_lens_q.tolist()
         assert max_length_q == max(np.diff(ends))
         parts = [
-            F.scaled_dot_product_attention(*(one[:, :, a:b] for one in (query, key, value)), scale=scaling)
+            F.scaled_dot_product_attention(*(states[:, :, a:b] for states in (query, key, value)), scale=scaling)
             for a, b in zip(ends, ends[1:], strict=False)
         ]
         return torch.cat(parts, dim=2).transpose(1, 2), None
@@ -104,4 +104,4 @@ def test_flash_attention_gets_where_texts_begin_and_end(monkeypatch):
     rows = rows_of(encoder, [5, 9, 2])
     with encoder.passes.running():
         states = encoder.passes.states(rows)
-    assert torch.allclose(states, torch.cat([alone(encoder, row) for row in rows]), atol=1e-4)
+    assert torch.allclose(states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Pooling, by hand."""
+"""Pooling, compared with vectors calculated by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products in the precision and by the library that are fastest."""
+"""Matrix products in the precision and with the library that are fastest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "Sh
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7), (1, 0, 7)])
-def test_a_linear_layer_stays_one(shape, bias):
+def test_linear_layer_has_the_same_result_and_gradients(shape, bias):
     torch.manual_seed(0)
     layer = torch.nn.Linear(7, 5, bias=bias)
     states = torch.randn(shape, requires_grad=True)
@@ -29,11 +29,11 @@ def test_a_linear_layer_stays_one(shape, bias):
         found = layer(states)
     assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-6)
     if states.numel():
-        wanted, got = (torch.autograd.grad(one.square().sum(), [states, layer.weight]) for one in (expected, found))
+        wanted, got = (torch.autograd.grad(x.square().sum(), [states, layer.weight]) for x in (expected, found))
         assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, got, strict=True))
 
 
-def test_linear_layers_are_convolutions_only_where_that_pays(monkeypatch):
+def test_linear_layers_are_convolutions_only_on_x86_cpus(monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
@@ -45,7 +45,7 @@ def test_linear_layers_are_convolutions_only_where_that_pays(monkeypatch):
         assert torch.equal(layer(states), F.linear(states, layer.weight, layer.bias))
 
 
-def test_weights_are_cast_once_and_again_when_they_have_changed():
+def test_weights_are_cast_once_and_again_after_a_change():
     layer, states = torch.nn.Linear(64, 8), torch.randn(4, 64)
     products = MatrixProducts(torch.bfloat16)
     with products, torch.inference_mode():
@@ -59,20 +59,20 @@ def test_weights_are_cast_once_and_again_when_they_have_changed():
     with products, torch.inference_mode():
         assert torch.allclose(layer(states).float(), expected, atol=0.1)
         F.linear(states, layer.weight * 1)
-        assert len(products._casts) == 2, "what is no parameter is not kept"
+        assert len(products._casts) == 2, "only casts of parameters are cached"
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "modernbert"])
-def test_queries_keys_and_first_layers_are_multiplied_in_the_precision_of_their_weights(kind):
+def test_queries_keys_and_first_layers_keep_the_precision_of_their_weights(kind):
     model, _ = encoder_of(kind)
     settings = model.config.to_dict() | {"num_hidden_layers": 4, "layer_types": None}
     model = type(model)(type(model.config)(**{key: value for key, value in settings.items() if value is not None}))
     weights = sensitive_weights(model)
     names = {id(weight): name for name, weight in model.named_parameters()}
-    # ModernBERT makes queries, keys and values in one product, and has four of them in a layer; others have six.
-    in_layer, first = ((4, 1) if kind == "modernbert" else (6, 2)), (".0.", ".1.")
-    assert sum(any(part in names[id(weight)] for part in first) for weight in weights) == 2 * in_layer[0]
-    assert sum(not any(part in names[id(weight)] for part in first) for weight in weights) == 2 * in_layer[1]
+    # A layer of ModernBERT has four products, with queries, keys and values in one of them; other models have six.
+    per_layer, first = ((4, 1) if kind == "modernbert" else (6, 2)), (".0.", ".1.")
+    assert sum(any(part in names[id(weight)] for part in first) for weight in weights) == 2 * per_layer[0]
+    assert sum(not any(part in names[id(weight)] for part in first) for weight in weights) == 2 * per_layer[1]
     states = torch.randn(4, weights[0].shape[1])
     with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
         exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
@@ -83,16 +83,16 @@ def test_queries_keys_and_first_layers_are_multiplied_in_the_precision_of_their_
     assert not torch.equal(exact, rounded)
 
 
-def test_a_cpu_is_asked_for_bfloat16(monkeypatch):
+def test_fast_dtype_is_bfloat16_on_cpus_with_native_support(monkeypatch):
     cpu = torch.device("cpu")
-    for level, known, expected in [
+    for level, features, expected in [
         ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
         ("AVX512", {"avx512_bf16": False, "amx_bf16": True}, torch.bfloat16),
         ("AVX512", {"avx512_bf16": False}, torch.float32),
         ("AVX2", {"avx512_bf16": True}, torch.float32),
     ]:
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda level=level: level)
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known, raising=False)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda features=features: features, raising=False)
         assert fast_dtype(cpu) == expected
     monkeypatch.delattr(torch.cpu, "get_capabilities")
     assert fast_dtype(cpu) == torch.float32
@@ -101,29 +101,29 @@ def test_a_cpu_is_asked_for_bfloat16(monkeypatch):
 
 @pytest.fixture
 def fast(monkeypatch):
-    """A machine that multiplies in bfloat16."""
+    """A machine with native bfloat16."""
     monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 
 @pytest.mark.parametrize("attention", ["auto", "padded"])
 @pytest.mark.parametrize("kind", [*PACKING, "mpnet"])
-def test_precision_is_chosen_only_where_it_is_left_open(fast, kind, attention, tmp_path):
+def test_precision_is_chosen_only_if_dtype_is_not_given(fast, kind, attention, tmp_path):
     for part in encoder_of(kind):
         part.save_pretrained(tmp_path)
     options = {"device": "cpu", "attention": attention}
     chosen = StoryEncoder.from_pretrained(tmp_path, **options)
-    told = StoryEncoder.from_pretrained(tmp_path, dtype="float32", **options)
+    given = StoryEncoder.from_pretrained(tmp_path, dtype="float32", **options)
     assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32), "sums and norms stay in float32"
-    assert (told.dtype, told.model.dtype) == (torch.float32, torch.float32)
-    assert chosen.passes.attention == ("padded" if kind == "mpnet" else told.passes.attention)
-    (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, told))
+    assert (given.dtype, given.model.dtype) == (torch.float32, torch.float32)
+    assert chosen.passes.attention == ("padded" if kind == "mpnet" else given.passes.attention)
+    (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, given))
     for name, scores in a.scores.items():
         assert scores == pytest.approx(b.scores[name], abs=0.05)
         assert scores[1:] != b.scores[name][1:]
 
 
-def test_weights_stored_in_half_precision_are_not_saved_in_another(fast, tmp_path):
-    """On a CPU they are computed with in float32, where that changes nothing."""
+def test_weights_stored_in_half_precision_keep_their_values(fast, tmp_path):
+    """On a CPU they are cast to float32, unless another dtype is given."""
     model, tokenizer = encoder_of("bert")
     model.half().save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -135,8 +135,8 @@ def test_weights_stored_in_half_precision_are_not_saved_in_another(fast, tmp_pat
     model.float()
 
 
-def test_a_model_that_stands_no_mix_of_precisions_is_run_in_that_of_its_weights(fast, caplog, tmp_path):
-    """Such as one that multiplies what came from a linear layer with a weight by itself."""
+def test_model_that_fails_with_mixed_precisions_runs_in_that_of_its_weights(fast, caplog, tmp_path):
+    """For example a model that multiplies the result of a linear layer with a float32 tensor."""
     model, tokenizer = encoder_of("bert")
     model.precision = "auto"
     model.pooler = None
@@ -155,5 +155,5 @@ def test_a_model_that_stands_no_mix_of_precisions_is_run_in_that_of_its_weights(
     assert "BertModel is run in the precision of its weights" in caplog.text
 
 
-def test_a_model_in_hand_keeps_its_precision(fast):
+def test_loaded_model_keeps_its_precision(fast):
     assert StoryEncoder(*encoder_of("bert")).dtype == torch.float32

@@ -1,4 +1,4 @@
-"""The encoder: the vectors of sentence-transformers, each text once, whatever the batch; and what it refuses."""
+"""The encoder: same vectors as sentence-transformers, each text encoded once, batches, refused models, saving."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def assert_same_direction(a, b):
         assert np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y) == pytest.approx(1, abs=1e-6)
 
 
-def test_the_default_gives_the_vectors_of_sentence_transformers(default):
+def test_default_encoder_has_the_vectors_of_sentence_transformers(default):
     ours = vectors_of(default, TEXTS)
     theirs = SentenceTransformer(default_encoder(), device="cpu", local_files_only=True).encode(TEXTS)
     assert ours.dtype == np.float32
@@ -44,7 +44,7 @@ def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, poolin
     encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     assert encoder.pooling == pooling
     assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
-    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrules"
+    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrides the checkpoint"
 
 
 def tiny(config_class, model_class, **size):
@@ -54,7 +54,7 @@ def tiny(config_class, model_class, **size):
 
 def test_decoders_are_refused():
     model, tokenizer = tiny(transformers.GPT2Config, transformers.GPT2Model, n_embd=16, n_layer=1, n_head=2)
-    with pytest.raises(ValueError, match="GPT2Model reads from left to right only.*name a bidirectional"):
+    with pytest.raises(ValueError, match="GPT2Model reads from left to right only.*use a bidirectional"):
         StoryEncoder(model, tokenizer)
 
 
@@ -65,14 +65,14 @@ def test_encoder_decoders_are_refused():
         StoryEncoder(model, tokenizer)
 
 
-def test_models_of_something_else_are_refused():
+def test_models_without_text_input_are_refused():
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     config = transformers.ViTConfig(image_size=32, patch_size=16, **size)
-    with pytest.raises(ValueError, match="ViTModel gives no token states for a text"):
+    with pytest.raises(ValueError, match="ViTModel did not return token states for a text"):
         StoryEncoder(transformers.ViTModel(config), encoder_of("bert")[1])
 
 
-def test_each_text_goes_through_the_model_once(monkeypatch):
+def test_each_text_passes_through_the_model_once(monkeypatch):
     encoder = small()
     seen = []
     states = encoder.passes.states
@@ -87,22 +87,22 @@ def test_each_text_goes_through_the_model_once(monkeypatch):
 
 @pytest.mark.parametrize("attention", ["packed", "padded"])
 @given(several=st.lists(stories(), min_size=1, max_size=5), budget=st.integers(1, 200))
-def test_batches_keep_to_the_token_budget(attention, several, budget):
+def test_batches_respect_the_token_budget(attention, several, budget):
     encoder = StoryEncoder(*encoder_of("bert"), batch_tokens=budget, attention=attention)
     shapes, shares = [], []
     states = encoder.passes.states
     encoder.passes.states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
-    variants = [encoder.tokenize(one).chunks(tuple(range(len(one))), None) for one in several]
+    variants = [encoder.tokenize(story).chunks(tuple(range(len(story))), None) for story in several]
     encoder.encode(variants, shares.append)
     tokens = [sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes]
     assert all(len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True))
     assert [length for lengths in shapes for length in lengths] == sorted(
-        {chunk.ids.tobytes(): len(chunk.ids) for one in variants for chunk in one}.values(), reverse=True
+        {chunk.ids.tobytes(): len(chunk.ids) for chunks in variants for chunk in chunks}.values(), reverse=True
     )
     assert sum(shares) == pytest.approx(1)
 
 
-def test_several_passages_are_one_mean():
+def test_vector_of_several_chunks_is_their_mean():
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
     chunks = encoder.tokenize(["The old mill burned down and Nadia ran to the river."]).chunks((0,), None)
     assert len(chunks) > 1
@@ -122,13 +122,13 @@ def test_half_precision_is_pooled_in_float32(bert_folder):
     assert vectors == pytest.approx(full, abs=0.2)
 
 
-def test_no_such_model():
+def test_missing_model():
     with pytest.raises(OSError, match="no/such-model"):
         StoryEncoder.from_pretrained("no/such-model")
 
 
-def test_a_model_that_padding_moves_gets_batches_of_one_length():
-    """FNet mixes all positions, padding too."""
+def test_model_whose_states_change_with_padding_gets_batches_of_equal_length():
+    """FNet mixes all positions, including padding."""
     size = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16, "tpu_short_seq_length": 512}
     model, tokenizer = tiny(transformers.FNetConfig, transformers.FNetModel, **size)
     encoder, single = StoryEncoder(model, tokenizer), StoryEncoder(model, tokenizer, batch_tokens=1)
@@ -141,7 +141,7 @@ def test_a_model_that_padding_moves_gets_batches_of_one_length():
     assert small("bert").passes.mixes_lengths
 
 
-def test_a_bidirectional_model_of_other_letters_is_none_that_reads_backwards():
+def test_bidirectional_model_with_another_script_is_not_taken_for_a_decoder():
     backend = transformers.BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "東": 5,
                                                 "京": 6, "雨": 7})  # fmt: skip
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -149,10 +149,10 @@ def test_a_bidirectional_model_of_other_letters_is_none_that_reads_backwards():
     assert StoryEncoder(model, backend).context_tokens == 512
 
 
-def test_a_vocabulary_beyond_the_models_is_told():
+def test_tokenizer_with_more_tokens_than_the_model_is_refused():
     _, tokenizer = encoder_of("bert")
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(ValueError, match="gives no token states for a text"):
+    with pytest.raises(ValueError, match="did not return token states for a text"):
         StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
 
 
@@ -166,17 +166,17 @@ def test_lowercase_and_prompts_of_the_checkpoint(tmp_path, caplog):
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
     encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
     assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(encoder, [text.lower() for text in TEXTS]))
-    assert "the checkpoint's prompt 'story' is not put before the texts" in caplog.text
+    assert "the checkpoint's default prompt 'story' is ignored" in caplog.text
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_saving_keeps_the_pooling(tmp_path, pooling):
     encoder = StoryEncoder(*encoder_of("bert"), pooling=pooling, context_tokens=100)
     encoder.save_pretrained(tmp_path)
-    again = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
-    assert again.pooling == pooling
+    loaded = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
+    assert loaded.pooling == pooling
     expected = vectors_of(encoder, TEXTS)
-    assert vectors_of(again, TEXTS) == pytest.approx(expected, abs=1e-6)
+    assert vectors_of(loaded, TEXTS) == pytest.approx(expected, abs=1e-6)
     assert_same_direction(expected, SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS))
     plain = transformers.AutoModel.from_pretrained(tmp_path)
-    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, "looked up for a model in hand"
+    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, "read from the model's folder"

@@ -1,4 +1,4 @@
-"""A story in token ids: exactly the tokenizer's own result, the context that fits, what does not."""
+"""Token ids of stories: equal to the tokenizer's own result; the context around windows, and long texts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def own_ids(kind: str, texts: list[str]) -> list[int]:
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
 @settings(max_examples=150)
 @given(sentences=st.lists(st.one_of(sentence, any_text), min_size=1, max_size=6), data=st.data())
-def test_any_order_is_the_tokenizers_own_result(kind, sentences, data):
-    """The ids of any sentences in any order are what the tokenizer makes of the text they give when joined."""
+def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
+    """The ids of any sentences in any order are those that the tokenizer returns for the sentences joined by spaces."""
     try:
         Story.parse(sentences)
         story = tokens_of(kind, 10**6).tokenize(sentences)
@@ -46,31 +46,31 @@ def test_any_order_is_the_tokenizers_own_result(kind, sentences, data):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @given(sentences=stories())
-def test_plain_sentences_are_put_together_without_the_tokenizer(kind, sentences):
+def test_ids_of_plain_sentences_are_concatenated(kind, sentences):
     assert tokens_of(kind).tokenize(sentences).exact
 
 
-def test_tokens_across_sentences_are_given_to_one_of_them():
-    """Tokens of this tokenizer reach across sentences; most of their characters say whose they are."""
+def test_token_across_sentences_belongs_to_the_sentence_with_most_of_its_characters():
+    """Tokens of this tokenizer extend across sentences."""
     tokens = tokens_of("superwords")
     texts = ["Years after it, the milk ran dry.", "It was he.", "She ran all day."]
     story = tokens.tokenize(texts)
     assert not story.exact
-    row = tokens.tokenizer(" ".join(texts), return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    spans = tokens.tokenizer(" ".join(texts), return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     borders = [len(texts[0]), len(texts[0]) + 1 + len(texts[1])]
-    assert any(start < border and border + 1 < end for start, end in row for border in borders), "none reaches across"
+    assert any(start < border and border + 1 < end for start, end in spans for border in borders), "none extends across"
     owned = [story.chunks((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
-    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(row))), "each token belongs to one sentence"
-    for (start, end), owner in zip(row, np.argmax(owned, axis=0), strict=True):
+    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(spans))), "each token belongs to one sentence"
+    for (start, end), owner in zip(spans, np.argmax(owned, axis=0), strict=True):
         inside = [len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans]
         assert inside[owner] == max(inside)
 
 
-def test_special_tokens_found():
+def test_special_tokens():
     tokens = tokens_of("roberta", 100)
     assert tokens.head.tolist() == [tokens.tokenizer.cls_token_id]
     assert tokens.tail.tolist() == [tokens.tokenizer.sep_token_id]
-    assert tokens.room == 98
+    assert tokens.max_text_tokens == 98
     with pytest.raises(ValueError, match="context_tokens=2 leaves no room beside 2 special tokens"):
         tokens_of("roberta", 2)
 
@@ -82,7 +82,7 @@ def test_line_breaks_inside_a_sentence_are_spaces():
     assert wrapped.first[0].tolist() == plain.first[0].tolist()
 
 
-def test_a_sentence_without_tokens_is_told():
+def test_sentence_without_tokens_is_an_error():
     with pytest.raises(StoryError, match="sentence 1 .* has no token"):
         tokens_of("bert").tokenize(["She left.", "\u0301"])
 
@@ -90,7 +90,7 @@ def test_a_sentence_without_tokens_is_told():
 @given(
     sentences=stories(2, 30), context=st.integers(12, 120), kind=st.sampled_from(["bert", "roberta"]), data=st.data()
 )
-def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind, data):
+def test_context_contains_the_window_and_as_many_sentences_as_fit(sentences, context, kind, data):
     lo = data.draw(st.integers(0, len(sentences) - 1))
     hi = data.draw(st.integers(lo + 1, len(sentences)))
     tokens = StoryTokenizer(tokens_of(kind).tokenizer, context)
@@ -98,7 +98,7 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
     window = story.window((lo, hi))
     lengths = [len(ids) for ids in story.later]
     slack = max(0, *(len(a) - len(b) for a, b in zip(story.first, story.later, strict=True)))
-    room = max(1, tokens.room - slack)
+    room = max(1, tokens.max_text_tokens - slack)
 
     assert 0 <= window.start <= lo < hi <= window.stop <= len(sentences)
     read = sum(lengths[window.start : window.stop])
@@ -106,7 +106,7 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
         assert (window.start, window.stop) == (lo, hi)
     else:
         assert read <= room
-        # Nothing more fits on either side, and no side has more than its half for nothing.
+        # No other sentence fits on either side; a side has more than half only if the other side does not need it.
         assert window.start == 0 or read + lengths[window.start - 1] > room
         assert window.stop == len(sentences) or read + lengths[window.stop] > room
         before, after = sum(lengths[window.start : lo]), sum(lengths[hi : window.stop])
@@ -118,26 +118,26 @@ def test_the_context_holds_the_window_and_all_that_fits(sentences, context, kind
 
 
 @given(sentences=stories(1, 12), context=st.integers(4, 40))
-def test_long_orders_are_read_in_several_passages(sentences, context):
+def test_long_texts_are_split_into_chunks(sentences, context):
     story = StoryTokenizer(tokens_of("bert").tokenizer, context).tokenize(sentences)
     order = tuple(range(len(sentences)))
     chunks = story.chunks(order, None)
     assert all(len(chunk.ids) <= context for chunk in chunks)
     assert np.concatenate([chunk.ids[1:-1] for chunk in chunks]).tolist() == own_ids("bert", story.texts)[1:-1]
-    # A window's chunks hold its tokens once each, and no chunk holds none.
+    # The chunks of a window contain each of its tokens once, and every chunk contains at least one.
     last = story.chunks(order, (len(sentences) - 1, len(sentences)))
     assert sum(chunk.pooled.sum() for chunk in last) == len(story.later[-1] if len(order) > 1 else story.first[0])
     assert all(chunk.pooled.any() for chunk in last)
 
 
-def test_nothing_to_pool_is_told():
+def test_nothing_to_pool_is_an_error():
     story = tokens_of("bert").tokenize(["She left.", "He stayed."])
     with pytest.raises(StoryError, match="nothing to pool"):
         story.chunks((0,), (1, 2))
 
 
-def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
-    """Sentences 0 and 2 stand together in no telling of the story, but they do where 1 is left out."""
+def test_token_across_sentences_that_are_not_neighbors_in_the_story():
+    """Sentences 0 and 2 are neighbors neither in the story nor in its reverse, but they are if 1 is left out."""
     letters = sorted(set("Nadiran.Itre!Thmlbu? "))
     vocabulary = {token: i for i, token in enumerate([*letters, " T", ". T"])}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
@@ -149,7 +149,7 @@ def test_a_token_that_bridges_two_sentences_is_seen_before_they_meet():
         assert chunk.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
 
 
-def test_a_sentence_that_joins_with_the_word_before_it_has_tokens():
+def test_sentence_whose_token_merges_with_the_anchor():
     backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
                                    merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
     story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).tokenize(["T", "x."])
@@ -157,14 +157,14 @@ def test_a_sentence_that_joins_with_the_word_before_it_has_tokens():
 
 
 @given(sentences=stories(2, 12), context=st.integers(30, 80), data=st.data())
-def test_what_is_said_to_fit_is_read_in_one_pass(sentences, context, data):
-    """Also by a tokenizer of which only the whole text shows how many tokens it has."""
+def test_context_of_a_window_fits_one_chunk(sentences, context, data):
+    """Also with a tokenizer for which the number of tokens is known only after tokenizing the joined text."""
     kind = data.draw(st.sampled_from(["superwords", "roberta", "bert"]))
     story = StoryTokenizer(tokens_of(kind).tokenizer, context).tokenize(sentences)
     lo = data.draw(st.integers(0, len(sentences) - 1))
     window = story.window((lo, lo + 1))
     others = [i for i in window.base if i != lo]
-    place = data.draw(st.integers(0, len(others)))
-    order = (*others[:place], lo, *others[place:])
+    index = data.draw(st.integers(0, len(others)))
+    order = (*others[:index], lo, *others[index:])
     if window.start < lo or lo + 1 < window.stop or story.cut_tokens(window) == 0:
         assert len(story.chunks(order, None)) == 1

@@ -1,4 +1,4 @@
-"""Evaluation of an encoder in training, against loops written out."""
+"""Agreement with human labels, compared with naive loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 
 
 class Scores:
-    """What agreement is measured of."""
+    """The attributes of a result that agreement is computed from."""
 
     def __init__(self, scores, windows=None):
         self.scores, self.windows = scores, windows
@@ -24,20 +24,20 @@ score = st.integers(-3, 3).map(lambda number: number / 4)
 
 
 @given(st.data())
-def test_agreement_with_votes_is_that_of_a_loop(data):
+def test_agreement_with_votes_equals_a_naive_loop(data):
     lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
     votes = [data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)) for n in lengths]
     scored = [
         {name: data.draw(st.lists(score, min_size=n, max_size=n)) for name in ("deletion", "mine")} for n in lengths
     ]
-    found = agreement_with_votes([Scores(one) for one in scored], votes)
+    found = agreement_with_votes([Scores(scores) for scores in scored], votes)
     assert values(found) == pytest.approx(naive_votes(scored, votes), nan_ok=True, abs=1e-9)
     for metric in found.values():
         assert metric.counted + metric.undefined == len(lengths)
 
 
 @given(st.data())
-def test_agreement_with_turning_points_is_that_of_a_loop(data):
+def test_agreement_with_turning_points_equals_a_naive_loop(data):
     count, stories = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
     spans, points, scored = [], [], []
     for _ in range(stories):
@@ -51,6 +51,6 @@ def test_agreement_with_turning_points_is_that_of_a_loop(data):
     assert values(found) == pytest.approx(naive_points(scored, spans, points), nan_ok=True, abs=1e-9)
 
 
-def test_as_many_judgments_as_stories():
+def test_labels_for_another_number_of_stories_are_an_error():
     with pytest.raises(ValueError, match="shorter"):
         agreement_with_votes([Scores({"deletion": [1.0, 2.0]})] * 2, [[0, 1]])

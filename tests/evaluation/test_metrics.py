@@ -1,4 +1,4 @@
-"""Metrics: equal to scipy and scikit-learn where those are defined, and defined everywhere else."""
+"""Metrics: equal to scipy and scikit-learn if those are defined, else nan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pairs = st.integers(1, 12).flatmap(
 
 
 @given(pairs)
-def test_spearman_is_scipys(pair):
+def test_spearman_equals_scipy(pair):
     scores, counts = pair
     value = spearman(scores, counts)
     if len(set(scores)) == 1 or len(set(counts)) == 1:
@@ -31,7 +31,7 @@ def test_spearman_is_scipys(pair):
 
 
 @given(pairs)
-def test_auc_is_scikit_learns(pair):
+def test_auc_equals_scikit_learn(pair):
     scores, counts = pair
     relevant = [count > 0 for count in counts]
     if len(set(relevant)) == 1:
@@ -47,7 +47,7 @@ def test_tiny_differences_count():
 
 
 @given(st.integers(1, 20), st.data())
-def test_turning_point_auc_counts_the_sentences_below(n, data):
+def test_turning_point_auc_is_the_share_of_sentences_below(n, data):
     scores = data.draw(st.lists(numbers, min_size=n, max_size=n))
     lo = data.draw(st.integers(0, n - 1))
     hi = data.draw(st.integers(lo + 1, n))
@@ -61,30 +61,30 @@ def test_turning_point_auc_counts_the_sentences_below(n, data):
         assert value == pytest.approx(wins / len(others))
 
 
-def test_turning_point_outside_its_window_has_no_auc():
+def test_auc_of_a_turning_point_outside_the_window_is_nan():
     assert math.isnan(turning_point_auc([1, 2, 3, 4], 0, (2, 4)))
     assert turning_point_auc([1, 2, 3, 4], [0, 3], (2, 4)) == 1.0
 
 
 @given(st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan")))))
-def test_mean_leaves_out_what_is_undefined_and_counts_it(values):
+def test_mean_skips_and_counts_nan(values):
     result = mean(values)
     defined = [value for value in values if not math.isnan(value)]
     assert (result.counted, result.undefined) == (len(defined), len(values) - len(defined))
     assert math.isnan(result.value) if not defined else result.value == pytest.approx(sum(defined) / len(defined))
 
 
-def test_mean_reads_well():
+def test_mean_as_text():
     assert str(mean([0.5, 0.25, float("nan")])) == "0.375 (2 of 3)"
 
 
 def test_vote_counts():
     assert vote_counts([5, 4, 1, 1], 5) == vote_counts(["5", "4", "1", "1"], 5) == [2, 0, 0, 1, 1]
-    with pytest.raises(ValueError, match="choice 0 is not a sentence of 1 to 5"):
+    with pytest.raises(ValueError, match="choice 0 is not a sentence number from 1 to 5"):
         vote_counts([0], 5)
 
 
-def test_wrong_shapes_and_nan_are_told():
+def test_wrong_shapes_and_nan_are_errors():
     with pytest.raises(ValueError, match=r"\(2,\) and labels of shape \(3,\)"):
         spearman([1, 2], [1, 2, 3])
     with pytest.raises(ValueError, match="found nan"):

@@ -1,4 +1,4 @@
-"""The Hub, with its real client against a hub on this machine: what is pushed loads anywhere and scores the same."""
+"""Pushes to the Hub, with its real client and a local server: what is pushed loads elsewhere with the same scores."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ FACTS = EncoderFacts(
 
 
 def fresh(code: str, home: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, or a command, in a process of its own with a cache of its own."""
-    known = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+    """Run Python code or a command in a new process with its own cache."""
+    settings = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     return subprocess.run(
         command or [sys.executable, "-c", code],
-        env=os.environ | known | environment,
+        env=os.environ | settings | environment,
         capture_output=True,
         text=True,
         timeout=180,
@@ -81,7 +81,7 @@ def fresh(code: str, home: Path, *command: str, **environment: str) -> subproces
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A hub that this process talks to."""
+    """A local hub that this process uses."""
     hub = Hub("secret")
     with running(hub):
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
@@ -102,11 +102,11 @@ def checkpoint(bert_folder, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def expected(checkpoint) -> list:
     """Pooling and scores of the encoder."""
-    here = pipeline("narrative-salience", model=str(checkpoint), device="cpu", dtype="float32")
-    return ["first", pytest.approx(here(TEXT)["scores"]["deletion"], abs=1e-5)]
+    local = pipeline("narrative-salience", model=str(checkpoint), device="cpu", dtype="float32")
+    return ["first", pytest.approx(local(TEXT)["scores"]["deletion"], abs=1e-5)]
 
 
-def told(done: subprocess.CompletedProcess[str]):
+def output_of(done: subprocess.CompletedProcess[str]):
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -115,39 +115,39 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_private_encoder_from_the_hub_and_then_offline(checkpoint, expected, tmp_path):
-    """Pooling and all come from the Hub with the user's token; after one load the network is not needed."""
+def test_private_encoder_from_the_hub_and_then_offline(checkpoint, expected, tmp_path):
+    """All files come from the Hub with the user's token; after one load, no network is needed."""
     hub = Hub("secret")
     hub.put("models", NAME, checkpoint)
     with running(hub):
         refused = fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="wrong")
         assert refused.returncode != 0
         assert hub.given == []
-        assert told(fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret")) == expected
+        assert output_of(fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret")) == expected
         assert {"model.safetensors", "tokenizer.json", "modules.json", "1_Pooling/config.json"} <= set(hub.given)
-    assert told(fresh(LOAD, tmp_path, HF_HUB_OFFLINE="1")) == expected
+    assert output_of(fresh(LOAD, tmp_path, HF_HUB_OFFLINE="1")) == expected
 
 
-def test_an_encoder_there_and_back(checkpoint, expected, tmp_path):
-    """As a user types it: pushed by the command, loaded elsewhere, with the package and, on a branch, without it."""
+def test_encoder_round_trip(checkpoint, expected, tmp_path):
+    """Pushed by the command, loaded elsewhere: with the package and, from a branch, without it."""
     hub, before = Hub("secret"), contents(checkpoint)
     with running(hub):
-        there = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret"}
+        environment = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret"}
         command = [COMMAND, "push", str(checkpoint), "--to", NAME, "--private", "--with-code"]
-        done = fresh("", tmp_path / "home", *command, **there)
+        done = fresh("", tmp_path / "home", *command, **environment)
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"{hub.address}/{NAME}\n"
         assert NAME in hub.private
         assert contents(checkpoint) == before
-        assert told(fresh(LOAD, tmp_path / "one", **there)) == expected
-        assert told(fresh(WITHOUT_THE_PACKAGE, tmp_path / "other", **there)) == expected
+        assert output_of(fresh(LOAD, tmp_path / "one", **environment)) == expected
+        assert output_of(fresh(WITHOUT_THE_PACKAGE, tmp_path / "other", **environment)) == expected
     files = hub.files("models", NAME)
     assert not any(name.endswith(".py") for name in files)
     assert "custom_pipelines" not in json.loads(files["config.json"])
     assert f'model="{NAME}"' in files["README.md"].decode()
 
 
-def test_only_what_belongs_to_an_encoder_is_pushed(checkpoint, hub, tmp_path):
+def test_only_files_of_the_encoder_are_pushed(checkpoint, hub, tmp_path):
     shutil.copytree(checkpoint, tmp_path / "run")
     for name in (
         "checkpoint-5/optimizer.pt",
@@ -168,8 +168,8 @@ def test_only_what_belongs_to_an_encoder_is_pushed(checkpoint, hub, tmp_path):
     assert all(b"secret" not in content for content in pushed.values())
 
 
-def test_an_encoder_of_any_kind_is_pushed_in_the_plain_layout(bert_folder, hub, tmp_path):
-    """A bare `AutoModel` folder and a loaded encoder get what sentence-transformers needs."""
+def test_encoders_of_all_kinds_are_pushed_in_the_plain_layout(bert_folder, hub, tmp_path):
+    """A plain `AutoModel` folder and a loaded encoder get the files that sentence-transformers needs."""
     push_encoder(bert_folder, "somebody/bare", facts=FACTS)
     push_encoder(StoryEncoder.from_pretrained(bert_folder, device="cpu"), "somebody/loaded", facts=FACTS)
     for name in ("somebody/bare", "somebody/loaded"):
@@ -181,7 +181,7 @@ def test_an_encoder_of_any_kind_is_pushed_in_the_plain_layout(bert_folder, hub, 
         assert SentenceTransformer(str(tmp_path / name), device="cpu").encode("Omar ran.").shape == (32,)
 
 
-def test_the_card_of_an_encoder(checkpoint, hub):
+def test_card_of_an_encoder(checkpoint, hub):
     push_encoder(checkpoint, NAME, facts=FACTS)
     text = hub.files("models", NAME)["README.md"].decode()
     card = ModelCard(text)
@@ -191,30 +191,30 @@ def test_the_card_of_an_encoder(checkpoint, hub):
     assert all(words in text for words in ("a random BERT", "none at all (CC0)", "| 0.250 |", f'model="{NAME}"'))
 
 
-def test_a_card_of_ones_own_is_kept(checkpoint, hub, tmp_path):
+def test_card_in_the_folder_is_kept(checkpoint, hub, tmp_path):
     shutil.copytree(checkpoint, tmp_path / "own")
     (tmp_path / "own" / "README.md").write_text('---\nlicense: mit\n---\nMine: model="user/name"\n')
     push_encoder(tmp_path / "own", NAME)
     assert hub.files("models", NAME)["README.md"].decode().endswith(f'Mine: model="{NAME}"\n')
 
 
-def test_a_repository_with_files_is_not_written_over(checkpoint, hub):
+def test_repository_with_files_is_not_overwritten(checkpoint, hub):
     push_encoder(checkpoint, NAME)
     before = hub.repositories["models", NAME]["main"].copy()
-    with pytest.raises(HubError, match=r"on the Hub already, with \d+ files; .*--update"):
+    with pytest.raises(HubError, match=r"already on the Hub, with \d+ files; .*--update"):
         push_encoder(checkpoint, NAME, facts=FACTS)
     assert hub.repositories["models", NAME]["main"] == before
     push_encoder(checkpoint, NAME, facts=FACTS, update=True)
     assert "a random BERT" in hub.files("models", NAME)["README.md"].decode()
 
 
-@pytest.mark.parametrize("broken", ["/lfs/", "/commit/", "/preupload/"])
-def test_a_connection_that_breaks(broken, checkpoint, hub, monkeypatch):
-    """Nothing is half there, here nothing has changed, and the same call goes on where it broke."""
+@pytest.mark.parametrize("failing", ["/lfs/", "/commit/", "/preupload/"])
+def test_connection_errors(failing, checkpoint, hub, monkeypatch):
+    """No file is changed on the Hub or locally, and the same call succeeds later."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     before = contents(checkpoint)
-    hub.fault = lambda method, path: "drop" if broken in path else None
-    with pytest.raises(HubError, match="the connection to the Hub broke .* run it again"):
+    hub.fault = lambda method, path: "drop" if failing in path else None
+    with pytest.raises(HubError, match="the connection to the Hub failed .* run it again"):
         push_encoder(checkpoint, NAME)
     assert set(hub.files("models", NAME)) == {".gitattributes"}
     assert contents(checkpoint) == before
@@ -224,36 +224,36 @@ def test_a_connection_that_breaks(broken, checkpoint, hub, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "cure"), [(401, "hf auth login"), (403, "may not write"), (409, "run it again"), (500, "later")]
+    ("status", "fix"), [(401, "hf auth login"), (403, "no write access"), (409, "run it again"), (500, "later")]
 )
-def test_what_the_hub_refuses(status, cure, checkpoint, hub, monkeypatch):
+def test_refused_pushes(status, fix, checkpoint, hub, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     before = contents(checkpoint)
     hub.fault = lambda method, path: status if "/commit/" in path else None
-    with pytest.raises(HubError, match=rf"{NAME} can't be pushed: .*{cure}.*HTTP {status}"):
+    with pytest.raises(HubError, match=rf"{NAME} can't be pushed: .*{fix}.*HTTP {status}"):
         push_encoder(checkpoint, NAME)
     assert contents(checkpoint) == before
     hub.fault = lambda method, path: None
     push_encoder(checkpoint, NAME)
 
 
-def test_a_wrong_token(checkpoint, hub, monkeypatch, capsys):
+def test_wrong_token(checkpoint, hub, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "wrong-token")
     assert main(["push", str(checkpoint), "--to", NAME]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"narrative-twins: {NAME} can't be pushed") and "hf auth login" in said
-    assert "wrong-token" not in said
+    message = capsys.readouterr().err
+    assert message.startswith(f"narrative-twins: {NAME} can't be pushed") and "hf auth login" in message
+    assert "wrong-token" not in message
     assert hub.repositories == {}
 
 
-def test_what_is_no_encoder_is_refused_before_anything_is_pushed(checkpoint, hub, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder here"):
+def test_invalid_encoders_are_refused_before_the_push(checkpoint, hub, tmp_path):
+    with pytest.raises(FileNotFoundError, match="is not a local folder"):
         push_encoder(tmp_path / "nothing", NAME)
     shutil.copytree(checkpoint, tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").unlink()
     with pytest.raises(OSError, match="can't be loaded"):
         push_encoder(tmp_path / "broken", NAME)
-    with pytest.raises(ValueError, match="no Hub id"):
+    with pytest.raises(ValueError, match="is not a Hub id"):
         push_encoder(checkpoint, "no/hub/id")
     assert hub.asked == []
 
@@ -263,7 +263,7 @@ def test_offline(checkpoint):
         push_encoder(checkpoint, NAME)
 
 
-def test_a_dry_run_asks_nobody(checkpoint, hub, tmp_path, capsys):
+def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
     (tmp_path / "facts.yaml").write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
     assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 0
     shown = capsys.readouterr().out
@@ -274,13 +274,13 @@ def test_a_dry_run_asks_nobody(checkpoint, hub, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("nme: x", "'nme' is no fact"),
-        ("- a", "no mapping"),
+        ("nme: x", "unknown key 'nme'"),
+        ("- a", "is not a mapping"),
         ("a: [", "not valid YAML"),
         ("figures: [{x: 1}]", "metric"),
     ],
 )
-def test_facts_that_are_wrong(content, problem, checkpoint, tmp_path, capsys):
+def test_invalid_facts(content, problem, checkpoint, tmp_path, capsys):
     (tmp_path / "facts.yaml").write_text(content)
     assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 1
     assert problem in capsys.readouterr().err
@@ -290,35 +290,35 @@ LOAD_DATA = """
 import json
 from datasets import load_dataset
 
-twins, judged = (load_dataset("somebody/stories", name) for name in ("twins", "judged"))
-print(json.dumps([{split: rows.to_list() for split, rows in one.items()} for one in (twins, judged)]))
+twins, labeled = (load_dataset("somebody/stories", name) for name in ("twins", "labeled"))
+print(json.dumps([{split: rows.to_list() for split, rows in one.items()} for one in (twins, labeled)]))
 """
 
 
-def test_a_data_set_of_two_configurations_there_and_back(hub, tmp_path):
+def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
     twins = DatasetDict(
         train=Dataset.from_list(
             [{"id": "1", "story": ["Omar-7 ran."], "twin": None}, {"id": "2", "story": ["He fell."]}]
         ),
         validation=Dataset.from_list([{"id": "3", "story": ["Nadia ran."], "twin": None}]),
     )
-    judged = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
-    facts = DatasetFacts(name="Stories", what="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0")
-    push_dataset({"twins": twins, "judged": judged}, "somebody/stories", facts=facts)
-    found = told(fresh(LOAD_DATA, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
-    assert found == [{split: rows.to_list() for split, rows in twins.items()}, {"train": judged.to_list()}]
+    labeled = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
+    facts = DatasetFacts(name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0")
+    push_dataset({"twins": twins, "labeled": labeled}, "somebody/stories", facts=facts)
+    found = output_of(fresh(LOAD_DATA, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
+    assert found == [{split: rows.to_list() for split, rows in twins.items()}, {"train": labeled.to_list()}]
     card = hub.files("datasets", "somebody/stories")["README.md"].decode()
     assert "Omar-7" not in card and "{{ 7 * 7 }}" in card
     for line in (
         "| train | 2 |",
         "| validation | 1 |",
         "| `counts` | list of int64 |",
-        'load_dataset("somebody/stories", "judged")',
+        'load_dataset("somebody/stories", "labeled")',
     ):
         assert line in card
 
 
-def test_a_data_set_without_rows(hub):
+def test_data_set_without_rows(hub):
     with pytest.raises(ValueError, match="no rows"):
         push_dataset({"twins": Dataset.from_list([])}, "somebody/stories")
     assert hub.asked == []
@@ -334,11 +334,11 @@ print(json.dumps(found))
 """
 
 
-def test_the_metric_there_and_back(hub, tmp_path):
+def test_metric_round_trip(hub, tmp_path):
     pytest.importorskip("evaluate")
     push_metric("somebody/salience_agreement")
-    found = told(fresh(LOAD_METRIC, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret", HF_EVALUATE_OFFLINE="0"))
-    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; a story of one sentence has neither.
+    found = output_of(fresh(LOAD_METRIC, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret", HF_EVALUATE_OFFLINE="0"))
+    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; the metrics of a story of one sentence are undefined.
     assert found == {
         "spearman": pytest.approx((0.5 - 1) / 2),
         "spearman_stories": 2,
@@ -350,10 +350,10 @@ def test_the_metric_there_and_back(hub, tmp_path):
 SECRET = "The heliotrope marmoset of Zanzibar whistled."
 
 
-def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
-    """Only the encoder, in the plain layout; the card says what was trained and found, and shows no row."""
+def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
+    """Only the encoder, in the plain layout; the card describes training and results, without any row."""
     rows = [{"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "An animal cried."]} for _ in range(4)]
-    judged = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
+    labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
     arguments = NarrativeTwinsTrainingArguments(
         str(tmp_path / "run"), max_steps=2, eval_strategy="steps", eval_steps=2, report_to="none", use_cpu=True,
         hub_model_id=NAME, seed=7,
@@ -363,7 +363,7 @@ def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, t
         arguments,
         Dataset.from_list(rows),
         Dataset.from_list(rows[:2]),
-        evaluator=SalienceEvaluator(judged, name="salience"),
+        evaluator=SalienceEvaluator(labeled, name="salience"),
     )
     trainer.train()
     trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
@@ -383,7 +383,7 @@ def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, t
         "temperature 0.05",
         "2 steps",
         "Seeds: 7",
-        "one window a story",
+        "one window per story",
         f'model="{NAME}"',
     ):
         assert words in text
@@ -391,7 +391,7 @@ def test_a_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, t
     trainer.push_to_hub()
     assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
     arguments.hub_model_id = None
-    assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user is that of the token"
+    assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
 
 
 LOAD_REVISIONS = f"""
@@ -409,13 +409,13 @@ print(json.dumps(found))
 """
 
 
-def test_a_revision_stays_what_it_was(checkpoint, bert_folder, hub, tmp_path):
-    """A commit, a branch and `main` are three different things."""
+def test_revisions_are_distinct(checkpoint, bert_folder, hub, tmp_path):
+    """A commit, a branch and `main` may have different files."""
     push_encoder(checkpoint, NAME)
     pinned = commit_of(NAME, hub.files("models", NAME))
     push_encoder(bert_folder, NAME, update=True, revision="plain")
     push_encoder(bert_folder, NAME, update=True, facts=FACTS)
     command = [sys.executable, "-c", LOAD_REVISIONS, pinned, "plain", "main", "nothing"]
-    found = told(fresh("", tmp_path, *command, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
+    found = output_of(fresh("", tmp_path, *command, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
     assert f"encoder '{NAME}' can't be loaded" in found.pop("nothing")
     assert found == {pinned: "first", "plain": "mean", "main": "mean"}

@@ -1,4 +1,4 @@
-"""Asking a language model over HTTP: what is sent, what is asked again, what ends the run; the key stays secret."""
+"""Requests to a language model over HTTP: their content, retries, errors that end a run, saved answers, the API key."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def key(monkeypatch):
 
 
 def ask(model: Model, path, *prompts: str, **options) -> list:
-    """The answers to some prompts, or what was raised."""
+    """The answers to prompts, or the errors that were raised."""
     server = Server(model.address, "tiny", **options)
 
-    async def all_of_them():
+    async def ask_all():
         with Answers(path) as answers:
             async with Chat(server, answers) as chat:
                 questions = [Question("s", "t", 0, prompt, SCHEMA, 7) for prompt in prompts]
                 return await asyncio.gather(*map(chat.ask, questions), return_exceptions=True)
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(ask_all())
 
 
 def first(*answers):
-    """A model that answers so the first times, and then rightly."""
+    """A model that gives these responses first, and then the answer `right`."""
     return lambda body, before: answers[before] if before < len(answers) else completion("right")
 
 
-def test_what_is_sent(tmp_path):
+def test_request(tmp_path):
     with serving(Model(first())) as model:
         (answer,) = ask(model, tmp_path / "a", "How?", temperature=0.5, max_tokens=99)
     assert model.keys == [f"Bearer {KEY}"]
@@ -65,7 +65,7 @@ def test_what_is_sent(tmp_path):
     assert answer == Answer(answer.key, "s", "t", 0, "tiny", "right", "stop", 99, 100, 10)
 
 
-def test_fields_of_the_request_are_yours(tmp_path):
+def test_fields_change_the_request(tmp_path):
     fields = {
         "seed": None,
         "max_tokens": None,
@@ -86,15 +86,15 @@ def test_fields_of_the_request_are_yours(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "n", "stream"])
-def test_some_fields_are_not(name):
-    with pytest.raises(ValueError, match=f"'{name}' of a request is set by the package"):
+def test_reserved_fields_are_rejected(name):
+    with pytest.raises(ValueError, match=f"the request field '{name}' is set by the package"):
         Server("http://x/v1", "tiny", fields={name: None})
 
 
 @pytest.mark.parametrize(
     "wrong", [{"concurrency": 0}, {"retries": -1}, {"max_tokens": 0}, {"timeout": 0.0}, {"temperature": float("nan")}]
 )
-def test_numbers_that_are_none(wrong):
+def test_invalid_numbers_are_rejected(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}={next(iter(wrong.values()))}"):
         Server("http://x/v1", "tiny", **wrong)
 
@@ -111,24 +111,24 @@ def test_numbers_that_are_none(wrong):
         ("http://10.0.0.7:8000/v1", False),
     ],
 )
-def test_the_usual_key_goes_to_nobody_else(url, sent):
-    assert (Server(url, "tiny").key.tell() == KEY) == sent
-    assert Server(url, "tiny", key_variable="OPENAI_API_KEY").key.tell() == KEY
+def test_default_key_is_sent_only_to_openai_and_local_servers(url, sent):
+    assert (Server(url, "tiny").key.reveal() == KEY) == sent
+    assert Server(url, "tiny", key_variable="OPENAI_API_KEY").key.reveal() == KEY
 
 
-def test_without_a_key_none_is_sent(tmp_path, monkeypatch):
+def test_no_key(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with serving(Model(first())) as model:
         ask(model, tmp_path / "a", "How?")
     assert model.keys == ["Bearer none"]
 
 
-def test_what_stands_for_no_key_is_left_in_texts(monkeypatch):
+def test_placeholder_for_a_key_is_not_hidden(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
-    assert Secret("OPENAI_API_KEY").hide("The jar was EMPTY.") == "The jar was EMPTY."
+    assert Secret("OPENAI_API_KEY").redact("The jar was EMPTY.") == "The jar was EMPTY."
 
 
-def test_a_variable_of_ones_own(tmp_path, monkeypatch):
+def test_key_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", " mine\n")
     with serving(Model(first())) as model:
         ask(model, tmp_path / "a", "How?", key_variable="MY_KEY")
@@ -138,9 +138,9 @@ def test_a_variable_of_ones_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["sk secret", "sk-sécret", "sk\nsecret", "sk\x00secret"])
-def test_what_can_be_no_key_is_refused_without_telling_it(value, monkeypatch):
+def test_invalid_key_is_rejected_without_showing_it(value, monkeypatch):
     monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": value})
-    with pytest.raises(ValueError, match="holds no key") as caught:
+    with pytest.raises(ValueError, match="not a valid API key") as caught:
         Secret("OPENAI_API_KEY")
     assert "cret" not in str(caught.value)
 
@@ -149,8 +149,8 @@ def test_what_can_be_no_key_is_refused_without_telling_it(value, monkeypatch):
     "url",
     ["localhost:8000", "ftp://x/v1", "http://me:sk-1@x/v1", "http://sk-1@x/v1", "http://x/v1?key=sk-1", "http://"],
 )
-def test_addresses_that_are_none_or_tell_a_key(url):
-    with pytest.raises(ValueError, match="address of the server") as caught:
+def test_invalid_addresses_are_rejected_without_showing_keys(url):
+    with pytest.raises(ValueError, match="the address of the server|the server's address") as caught:
         Server(url, "tiny")
     assert "sk-1" not in str(caught.value)
 
@@ -167,41 +167,41 @@ def test_addresses_that_are_none_or_tell_a_key(url):
     ],
     ids=["busy", "failing", "html", "no choice", "error", "no text"],
 )
-def test_what_fails_is_asked_again(faults, tmp_path):
+def test_failed_requests_are_retried(faults, tmp_path):
     with serving(Model(first(*faults))) as model:
         (answer,) = ask(model, tmp_path / "a", "How?")
     assert answer.text == "right"
     assert list(model.asked.values()) == [len(faults) + 1]
 
 
-def test_it_waits_as_long_as_the_server_says(tmp_path):
+def test_retry_waits_as_long_as_the_server_requests(tmp_path):
     with serving(Model(first((429, {"Retry-After": "1.5"})))) as model:
-        begun = time.monotonic()
+        start = time.monotonic()
         ask(model, tmp_path / "a", "How?")
-    assert time.monotonic() - begun >= 1.5
+    assert time.monotonic() - start >= 1.5
 
 
-def test_it_does_not_wait_for_ever(tmp_path):
+def test_timeout(tmp_path):
     with serving(Model(first(), slow=0.5)) as model:
         (problem,) = ask(model, tmp_path / "a", "How?", timeout=0.1, retries=0, concurrency=4)
     assert isinstance(problem, NoAnswer) and "within 0.1 seconds" in str(problem)
 
 
-def test_a_request_that_is_refused_is_not_asked_again(tmp_path):
+def test_refused_request_is_not_retried(tmp_path):
     with serving(Model(lambda body, before: (400, {}))) as model:
         (problem,) = ask(model, tmp_path / "a", "How?")
     assert isinstance(problem, NoAnswer) and "answered 400: a fault" in str(problem)
     assert list(model.asked.values()) == [1]
 
 
-def test_a_server_that_refuses_everything_ends_the_run_with_what_may_help(tmp_path):
+def test_server_that_refuses_all_requests_ends_the_run_with_advice(tmp_path):
     with serving(Model(lambda body, before: (400, {}))) as model:
         problems = ask(model, tmp_path / "a", *map(str, range(3)), concurrency=1)
-    assert isinstance(problems[2], ServerError) and "leave that out by `fields`" in str(problems[2])
+    assert isinstance(problems[2], ServerError) and "remove it with `fields`" in str(problems[2])
 
 
-def test_stories_that_are_refused_do_not_end_a_run_in_which_others_are_answered(tmp_path):
-    """Not when they come together, nor when all the others are answered from the file."""
+def test_refused_stories_do_not_end_the_run_if_others_are_answered(tmp_path):
+    """Neither if they follow each other, nor if the answers to the others were saved before."""
 
     def picky(body, before):
         return (400, {}) if "bad" in prompt_of(body) else completion("right")
@@ -210,21 +210,21 @@ def test_stories_that_are_refused_do_not_end_a_run_in_which_others_are_answered(
     with serving(Model(picky)) as model:
         for _ in range(2):
             answers = ask(model, tmp_path / "a", *prompts, concurrency=1)
-            assert [type(one) for one in answers] == [Answer, *[NoAnswer] * 9, Answer]
+            assert [type(answer) for answer in answers] == [Answer, *[NoAnswer] * 9, Answer]
     assert model.asked["good", 7] == model.asked["good 2", 7] == 1
 
 
-def test_a_refusal_is_kept_as_what_was_said(tmp_path):
+def test_refusal_of_the_model_is_saved_as_the_answer(tmp_path):
     message = {"role": "assistant", "content": None, "refusal": "I can not help with that."}
     refused = {**completion(""), "choices": [{"index": 0, "finish_reason": "content_filter", "message": message}]}
     with serving(Model(lambda body, before: refused)) as model:
-        given_up = settle(model, tmp_path / "a", read_sentence, 1)
-    assert given_up.answer == "I can not help with that."
-    assert given_up.reason == "there is no JSON object in it (the model ended by 'content_filter')"
+        rejected = ask_valid(model, tmp_path / "a", read_sentence, 1)
+    assert rejected.answer == "I can not help with that."
+    assert rejected.reason == "the answer contains no JSON object (finish reason 'content_filter')"
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_what_no_request_can_mend_ends_the_run(status, tmp_path):
+def test_fatal_status_ends_the_run(status, tmp_path):
     with serving(Model(lambda body, before: (status, {}))) as model:
         (problem,) = ask(model, tmp_path / "a", "How?")
     assert isinstance(problem, ServerError)
@@ -232,7 +232,7 @@ def test_what_no_request_can_mend_ends_the_run(status, tmp_path):
 
 
 def test_failures_in_a_row_end_the_run(tmp_path):
-    """One story that the server can't take does not."""
+    """A single story that the server can't process does not."""
 
     def poisoned(body, before):
         return (500, {}) if prompt_of(body).startswith("bad") else completion("right")
@@ -241,7 +241,7 @@ def test_failures_in_a_row_end_the_run(tmp_path):
     with serving(Model(poisoned)) as model:
         answers = ask(model, tmp_path / "a", *prompts, retries=0, concurrency=1)
     kinds = [NoAnswer, NoAnswer, Answer, NoAnswer, NoAnswer, ServerError, Answer]
-    assert [type(one) for one in answers] == kinds
+    assert [type(answer) for answer in answers] == kinds
     assert "3 requests in a row failed" in str(answers[5])
 
 
@@ -250,20 +250,20 @@ def test_no_server(tmp_path):
     model.address = "http://127.0.0.1:9/v1"
     problems = ask(model, tmp_path / "a", "1", "2", "3", retries=0, concurrency=3)
     assert isinstance(problems[2], ServerError)
-    assert "no connection to http://127.0.0.1:9/v1" in str(problems[2])
+    assert "can't connect to http://127.0.0.1:9/v1" in str(problems[2])
 
 
-def test_only_so_many_at_once(tmp_path):
+def test_concurrency(tmp_path):
     with serving(Model(first(), slow=0.05)) as model:
         ask(model, tmp_path / "a", *map(str, range(12)), concurrency=3)
     assert model.most_at_once == 3
 
 
-def test_the_key_is_nowhere(tmp_path, caplog, capfd):
-    """Not in the errors of a server that tells it, nor in answers, nor in the most talkative log."""
+def test_key_is_never_shown(tmp_path, caplog, capfd):
+    """Neither in errors of a server that quotes it, nor in answers, nor in the debug log."""
     caplog.set_level(logging.DEBUG)
 
-    def telling(body, before):
+    def quoting(body, before):
         key = f"your key is {KEY}"
         return (
             (400, {})
@@ -273,19 +273,19 @@ def test_the_key_is_nowhere(tmp_path, caplog, capfd):
             else key
         )
 
-    with serving(Model(telling)) as model:
+    with serving(Model(quoting)) as model:
         problem, answer, page = ask(model, tmp_path / "a", "error", "answer", "page", retries=0, concurrency=8)
     assert "your key is ***" in str(page) and "Bearer ***" in str(problem) and answer.text == "your key is ***"
-    told = [str(problem), repr(problem), repr(answer), str(page), repr(page), caplog.text, *capfd.readouterr()]
-    told += [(tmp_path / "a").read_text(), repr(Secret("OPENAI_API_KEY")), repr(Server(model.address, "tiny"))]
-    assert not any(KEY in text for text in told)
+    texts = [str(problem), repr(problem), repr(answer), str(page), repr(page), caplog.text, *capfd.readouterr()]
+    texts += [(tmp_path / "a").read_text(), repr(Secret("OPENAI_API_KEY")), repr(Server(model.address, "tiny"))]
+    assert not any(KEY in text for text in texts)
 
 
-def test_answers_outlive_the_run(tmp_path):
+def test_saved_answers_are_not_requested_again(tmp_path):
     with serving(Model(first())) as model:
         (answer,) = ask(model, tmp_path / "a", "How?")
         assert ask(model, tmp_path / "a", "How?") == [answer]
-        # How long it may be, where it is asked and how many at once makes no other question of it; all else does.
+        # The limits and the concurrency are not in the key of an answer; all other settings are.
         assert ask(model, tmp_path / "a", "How?", max_tokens=10_000, timeout=1, concurrency=1) == [answer]
         assert len(model.bodies) == 1
         for other in ({"temperature": 0.2}, {"structured": False}, {"fields": {"top_p": 0.9}}):
@@ -293,32 +293,32 @@ def test_answers_outlive_the_run(tmp_path):
     assert len(model.bodies) == 4
 
 
-def test_what_was_cut_off_is_asked_again_where_it_could_be_longer(tmp_path):
+def test_answer_that_was_cut_off_is_requested_again_with_a_higher_limit(tmp_path):
     with serving(Model(lambda body, before: completion("so far", "length"))) as model:
         for limit, requests in ((50, 1), (50, 1), (40, 1), (60, 2), (60, 2)):
             (answer,) = ask(model, tmp_path / "a", "How?", max_tokens=limit)
-            assert answer.cut and len(model.bodies) == requests
+            assert answer.is_truncated and len(model.bodies) == requests
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_the_limit_is_that_of_the_request(name, tmp_path):
+def test_limit_in_fields(name, tmp_path):
     with serving(Model(lambda body, before: completion("so far", "length"))) as model:
         for limit, requests in ((50, 1), (50, 1), (60, 2), (None, 3), (None, 3)):
             fields = {"max_tokens": None, name: limit}
             (answer,) = ask(model, tmp_path / "a", "How?", fields=fields)
-            assert answer.cut and len(model.bodies) == requests
+            assert answer.is_truncated and len(model.bodies) == requests
             assert model.bodies[-1].get(name) == (limit if requests < 3 else None)
 
 
-def test_with_a_higher_limit_nothing_is_asked_again_where_another_answer_held(tmp_path):
+def test_higher_limit_repeats_no_request_if_a_later_answer_was_valid(tmp_path):
     answers = [completion('{"sentence": 1', "length"), completion('{"sentence": 2}'), completion('{"sentence": 3}')]
     with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
         for limit in (50, 50, 500):
-            assert settle(model, tmp_path / "a", read_sentence, 3, max_tokens=limit) == 2
+            assert ask_valid(model, tmp_path / "a", read_sentence, 3, max_tokens=limit) == 2
         assert len(model.bodies) == 2
 
 
-def test_answers_under_way_are_kept_when_the_run_fails(tmp_path):
+def test_answers_under_way_are_saved_if_the_run_fails(tmp_path):
     def key_expires(body, before):
         if prompt_of(body) == "last":
             return 401, {}
@@ -334,14 +334,14 @@ def test_answers_under_way_are_kept_when_the_run_fails(tmp_path):
     assert len(Answers(tmp_path / "a")) == 3
 
 
-def test_half_characters_can_be_kept(tmp_path):
+def test_lone_surrogates_can_be_saved(tmp_path):
     with serving(Model(first(completion("half \ud83d, whole 🦊")))) as model:
         (answer,) = ask(model, tmp_path / "a", "How?")
     assert answer.text == "half ?, whole 🦊"
     assert [json.loads(line)["text"] for line in (tmp_path / "a").read_text().splitlines()] == [answer.text]
 
 
-def test_a_line_cut_short_is_asked_for_again(tmp_path):
+def test_truncated_line_is_requested_again(tmp_path):
     with serving(Model(first())) as model:
         ask(model, tmp_path / "a", "How?", "Why?")
         lines = (tmp_path / "a").read_bytes().splitlines(keepends=True)
@@ -353,31 +353,31 @@ def test_a_line_cut_short_is_asked_for_again(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["{}", "[]", "{", '{"key": 1}', "null"])
-def test_a_file_of_something_else_is_left_alone(line, tmp_path):
+def test_file_of_something_else_is_not_changed(line, tmp_path):
     (tmp_path / "a").write_text(f"{line}\n")
-    with pytest.raises(ValueError, match="its line 1 is no answer"):
+    with pytest.raises(ValueError, match="line 1 is not an answer"):
         Answers(tmp_path / "a")
     assert (tmp_path / "a").read_text() == f"{line}\n"
 
 
-def test_two_runs_do_not_write_one_file(tmp_path):
+def test_two_runs_can_not_write_the_same_file(tmp_path):
     with Answers(tmp_path / "a"), pytest.raises(FileExistsError, match="written by another run"):
         Answers(tmp_path / "a").__enter__()
 
 
-def test_what_another_run_has_just_added_is_not_asked_again(tmp_path):
+def test_answers_that_another_run_has_just_added_are_read(tmp_path):
     with serving(Model(first())) as model:
-        waiting = Answers(tmp_path / "a")
+        opened_before = Answers(tmp_path / "a")
         (answer,) = ask(model, tmp_path / "a", "How?")
-    with waiting:
-        assert waiting.get(answer.key, 1) == answer and len(waiting) == 1
+    with opened_before:
+        assert opened_before.get(answer.key, 1) == answer and len(opened_before) == 1
 
 
 def read_sentence(text: str) -> int:
     return read_choice(text, 5)
 
 
-def settle(model: Model, path, read, attempts: int, **options):
+def ask_valid(model: Model, path, read, attempts: int, **options):
     server = Server(model.address, "tiny", **options)
 
     async def work(chat, prompt):
@@ -386,27 +386,27 @@ def settle(model: Model, path, read, attempts: int, **options):
     return run_jobs(server, path, ["How?"], work).results[0]
 
 
-def test_an_answer_that_does_not_hold_is_asked_for_again_with_another_seed(tmp_path):
+def test_invalid_answer_is_requested_again_with_another_seed(tmp_path):
     answers = [completion("{", "length"), completion("no"), completion('{"sentence": 3}')]
     with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
-        assert settle(model, tmp_path / "a", read_sentence, 3, seed=4) == 3
+        assert ask_valid(model, tmp_path / "a", read_sentence, 3, seed=4) == 3
     assert [body["seed"] for body in model.bodies] == [seed_of(4, digest("How?"), "step", n) for n in range(3)]
     assert len({body["seed"] for body in model.bodies}) == 3
     with serving(Model(lambda body, before: completion("no"))) as model:
-        given_up = settle(model, tmp_path / "b", read_sentence, 2)
-    assert isinstance(given_up, Rejected) and (given_up.attempts, given_up.answer) == (2, "no")
-    assert str(given_up) == "step: there is no JSON object in it"
+        rejected = ask_valid(model, tmp_path / "b", read_sentence, 2)
+    assert isinstance(rejected, Rejected) and (rejected.attempts, rejected.answer) == (2, "no")
+    assert str(rejected) == "step: the answer contains no JSON object"
 
 
-def test_in_a_notebook_a_loop_runs_already(tmp_path):
-    async def cell():
-        return settle(model, tmp_path / "a", str, 1)
+def test_run_within_an_event_loop(tmp_path):
+    async def notebook_cell():
+        return ask_valid(model, tmp_path / "a", str, 1)
 
     with serving(Model(first())) as model:
-        assert asyncio.run(cell()) == "right"
+        assert asyncio.run(notebook_cell()) == "right"
 
 
-def test_progress_tells_tokens_and_cost(tmp_path, capsys):
+def test_progress_shows_tokens_and_cost(tmp_path, capsys):
     async def work(chat, prompt):
         return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
 
@@ -420,18 +420,18 @@ def test_progress_tells_tokens_and_cost(tmp_path, capsys):
 def test_prices():
     prices = Prices(input=2.0, output=10.0)
     assert prices.cost(1_500_000, 100_000) == pytest.approx(4.0)
-    assert prices.told(1_500_000, 100_000) == "1,500,000 tokens in, 100,000 out, cost 4.00"
-    assert Prices().told(1, 2) == "1 tokens in, 2 out"
+    assert prices.describe(1_500_000, 100_000) == "1,500,000 tokens in, 100,000 out, cost 4.00"
+    assert Prices().describe(1, 2) == "1 tokens in, 2 out"
 
 
-def test_where_a_server_counts_no_tokens_they_are_counted_by_characters(tmp_path):
+def test_tokens_are_estimated_if_the_server_does_not_count_them(tmp_path):
     answer = {**completion("12345678é"), "usage": None}
     with serving(Model(lambda body, before: answer)) as model:
         (found,) = ask(model, tmp_path / "a", "1234")
     assert (found.prompt_tokens, found.completion_tokens) == (1, 3)
 
 
-def test_without_openai_it_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_openai_is_reported_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openai", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[making\]"):
         run_jobs(Server("http://x/v1", "tiny"), tmp_path / "a", [], lambda chat, job: None)

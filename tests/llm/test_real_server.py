@@ -1,7 +1,7 @@
-"""Against a real server, `transformers serve` with a random llama: what is sent is understood, what comes is counted.
+"""Requests to a real server, `transformers serve` with a random llama, which understands them and counts tokens.
 
-A random model writes no story, so every story is set aside; and that server holds no answer to a schema. It takes a
-minute, and packages that nothing else here needs, so it runs only where it is asked for:
+A random model writes no valid answer, and this server ignores the JSON schema, so every story is rejected. The test
+takes a minute and needs packages that no other test needs, so it runs only on request:
 
     pip install .[dev,making] "transformers[serving]"
     NARRATIVE_TWINS_REAL_SERVER=1 pytest tests/llm/test_real_server.py
@@ -69,7 +69,7 @@ def llama(folder: Path) -> None:
 
 @contextmanager
 def served(folder: Path):
-    """The address of the server, once it is there."""
+    """Start the server, and yield its address when it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -89,22 +89,22 @@ def served(folder: Path):
             process.terminate()
 
 
-def test_a_real_server_understands_what_is_sent(tmp_path, capsys):
+def test_real_server(tmp_path, capsys):
     folder = tmp_path / "llama"
     folder.mkdir()
     llama(folder)
     (tmp_path / "story.txt").write_text("Ada lost the {ring}. She cried. A fox found it. It wore it home. Ada laughed.")
     out = tmp_path / "twins.jsonl"
-    options = ["--out", str(out), "--model", str(folder), "--max-tokens", "12", "--attempts", "2", "--quiet"]
+    options = ["--out", str(out), "--model", str(folder), "--max-tokens", "200", "--attempts", "2", "--quiet"]
     with served(folder) as url:
         assert main(["make", "twins", str(tmp_path / "story.txt"), "--server", url, *options]) == 1
         answers = [json.loads(line) for line in Path(f"{out}.answers").read_text().splitlines()]
-        assert [(one["step"], one["attempt"]) for one in answers] == [("twin, expanded", 0), ("twin, expanded", 1)]
-        assert all(one["prompt_tokens"] > 100 and 0 < one["completion_tokens"] <= 12 for one in answers)
+        assert [(row["step"], row["attempt"]) for row in answers] == [("twin, expanded", 0), ("twin, expanded", 1)]
+        assert all(row["prompt_tokens"] > 100 and 0 < row["completion_tokens"] <= 200 for row in answers)
         (reject,) = [json.loads(line) for line in Path(f"{out}.rejects").read_text().splitlines()]
-        assert "cut off after 12 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
-        assert "0 rows; 1 stories set aside" in capsys.readouterr().err
+        assert "cut off after 200 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
+        assert "no rows; 1 story rejected" in capsys.readouterr().err
         server = Server(url, str(folder), max_tokens=8)
         styles = list(SCORES)
         assert prompted_salience(["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip") == []
-        assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, and said nothing that holds"
+        assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, but no answer was valid"

@@ -1,4 +1,4 @@
-"""Prompt templates: placeholders are filled once, and files of a user replace those of the package."""
+"""Prompt templates: placeholders are filled in a single pass, and user files replace those of the package."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROMPTS = [
 
 
 @pytest.mark.parametrize(("package", "name"), PROMPTS)
-def test_every_prompt_of_the_package_is_a_template(package, name):
+def test_prompts_of_the_package_are_valid(package, name):
     template = read_templates(package, [name])[name]
     filled = template.fill({"story": "THE STORY", "count": 7})
     assert filled.count("THE STORY") == 1 and "{{" not in filled
     assert "7" in filled or name == "distract_sections"
 
 
-def test_what_is_filled_in_is_not_looked_at_again():
+def test_placeholders_in_values_are_not_filled():
     template = Template("mine", "{{count}}: {{story}} {not} {{ neither }} {{story}}")
     assert template.fill({"story": "{{count}}", "count": 5}) == "5: {{count}} {not} {{ neither }} {{count}}"
 
@@ -35,7 +35,7 @@ def test_prompts_are_replaced_by_name(tmp_path):
     assert templates["retell"].text == "Sing {{story}}"
     assert templates["expand"] == read_templates(TWINS, ["expand"])["expand"]
     (tmp_path / "retel.txt").write_text("{{story}}")
-    with pytest.raises(ValueError, match="retel.txt is the file of no prompt"):
+    with pytest.raises(ValueError, match="retel.txt replaces no prompt"):
         read_templates(TWINS, ["retell"], tmp_path)
-    with pytest.raises(FileNotFoundError, match="is no folder"):
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
         read_templates(TWINS, ["retell"], tmp_path / "none")

@@ -1,4 +1,4 @@
-"""Pictures: every sentence in its place, the same bytes each time, any text as text, colours that can be told apart."""
+"""Figures: complete curves and heat maps, reproducible bytes, any text, distinguishable colours."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def lines_of(axes, label):
 
 @given(st.data())
 @settings(max_examples=20)
-def test_the_curve_has_every_score_in_its_place(data):
+def test_curves_have_all_scores(data):
     n = data.draw(st.integers(1, 40))
     sizes, top = data.draw(window_sizes(n)), data.draw(st.integers(0, 12))
     result = result_of(numbered(n), sizes)
     figure = result.plot(top=top)
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(result.scores)
     for axes, (name, scores) in zip(figure.axes, result.scores.items(), strict=True):
-        ((places, values),) = lines_of(axes, "scores")
-        there = ~np.isnan(places)
-        assert places[there].tolist() == list(range(1, n + 1))
-        assert values[there].tolist() == scores
-        after = [int(places[at - 1]) for at in np.flatnonzero(~there)]
-        assert after == [hi for _, hi in result.windows[:-1]], "lines break where windows end"
-        assert [x[0] for x, _ in lines_of(axes, "border")] == [hi + 0.5 for hi in after]
+        ((numbers, values),) = lines_of(axes, "scores")
+        is_score = ~np.isnan(numbers)
+        assert numbers[is_score].tolist() == list(range(1, n + 1))
+        assert values[is_score].tolist() == scores
+        ends = [int(numbers[gap - 1]) for gap in np.flatnonzero(~is_score)]
+        assert ends == [hi for _, hi in result.windows[:-1]], "lines are interrupted at window borders"
+        assert [x[0] for x, _ in lines_of(axes, "border")] == [hi + 0.5 for hi in ends]
         shown = {(int(x[0]) - 1, y[0]) for x, y in lines_of(axes, "labelled")}
-        assert shown == {(one.index, one.score) for one in result.top(min(top, 10), name)}
+        assert shown == {(sentence.index, sentence.score) for sentence in result.top(min(top, 10), name)}
         assert {text.get_text() for text in axes.texts} == {str(i + 1) for i, _ in shown}
 
 
 @pytest.mark.parametrize(("n", "windows"), [(1, 1), (5, 1), (34, 5), (3000, 20), (3000, 430), (300, 300)])
 @pytest.mark.parametrize("width", [3.3, 7])
 def test_nothing_overlaps_or_is_cut_off(n, windows, width):
-    """Texts of a picture, as they are drawn, beside each other and within it."""
+    """The drawn texts of a figure are within it, and apart from each other."""
     result = result_of(numbered(n), windows, cut_tokens=3)
     figure = result.plot(top=10, width=width)
     figure.set_dpi(200)
@@ -68,10 +68,10 @@ def test_nothing_overlaps_or_is_cut_off(n, windows, width):
     boxes = [(text.get_text(), matplotlib.text.Text.get_window_extent(text)) for text in texts]
     for text, box in boxes:
         assert box.x0 > 0 and box.y0 > 0 and box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1, text
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+    for (text, a), (other, b) in itertools.combinations(boxes, 2):
         across = min(a.x1, b.x1) - max(a.x0, b.x0)
         down = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert across <= 0 or down <= 1, (one, other)
+        assert across <= 0 or down <= 1, (text, other)
     hidden = any("too narrow to be marked" in text for text, _ in boxes)
     assert hidden == (windows > 80 or (windows > 30 and width < 4))
     assert hidden != bool(lines_of(figure.axes[0], "border")) or windows == 1
@@ -79,8 +79,8 @@ def test_nothing_overlaps_or_is_cut_off(n, windows, width):
 
 @given(st.lists(any_text, min_size=1, max_size=4), any_text, any_text)
 @settings(max_examples=25)
-def test_any_text_is_data(texts, name, operation):
-    """It stands in the picture as it is, or shortened; no mathematics, no warning, nothing that is no XML."""
+def test_any_text_is_shown_as_text(texts, name, operation):
+    """In full or shortened; it is not parsed as mathematics, gives no warning, and an SVG stays valid XML."""
     result = result_of(texts, name=name, operations=(operation,))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -90,24 +90,24 @@ def test_any_text_is_data(texts, name, operation):
         heat = texts_of(render(plot_stories([result, result]), "svg"))
     shown = texts_of(svg)
     for text in texts:
-        begins = one_line(text)[:3].strip()
-        assert any(line.startswith(begins) for line in shown), (text, shown)
+        beginning = one_line(text)[:3].strip()
+        assert any(line.startswith(beginning) for line in shown), (text, shown)
     assert any(line.startswith(one_line(operation)[:3].strip()) for line in shown)
     assert any(line.startswith(one_line(result.name)[:3].strip()) for line in shown)
     assert sum(line.startswith(one_line(result.name)[:3].strip()) for line in heat) >= 2
 
 
-def test_a_megabyte_in_a_line_is_cut_short_at_once():
+def test_a_line_of_a_megabyte_is_shortened_quickly():
     long = ["w" * 1_000_000, "word " * 200_000, " " * 1_000_000 + "x", "東" * 1_000_000]
     result = result_of(long, name="n" * 1_000_000)
-    begun = time.monotonic()
+    start = time.monotonic()
     for figure in (result.plot(), plot_stories([result] * 3)):
         assert len(render(figure, "svg")) < 100_000
         assert max(figure.get_size_inches()) < 9
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - start < 5
 
 
-def test_settings_of_the_process_are_left_alone(tmp_path):
+def test_matplotlib_settings_of_the_process_are_kept(tmp_path):
     result = result_of(numbered(5))
     plain = render(result.plot(), "svg")
     before = matplotlib.rcParams.copy()
@@ -115,83 +115,83 @@ def test_settings_of_the_process_are_left_alone(tmp_path):
         assert render(result.plot(), "svg") == plain
     assert matplotlib.rcParams.copy() == before
     with matplotlib.rc_context({"font.family": "DejaVu Serif"}):
-        assert b"DejaVu Serif" in render(result.plot(), "svg"), "fonts are the reader's"
+        assert b"DejaVu Serif" in render(result.plot(), "svg"), "fonts are those of the user"
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])
-def test_a_picture_has_the_same_bytes_each_time(tmp_path, form):
+def test_figures_have_the_same_bytes_each_time(tmp_path, form):
     for plot in (
         lambda path: result_of(numbered(34), 5).plot(path),
         lambda path: plot_stories([result_of("ab")], path),
     ):
-        one, two = tmp_path / f"one.{form}", tmp_path / f"two.{form.upper()}"
-        plot(one)
+        first, second = tmp_path / f"one.{form}", tmp_path / f"two.{form.upper()}"
+        plot(first)
         time.sleep(0.01)
-        plot(str(two))
-        assert one.read_bytes() == two.read_bytes()
-        assert b"date" not in one.read_bytes() and sorted(tmp_path.iterdir()) == sorted([one, two])
+        plot(str(second))
+        assert first.read_bytes() == second.read_bytes()
+        assert b"date" not in first.read_bytes() and sorted(tmp_path.iterdir()) == sorted([first, second])
     if form == "png":
-        assert imread(one).shape[1] == 1400
+        assert imread(first).shape[1] == 1400
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=30), st.integers(1, 50))
-def test_stretched(values, places):
-    """Against the mean of many copies of each value."""
-    copies = np.repeat(values, places).reshape(places, len(values))
-    assert np.allclose(resample(values, places), copies.mean(axis=1), atol=1e-9)
+def test_resample(values, size):
+    """The same as the means of `size` copies of each value."""
+    copies = np.repeat(values, size).reshape(size, len(values))
+    assert np.allclose(resample(values, size), copies.mean(axis=1), atol=1e-9)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0, 30))
-def test_spread(wanted, gap):
+def test_space_labels(wanted, gap):
     wanted = sorted(wanted)
-    places = space_labels(wanted, gap, 0, 100)
+    positions = space_labels(wanted, gap, 0, 100)
     gap = min(gap, 100 / max(1, len(wanted) - 1))
-    assert all(-1e-9 <= place <= 100 + 1e-9 for place in places)
-    assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(places))
+    assert all(-1e-9 <= position <= 100 + 1e-9 for position in positions)
+    assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(positions))
     if all(b - a >= gap for a, b in itertools.pairwise(wanted)):
-        assert places == pytest.approx(wanted)
+        assert positions == pytest.approx(wanted)
 
 
-def test_a_heat_map_has_a_row_a_story():
+def test_heat_maps_have_one_row_per_story():
     results = [result_of(numbered(n), name=f"story of {n}", seed=n) for n in (1, 2, 7, 500)]
     figure = plot_stories(iter(results), operation="deletion")
     axes = figure.axes[0]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [result.name for result in results]
     cells = axes.images[0].get_array()
     assert cells.shape == (4, 240)
-    assert set(cells[0]) == {0}, "one score is neither high nor low"
+    assert set(cells[0]) == {0}, "the only score is not shaded"
     low_first = np.argmin(results[1].scores["deletion"]) == 0
     assert cells[1].tolist() == [0.0] * 120 + [1.0] * 120 if low_first else [1.0] * 120 + [0.0] * 120
     assert int(np.argmax(cells[2])) * 7 // 240 == np.argmax(results[2].scores["deletion"])
-    assert cells[3].max() < 1, "a place of two sentences is their mean"
+    assert cells[3].max() < 1, "a column of two sentences is their mean"
     assert axes.images[0].get_cmap().name == "cividis"
 
 
-def test_many_stories_are_read_one_by_one_and_fit():
-    seen = []
-    figure = plot_stories(seen.append(i) or result_of(["A.", "B."], name=f"n{i}") for i in range(1000))
-    assert len(seen) == 1000 and figure.get_size_inches()[1] < 8
+def test_heat_maps_of_many_stories_are_lazy_and_not_too_high():
+    read = []
+    figure = plot_stories(read.append(i) or result_of(["A.", "B."], name=f"n{i}") for i in range(1000))
+    assert len(read) == 1000 and figure.get_size_inches()[1] < 8
     named = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert 20 < len(named) < 60 and named[0] == "n0"
     step = int(named[1][1:])
-    assert f"({step - 1} of {step} stories without their names)" in figure.texts[0].get_text()
+    assert f"({step - 1} of {step} names are not shown)" in figure.texts[0].get_text()
 
 
-def test_scores_that_are_no_numbers_are_left_out():
+def test_scores_that_are_not_finite_are_left_out():
     result = result_of(numbered(3))
     result.scores["deletion"][:] = [float("nan"), float("inf"), 1.0]
     result.scores["summarization"][:] = [float("nan")] * 3
     assert len(lines_of(result.plot().axes[0], "labelled")) == 1
 
 
-def test_what_cannot_be_plotted_is_told(tmp_path, monkeypatch):
+def test_errors(tmp_path, monkeypatch):
     result = result_of(numbered(3))
     for call, problem in (
-        (lambda: result.plot(operations="erasure"), "'erasure' was not scored; there are deletion, summarization"),
+        (lambda: result.plot(operations="erasure"), "'erasure' was not scored; choose from deletion, summarization"),
         (lambda: result.plot(operations=[]), "no operation to plot"),
         (lambda: result.plot(top=-1), "can't be negative"),
-        (lambda: result.plot(width=1), "a figure is 2.5 to 20.0 inches wide"),
-        (lambda: result.plot(tmp_path / "a.pdf"), "end its name in .png or .svg"),
+        (lambda: result.plot(width=1), "must be from 2.5 to 20.0 inches"),
+        (lambda: result.plot(tmp_path / "a.pdf"), "use a name that ends in .png or .svg"),
         (lambda: plot_stories([]), "no story to plot"),
         (lambda: plot_stories([result], operation="erasure"), "'erasure' was not scored"),
     ):
@@ -206,7 +206,7 @@ def test_what_cannot_be_plotted_is_told(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_a_picture_is_never_left(tmp_path, monkeypatch):
+def test_no_incomplete_figure_is_left(tmp_path, monkeypatch):
     old = tmp_path / "a.svg"
     old.write_text("old")
     monkeypatch.setattr(Figure, "draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -228,27 +228,27 @@ MACHADO = {
     "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
     "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
 }
-"""What is left of linear light, after Machado, Oliveira and Fernandes (2009)."""
+"""Linear RGB as colour-blind readers see it, after Machado, Oliveira and Fernandes (2009)."""
 
 
-def lab(colour, left):
+def lab(colour, vision):
     linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)])
-    light = np.clip(np.array(left) @ linear, 0, 1)
+    light = np.clip(np.array(vision) @ linear, 0, 1)
     xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ light
     f = [np.cbrt(t) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz / [0.9505, 1, 1.089]]
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-@pytest.mark.parametrize("eyes", MACHADO)
-def test_colours_can_be_told_apart(eyes):
-    """CIE 1976 distances; one of 2 or 3 can just be seen."""
-    seen = [lab(colour, MACHADO[eyes]) for colour in (*PALETTE, "white")]
+@pytest.mark.parametrize("vision", MACHADO)
+def test_colours_can_be_told_apart(vision):
+    """By CIE 1976 distances; 2 or 3 is just noticeable."""
+    seen = [lab(colour, MACHADO[vision]) for colour in (*PALETTE, "white")]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15
-    shades = [lab(colour, MACHADO[eyes])[0] for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 16))]
-    assert min(np.diff(shades)) > 3, "shades get lighter, whoever looks"
+    shades = [lab(colour, MACHADO[vision])[0] for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 16))]
+    assert min(np.diff(shades)) > 3, "shades get lighter in every kind of vision"
 
 
-def test_lines_differ_without_colour_too():
+def test_lines_differ_without_colour():
     styles = [line_style(number) for number in range(84)]
     assert len({tuple(style.items()) for style in styles}) == 84
     assert len({(style["linestyle"], style["marker"]) for style in styles[:12]}) == 12

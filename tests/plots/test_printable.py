@@ -1,4 +1,4 @@
-"""Text as it can be shown."""
+"""Printable and shortened text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is cheaper than exact, and says so: equal to its own naive oracle, and off unless asked for."""
+"""Approximations: equal to the naive oracle for one pass, reported in results, and off by default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.strategies import stories, window_sizes
 STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor.", "The bridge was gone!", "Why?"]
 
 
-def one(story, encoder, **options):
+def score_story(story, encoder, **options):
     (result,) = score_stories([story], encoder, **options)
     return result
 
@@ -31,9 +31,9 @@ def one(story, encoder, **options):
 @pytest.mark.parametrize("attention", ["auto", "padded"])
 @pytest.mark.parametrize("windows", [1, [2, 1, 2]], ids=str)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_one_pass_is_what_it_says(kind, windows, attention):
+def test_one_pass_equals_the_oracle(kind, windows, attention):
     encoder = small(kind, attention=attention)
-    result = one({"sentences": STORY, "windows": windows}, encoder, approximate="one-pass")
+    result = score_story({"sentences": STORY, "windows": windows}, encoder, approximate="one-pass")
     assert result.approximate == "one-pass" and result.to_dict()["approximate"] == "one-pass"
     expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(result.sentences, result.windows)
     assert list(result.scores) == ["deletion", "disruption", "summarization"]
@@ -43,60 +43,60 @@ def test_one_pass_is_what_it_says(kind, windows, attention):
 
 @given(stories(1, 8), st.data())
 @settings(max_examples=20)
-def test_one_pass_on_any_stories_and_windows(sentences, data):
+def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
     sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
-    result = one({"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass")
+    result = score_story({"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass")
     expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(sentences, result.windows)
     for name, scores in expected.items():
         assert result.scores[name] == pytest.approx(scores, abs=1e-5)
 
 
-def passes_of(encoder, monkeypatch):
-    """The lengths of the texts that go through the encoder."""
-    seen, states = [], encoder.passes.states
-    monkeypatch.setattr(encoder.passes, "states", lambda rows: seen.extend(map(len, rows)) or states(rows))
-    return seen
+def record_lengths(encoder, monkeypatch):
+    """A list to which the lengths of all texts passed through the encoder are added."""
+    lengths, states = [], encoder.passes.states
+    monkeypatch.setattr(encoder.passes, "states", lambda rows: lengths.extend(map(len, rows)) or states(rows))
+    return lengths
 
 
-def test_a_story_that_fits_is_one_pass(monkeypatch):
+def test_story_that_fits_takes_one_pass(monkeypatch):
     encoder = StoryEncoder(*encoder_of("bert"))
-    seen = passes_of(encoder, monkeypatch)
-    one({"sentences": STORY, "windows": [2, 1, 2]}, encoder, approximate="one-pass")
-    assert len(seen) == 1
+    lengths = record_lengths(encoder, monkeypatch)
+    score_story({"sentences": STORY, "windows": [2, 1, 2]}, encoder, approximate="one-pass")
+    assert len(lengths) == 1
 
 
-def test_in_a_long_story_windows_share_passes(monkeypatch):
-    """As many as fill half of the context, so that the other half is left to read round them."""
+def test_windows_of_a_long_story_share_passes(monkeypatch):
+    """Windows that share a pass fill half of the context, so that the other half is left for text around them."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=100)
-    seen = passes_of(encoder, monkeypatch)
+    lengths = record_lengths(encoder, monkeypatch)
     story = {"sentences": STORY * 20, "windows": 50}
-    result = one(story, encoder, approximate="one-pass", on_truncation="ignore")
+    result = score_story(story, encoder, approximate="one-pass", on_truncation="ignore")
     tokens = encoder.tokenize(result.sentences)
-    assert sum(seen) < 3 * tokens.size((0, 100)) and max(seen) <= 100
+    assert sum(lengths) < 3 * tokens.count_tokens((0, 100)) and max(lengths) <= 100
     for name, scores in result.scores.items():
         assert len(scores) == 100 and np.isfinite(scores).all(), name
     plans = list(one_pass_plans(resolve_operations(one_pass=True), tokens, result.windows))
     assert [(plan.window.lo, plan.window.hi) for plan in plans] == list(result.windows)
-    assert all(tokens.size((plan.window.start, plan.window.stop)) <= tokens.room for plan in plans)
-    assert result.cut_tokens == tokens.size((0, 100)) - min(
-        tokens.size((plan.window.start, plan.window.stop)) for plan in plans
+    assert all(tokens.count_tokens((plan.window.start, plan.window.stop)) <= tokens.max_text_tokens for plan in plans)
+    assert result.cut_tokens == tokens.count_tokens((0, 100)) - min(
+        tokens.count_tokens((plan.window.start, plan.window.stop)) for plan in plans
     )
 
 
-def test_a_window_longer_than_the_context_takes_several_passes():
+def test_window_longer_than_the_context_takes_several_passes():
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
-    result = one({"sentences": STORY, "windows": 1}, encoder, approximate="one-pass", on_truncation="ignore")
+    result = score_story({"sentences": STORY, "windows": 1}, encoder, approximate="one-pass", on_truncation="ignore")
     assert result.truncated
     tokens = encoder.tokenize(result.sentences)
     (plan,) = one_pass_plans(resolve_operations(one_pass=True), tokens, [(0, 5)])
     pooled = sum(int(chunk.pooled.sum()) for chunks in plan.variants for chunk in chunks)
     texts = {chunk.ids.tobytes(): len(chunk.ids) for chunks in plan.variants for chunk in chunks}
-    assert pooled == sum(texts.values()), "each token, the special ones of each chunk too, is pooled once"
+    assert pooled == sum(texts.values()), "each token is pooled once, including the special tokens of each chunk"
 
 
-def test_shifting_cannot_be_had_in_one_pass(encoder):
-    with pytest.raises(ValueError, match="shifting can't be had from one forward pass; choose of deletion, disruption"):
+def test_shifting_has_no_one_pass_form(encoder):
+    with pytest.raises(ValueError, match="shifting has no one-pass form; choose from deletion, disruption"):
         score_stories(["A. B."], encoder, operations=["shifting"], approximate="one-pass")
     with pytest.raises(ValueError, match="approximate='fast': choose 'one-pass'"):
         score_stories(["A. B."], encoder, approximate="fast")
@@ -106,11 +106,9 @@ def test_shifting_cannot_be_had_in_one_pass(encoder):
         score_stories(["A. B."], small("bert", pooling="first"), approximate="one-pass")
 
 
-class Share(Operation):
-    """An operation of a user's: the share of the sentence in the window's length, one-pass only by name."""
-
-    name = "share"
-    meaning = "how long it is"
+class Constant(Operation):
+    name = "constant"
+    meaning = "a constant"
 
     def orders(self, window):
         return [(i,) for i in range(window.lo, window.hi)]
@@ -122,15 +120,16 @@ class Share(Operation):
         return np.full(len(sums), 2.0)
 
 
-def test_an_operation_of_ones_own_in_one_pass(encoder):
-    assert one(STORY, encoder, operations=[Share(), "deletion"], approximate="one-pass").scores["share"] == [2.0] * 5
-    assert one(STORY, encoder, operations=Share()).scores["share"] == [1.0] * 5
-    with pytest.raises(NotImplementedError, match="'shifting' has no form"):
+def test_custom_operation_in_one_pass(encoder):
+    result = score_story(STORY, encoder, operations=[Constant(), "deletion"], approximate="one-pass")
+    assert result.scores["constant"] == [2.0] * 5
+    assert score_story(STORY, encoder, operations=Constant()).scores["constant"] == [1.0] * 5
+    with pytest.raises(NotImplementedError, match="'shifting' does not implement one_pass"):
         Shifting().one_pass(np.ones((2, 3)), np.ones(3))
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))
-def test_shifts_to_the_nearest_places(size, before, after, max_shifts):
+def test_shifts_to_the_nearest_positions(size, before, after, max_shifts):
     window = Window(0, before, before + size, before + size + after)
     all_orders, orders = (list(Shifting(count).orders(window)) for count in (None, max_shifts))
     assert orders[0] == window.base
@@ -139,25 +138,25 @@ def test_shifts_to_the_nearest_places(size, before, after, max_shifts):
     assert set(orders) <= set(all_orders)
     for i in range(size):
         moved = before + i
-        places = [order.index(moved) for order in orders[1 + i * count : 1 + (i + 1) * count]]
-        distances = sorted(abs(place - moved) for place in range(before, before + size) if place != moved)
-        assert sorted(abs(place - moved) for place in places) == distances[:count]
-        assert len(set(places)) == count
+        positions = [order.index(moved) for order in orders[1 + i * count : 1 + (i + 1) * count]]
+        distances = sorted(abs(position - moved) for position in range(before, before + size) if position != moved)
+        assert sorted(abs(position - moved) for position in positions) == distances[:count]
+        assert len(set(positions)) == count
 
 
 def test_max_shifts(encoder):
-    exact, near, all_of_them = (one(STORY, encoder, operations="shifting", max_shifts=most) for most in (None, 1, 4))
+    exact, near, complete = (score_story(STORY, encoder, operations="shifting", max_shifts=n) for n in (None, 1, 4))
     assert (exact.approximate, near.approximate) == (None, "max_shifts=1")
-    assert all_of_them.scores["shifting"] == pytest.approx(exact.scores["shifting"], abs=1e-6)
-    # The second sentence and its neighbour before it change places, whichever of the two is moved.
+    assert complete.scores["shifting"] == pytest.approx(exact.scores["shifting"], abs=1e-6)
+    # Moving the first sentence forward or the second one back swaps the same two sentences.
     assert near.scores["shifting"][0] == pytest.approx(near.scores["shifting"][1], abs=1e-6)
     assert near.scores["shifting"] != pytest.approx(exact.scores["shifting"], abs=1e-4)
     assert OPERATIONS["shifting"].max_shifts is None
-    with pytest.raises(ValueError, match="max_shifts=0: a sentence is moved to one other place at least"):
+    with pytest.raises(ValueError, match="max_shifts=0: a sentence must be moved to at least 1 other position"):
         score_stories([STORY], encoder, max_shifts=0)
 
 
-def test_every_door_takes_them(encoder, bert_folder, tmp_path):
+def test_approximations_in_pipeline_and_command_line(encoder, bert_folder, tmp_path):
     salience = pipeline("narrative-salience", model=bert_folder, approximate="one-pass", dtype="float32")
     assert salience({"sentences": STORY})["approximate"] == "one-pass"
     (tmp_path / "story.txt").write_text(" ".join(STORY))
@@ -169,16 +168,16 @@ def test_every_door_takes_them(encoder, bert_folder, tmp_path):
     assert b["approximate"] == "max_shifts=1" and list(b["scores"]) == list(OPERATIONS)
 
 
-def test_the_command_line_tells_of_them(bert_folder, tmp_path, capsys):
+def test_command_line_reports_approximations(bert_folder, tmp_path, capsys):
     (tmp_path / "story.txt").write_text(" ".join(STORY))
     command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder]
     assert main([*command, "--approximate", "one-pass"]) == 0
     assert "The scores are approximate (one-pass)." in " ".join(capsys.readouterr().out.split())
     assert main([*command, "--approximate", "one-pass", "--operations", "shifting"]) == 1
-    assert "shifting can't be had from one forward pass" in capsys.readouterr().err
+    assert "shifting has no one-pass form" in capsys.readouterr().err
 
 
-def test_resuming_with_another_approximation_is_refused(bert_folder, tmp_path, capsys):
+def test_resume_with_another_approximation_is_refused(bert_folder, tmp_path, capsys):
     (tmp_path / "story.txt").write_text(" ".join(STORY))
     out = tmp_path / "a.jsonl"
     command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder, "--format", "jsonl", "--out", str(out)]

@@ -1,4 +1,4 @@
-"""The engine: equal to the naive oracle, to itself in any company, and nothing silent."""
+"""The engine: equal to the naive oracle, independent of batches, and no problem is silent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_stories
 
 from support.models import FAMILIES, encoder_of, small
 from support.oracle import Oracle
-from support.scoring import TALE, Echo, one
+from support.scoring import TALE, FixedScores, score_story
 from support.strategies import sentence, stories, window_sizes
 
 
@@ -31,31 +31,31 @@ def assert_close(a, b, tolerance=1e-5):
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 @pytest.mark.parametrize("windows", [1, 3, [4, 1, 7]], ids=str)
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
-def test_parity_with_the_oracle(kind, windows, pooling, attention):
+def test_parity_with_oracle(kind, windows, pooling, attention):
     encoder = small(kind, pooling=pooling, attention=attention)
     assert encoder.passes.attention == ("padded" if attention == "padded" or kind == "mpnet" else "packed")
-    result = one(TALE, encoder, windows=windows)
+    result = score_story(TALE, encoder, windows=windows)
     assert len(result) == 12
     assert_close(
         result.scores, Oracle(encoder.model, encoder.tokens.tokenizer, pooling).score(result.sentences, result.windows)
     )
-    assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), "the encoder tells nothing apart"
+    assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), "the encoder distinguishes no sentences"
 
 
 @given(stories(1, 8), st.data())
 @settings(max_examples=20)
-def test_parity_on_any_stories_and_windows(sentences, data):
+def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
-    result = one({"sentences": sentences, "windows": sizes}, encoder)
+    result = score_story({"sentences": sentences, "windows": sizes}, encoder)
     assert_close(result.scores, Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows))
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert"])
-def test_parity_of_a_window_in_a_context_that_fits(kind):
-    """Where a story does not fit, a window is scored as it is in the part of the story that does."""
+def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
+    """In a story that does not fit the context, a window is scored as in the part of the story read with it."""
     encoder = StoryEncoder(*encoder_of(kind), context_tokens=90)
-    result = one(TALE, encoder, windows=6, on_truncation="ignore")
+    result = score_story(TALE, encoder, windows=6, on_truncation="ignore")
     assert result.truncated
     tokens = encoder.tokenize(result.sentences)
     oracle = Oracle(encoder.model, encoder.tokens.tokenizer)
@@ -73,10 +73,10 @@ def test_parity_of_a_window_in_a_context_that_fits(kind):
 
 @given(st.lists(stories(), min_size=2, max_size=6), st.data())
 @settings(max_examples=20)
-def test_company_changes_nothing(several, data):
-    """Batch mates, their order, the size of batch and buffer and the operations asked for along: within 1e-5."""
+def test_scores_do_not_depend_on_batches(several, data):
+    """Nor on other stories, their order, the size of the buffer and the other operations, within 1e-5."""
     model, tokenizer = encoder_of("modernbert")
-    alone = [one(story, small("modernbert")).scores for story in several]
+    alone = [score_story(story, small("modernbert")).scores for story in several]
     order = data.draw(st.permutations(range(len(several))))
     attention = data.draw(st.sampled_from(["packed", "padded"]))
     encoder = StoryEncoder(model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention)
@@ -84,15 +84,15 @@ def test_company_changes_nothing(several, data):
     for index, result in zip(order, score_stories([several[i] for i in order], encoder, buffer=buffer), strict=True):
         assert_close(result.scores, alone[index])
     names = data.draw(st.lists(st.sampled_from(list(OPERATIONS)), min_size=1, unique=True))
-    for result, whole in zip(score_stories(several, encoder, operations=names), alone, strict=True):
+    for result, expected in zip(score_stories(several, encoder, operations=names), alone, strict=True):
         assert list(result.scores) == names
-        assert_close(result.scores, {name: whole[name] for name in names})
+        assert_close(result.scores, {name: expected[name] for name in names})
 
 
 @given(stories(1, 30))
 @settings(max_examples=20)
-def test_one_score_a_sentence_in_order(sentences):
-    result = one(sentences, small(), operations=["deletion", "disruption", "summarization"])
+def test_one_score_per_sentence_in_order(sentences):
+    result = score_story(sentences, small(), operations=["deletion", "disruption", "summarization"])
     assert result.sentences == tuple(sentences)
     for scores in result.scores.values():
         assert len(scores) == len(sentences)
@@ -101,55 +101,55 @@ def test_one_score_a_sentence_in_order(sentences):
 
 @given(sentence, stories(1, 3))
 def test_equal_sentences_get_their_own_scores(twice, between):
-    result = one([twice, *between, twice], small())
+    result = score_story([twice, *between, twice], small())
     assert len(result.scores["disruption"]) == len(between) + 2
     assert result.scores["summarization"][0] == pytest.approx(result.scores["summarization"][-1], abs=1e-6)
-    # A prefix opens with the one and closes with the other, so what they do to it differs.
+    # The sentence begins the window and ends it, so it disrupts different prefixes.
     assert result.scores["disruption"][0] == 0.0 != result.scores["disruption"][-1]
 
 
-def test_a_story_told_backwards_scores_differently(encoder):
-    forwards = one(TALE, encoder, windows=1)
-    backwards = one(forwards.sentences[::-1], encoder, windows=1)
+def test_reversed_story_scores_differently(encoder):
+    forwards = score_story(TALE, encoder, windows=1)
+    backwards = score_story(forwards.sentences[::-1], encoder, windows=1)
     for name in ("shifting", "disruption"):
         assert not np.allclose(sorted(forwards.scores[name]), sorted(backwards.scores[name]), atol=1e-3)
 
 
 def test_stories_of_one_two_and_a_hundred_sentences(encoder):
-    lone = one(["Nadia ran."], encoder)
-    assert {name: scores[0] for name, scores in lone.scores.items()} == {
+    single = score_story(["Nadia ran."], encoder)
+    assert {name: scores[0] for name, scores in single.scores.items()} == {
         "deletion": 0.0,
         "shifting": 0.0,
         "disruption": 0.0,
         "summarization": pytest.approx(1.0),
     }
-    two = one(["Nadia ran.", "It rained."], encoder).scores
+    two = score_story(["Nadia ran.", "It rained."], encoder).scores
     assert two["shifting"][0] == pytest.approx(two["shifting"][1]) != 0
-    hundred = one([f"In {year} the mill burned down." for year in range(1900, 2000)], encoder, on_truncation="ignore")
+    hundred = score_story([f"In {y} the mill burned down." for y in range(1900, 2000)], encoder, on_truncation="ignore")
     assert len(hundred.windows) == 14
     assert all(len(scores) == 100 for scores in hundred.scores.values())
 
 
-def test_three_thousand_sentences_come_back_complete(caplog):
+def test_3000_sentences_are_all_scored(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=64)
     sentences = [f"{i} ran." for i in range(3000)]
-    result = one(sentences, encoder)
+    result = score_story(sentences, encoder)
     assert result.sentences == tuple(sentences)
     assert len(result.windows) == 429
     assert all(len(scores) == 3000 and np.isfinite(scores).all() for scores in result.scores.values())
     assert result.truncated
     assert result.cut_tokens > 3000
-    # Sentences far behind the context are scored like any other, not as if nothing depended on them.
+    # Sentences beyond the first context are scored like all others: leaving them out changes something.
     late = np.array([result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7])
     assert (late > 1e-4).all()
     assert "story 0 does not fit the encoder's context of 64 tokens" in caplog.text
 
 
 @pytest.mark.parametrize("sentences", [1, 4], ids=["alone", "among others"])
-def test_a_sentence_longer_than_the_context_comes_back_and_is_told(sentences, caplog):
+def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=32)
     story = [*["It rained."] * (sentences - 1), "Nadia ran and " * 100 + "fell."]
-    result = one(story, encoder, windows="auto")
+    result = score_story(story, encoder, windows="auto")
     assert result.truncated
     assert result.context_tokens == 32
     total = len(encoder.tokens.tokenizer(" ".join(story), add_special_tokens=False)["input_ids"])
@@ -160,7 +160,7 @@ def test_a_sentence_longer_than_the_context_comes_back_and_is_told(sentences, ca
     assert "not read together with a window" in caplog.text
 
 
-def test_truncation_is_warned_of_once_a_call_ignored_or_an_error(caplog):
+def test_truncation_warns_once_is_ignored_or_raises(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
     with caplog.at_level(logging.WARNING, "narrative_twins"):
         assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [False, True, True]
@@ -172,8 +172,8 @@ def test_truncation_is_warned_of_once_a_call_ignored_or_an_error(caplog):
         list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
 
 
-def test_a_story_that_fits_is_not_truncated(encoder):
-    result = one(TALE, encoder)
+def test_story_that_fits_is_not_truncated(encoder):
+    result = score_story(TALE, encoder)
     assert (result.truncated, result.cut_tokens, result.context_tokens) == (False, 0, 512)
 
 
@@ -181,10 +181,10 @@ BAD = {"": "empty", ("A.", " "): "white space", ("A.", 3): "not text", "\u0301":
 
 
 @pytest.mark.parametrize(("bad", "problem"), BAD.items(), ids=list(BAD.values()))
-def test_a_bad_story_loses_nothing_of_the_others(encoder, caplog, bad, problem):
+def test_bad_story_does_not_affect_the_others(encoder, caplog, bad, problem):
     bad = list(bad) if isinstance(bad, tuple) else bad
     stories_ = ["Nadia ran. It rained.", bad, "The mill burned."]
-    expected = [one(stories_[0], encoder).scores, one(stories_[2], encoder).scores]
+    expected = [score_story(stories_[0], encoder).scores, score_story(stories_[2], encoder).scores]
 
     results = list(score_stories(stories_, encoder, on_error="skip"))
     assert [result.index for result in results] == [0, 2]
@@ -200,11 +200,11 @@ def test_a_bad_story_loses_nothing_of_the_others(encoder, caplog, bad, problem):
     with pytest.raises(StoryError, match=f"story 1: .*{problem}"):
         for result in score_stories(stories_, encoder):
             got.append(result.index)
-    assert got == [0], "the stories before the bad one are out"
+    assert got == [0], "results before the bad story are yielded"
 
 
-def test_generators_in_generators_out(encoder):
-    """Endless input, and no further read than the buffer."""
+def test_generator_is_read_no_further_than_the_buffer(encoder):
+    """The input is endless."""
     taken = []
 
     def endless():
@@ -220,20 +220,20 @@ def test_generators_in_generators_out(encoder):
 
 
 def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
-    """Windows planned and not yet encoded stay within a number of tokens, whatever the length of a story."""
+    """The tokens planned and not yet encoded are limited, regardless of the length of a story."""
     monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 500)
     planned = []
     encode = StoryEncoder.encode
 
-    def watched(self, variants, progress=None):
+    def recorded(self, variants, progress=None):
         planned.append(sum(len(chunk.ids) for chunks in variants for chunk in chunks))
         return encode(self, variants, progress)
 
-    whole = one(TALE, encoder, windows=6)
-    monkeypatch.setattr(StoryEncoder, "encode", watched)
-    parts = one(TALE, encoder, windows=6)
+    expected = score_story(TALE, encoder, windows=6)
+    monkeypatch.setattr(StoryEncoder, "encode", recorded)
+    parts = score_story(TALE, encoder, windows=6)
     assert len(planned) > 3
-    assert_close(parts.scores, whole.scores)
+    assert_close(parts.scores, expected.scores)
 
 
 def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
@@ -254,39 +254,39 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
         ({"on_truncation": "panic"}, "on_truncation='panic'"),
     ],
 )
-def test_wrong_calls_are_told_at_once(encoder, options, problem):
+def test_invalid_arguments_raise_at_once(encoder, options, problem):
     with pytest.raises(ValueError, match=problem):
         score_stories(["Nadia ran."], encoder, **options)
 
 
-def test_an_encoder_of_another_make_is_told():
+def test_invalid_encoder_raises():
     with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"):
         score_stories(["Nadia ran."], 5)
 
 
-def test_one_story_is_not_several(encoder):
+def test_input_that_is_not_several_stories_raises(encoder):
     for story in (TALE, {"text": TALE}):
         with pytest.raises(TypeError, match="put it in a list"):
             score_stories(story, encoder)
     for table in (Dataset.from_dict({"text": [TALE]}).to_pandas(),):
-        with pytest.raises(TypeError, match="a table is no list of stories; pass a column"):
+        with pytest.raises(TypeError, match="a table is not a list of stories; pass a column"):
             score_stories(table, encoder)
-    with pytest.raises(TypeError, match="a story or several stories are needed, not NoneType"):
+    with pytest.raises(TypeError, match="expected a story or several stories, not NoneType"):
         score_stories(None, encoder)
     with pytest.raises(TypeError, match="a splitter is a function"):
         score_stories([TALE], encoder, splitter="pysbd")
 
 
-def test_an_operation_of_ones_own(encoder):
-    result = one(["Nadia ran.", "It rained."], encoder, operations=[Echo([2.0, 1.0]), "deletion"])
-    assert result.scores["echo"] == [2.0, 1.0]
-    assert result.primary_operation == "echo"
+def test_custom_operation(encoder):
+    result = score_story(["Nadia ran.", "It rained."], encoder, operations=[FixedScores([2.0, 1.0]), "deletion"])
+    assert result.scores["fixed"] == [2.0, 1.0]
+    assert result.primary_operation == "fixed"
     for wrong in ([1.0], [1.0, math.nan], 1.0):
-        with pytest.raises(ValueError, match="operation 'echo' gave .* for a window of 2"):
-            one(["Nadia ran.", "It rained."], encoder, operations=Echo(wrong))
+        with pytest.raises(ValueError, match="operation 'fixed' must return one finite score for each of 2 "):
+            score_story(["Nadia ran.", "It rained."], encoder, operations=FixedScores(wrong))
 
 
-def test_a_progress_bar_that_ends_where_it_should(encoder, capsys):
+def test_progress_bar_ends_at_the_number_of_stories(encoder, capsys):
     list(score_stories(["Nadia ran. It rained."] * 3, encoder, progress=True))
     list(score_stories((text for text in ["Nadia ran. It rained.", ""]), encoder, progress=True, on_error="skip"))
     shown = capsys.readouterr().err
@@ -297,7 +297,7 @@ def test_a_progress_bar_that_ends_where_it_should(encoder, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_states_that_are_not_finite_fail_their_story_alone(encoder, monkeypatch):
+def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
     encode = StoryEncoder.encode
 
     def overflown(self, variants, progress=None):
@@ -312,7 +312,7 @@ def test_states_that_are_not_finite_fail_their_story_alone(encoder, monkeypatch)
     assert "story 0: the encoder's states are not finite" in str(errors[0])
 
 
-def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
+def test_story_that_could_not_be_read_keeps_its_index(encoder):
     errors = []
     unread = StoryError("a page is missing")
     results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
@@ -320,7 +320,7 @@ def test_a_story_that_could_not_be_read_keeps_its_place(encoder):
     assert str(errors[0]) == "story 1: a page is missing"
 
 
-def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, capsys):
+def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder, monkeypatch, capsys):
     monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
@@ -330,13 +330,13 @@ def test_a_story_that_fails_on_its_way_moves_the_bar_once(encoder, monkeypatch, 
     assert max(map(float, re.findall(r"([\d.]+)/2 stories", shown))) == 2.0
 
 
-def test_progress_is_told_and_may_stop_the_scoring(encoder, monkeypatch):
-    told = []
-    list(score_stories([TALE, "", "Nadia ran. It rained."], encoder, on_error="skip", windows=2, progress=told.append))
-    assert told == sorted(told) and told[-1] == pytest.approx(3)
-    told.clear()
-    list(score_stories([TALE], encoder, windows=3, progress=told.append))
-    assert any(0 < done < 1 for done in told), "one long story is told of in parts"
+def test_progress_function_is_called_and_can_stop_the_scoring(encoder, monkeypatch):
+    seen = []
+    list(score_stories([TALE, "", "Nadia ran. It rained."], encoder, on_error="skip", windows=2, progress=seen.append))
+    assert seen == sorted(seen) and seen[-1] == pytest.approx(3)
+    seen.clear()
+    list(score_stories([TALE], encoder, windows=3, progress=seen.append))
+    assert any(0 < done < 1 for done in seen), "progress is reported within a long story"
     passes = []
     states = type(encoder.passes).states
     monkeypatch.setattr(type(encoder.passes), "states", lambda self, rows: passes.append(1) or states(self, rows))
@@ -352,4 +352,4 @@ def test_progress_is_told_and_may_stop_the_scoring(encoder, monkeypatch):
         list(score_stories([TALE] * 9, encoder, progress=stop))
     assert len(passes) == 1
     monkeypatch.undo()
-    assert len(one(TALE, encoder)) == 12
+    assert len(score_story(TALE, encoder)) == 12

@@ -1,4 +1,4 @@
-"""The four operations as index arithmetic, worked out by hand, and the registry."""
+"""The four operations compared with orders and scores worked out by hand, and the registry."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_orders_are_subsets_and_permutations(window):
 
 
 @given(windows, st.integers(0, 2**32))
-def test_one_score_a_sentence_from_any_vectors(window, seed):
+def test_one_finite_score_per_sentence_from_any_vectors(window, seed):
     for operation in OPERATIONS.values():
         rows = len(list(operation.orders(window)))
         vectors = np.random.default_rng(seed).normal(size=(rows, 3)).astype(np.float32)
@@ -67,7 +67,7 @@ def test_one_score_a_sentence_from_any_vectors(window, seed):
         assert np.isfinite(scores).all()
 
 
-def test_a_window_of_one_sentence_has_nothing_to_compare():
+def test_window_of_one_sentence_scores_zero():
     lone = Window(0, 1, 2, 3)
     for name in ("deletion", "shifting", "disruption"):
         assert list(OPERATIONS[name].orders(lone)) == []
@@ -75,24 +75,24 @@ def test_a_window_of_one_sentence_has_nothing_to_compare():
     assert list(OPERATIONS["summarization"].orders(lone)) == [(0, 1, 2), (1,)]
 
 
-def test_cosine_is_defined_for_zero_vectors():
+def test_cosine_of_zero_vector_is_zero():
     assert cosine(np.zeros(3, np.float32), np.ones(3, np.float32)) == 0
 
 
-def test_resolving_names():
-    assert [one.name for one in resolve_operations()] == ["deletion", "shifting", "disruption", "summarization"]
-    assert [one.name for one in resolve_operations("shifting")] == ["shifting"]
-    assert [one.name for one in resolve_operations(["summarization", "deletion", "summarization"])] == [
+def test_resolve_operations():
+    assert [op.name for op in resolve_operations()] == ["deletion", "shifting", "disruption", "summarization"]
+    assert [op.name for op in resolve_operations("shifting")] == ["shifting"]
+    assert [op.name for op in resolve_operations(["summarization", "deletion", "summarization"])] == [
         "summarization",
         "deletion",
     ]
     with pytest.raises(ValueError, match="unknown operation 'summarisation'.*did you mean 'summarization'"):
         resolve_operations(["deletion", "summarisation"])
-    with pytest.raises(ValueError, match="no operation asked for"):
+    with pytest.raises(ValueError, match="no operation given"):
         resolve_operations([])
 
 
-def test_an_operation_of_ones_own_is_one_class():
+def test_custom_operation_is_registered_by_a_decorator():
     with patch.dict(OPERATIONS):
 
         @register_operation
@@ -108,7 +108,7 @@ def test_an_operation_of_ones_own_is_one_class():
             def scores(self, window, vectors):
                 return cosine(vectors[0], vectors)
 
-        with pytest.raises(ValueError, match="an operation 'opening' already, .*Opening; choose a name"):
+        with pytest.raises(ValueError, match=r"operation 'opening' exists already \(.*Opening\); use another name"):
             register_operation(type("Closing", (Opening,), {}))
         with pytest.raises(TypeError, match="a name or an instance of Operation, not <class"):
             resolve_operations([Opening])

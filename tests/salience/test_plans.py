@@ -1,4 +1,4 @@
-"""Plans of a window: what asks for too much is refused before it fills the memory."""
+"""Plans of windows: a window that needs too many tokens is refused before it fills the memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 
 from narrative_twins import Operation, StoryEncoder, StoryError, score_stories
 
-from support.scoring import TALE, one
+from support.scoring import TALE, score_story
 
 
-def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
+def test_window_with_too_many_tokens_raises(encoder, monkeypatch):
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 2_000)
-    with pytest.raises(StoryError, match="window of sentences 0 to 11 asks shifting for more than 2,000 tokens; cut"):
-        one(TALE, encoder, windows=1)
-    assert one(TALE, encoder, windows=1, operations="summarization").scores
-    # Nothing of what it asked for is encoded.
+    with pytest.raises(StoryError, match="window of sentences 0 to 11 needs more than 2,000 tokens for shifting; use"):
+        score_story(TALE, encoder, windows=1)
+    assert score_story(TALE, encoder, windows=1, operations="summarization").scores
+    # None of its variants is encoded.
     sizes = []
     encode = StoryEncoder.encode
     monkeypatch.setattr(
@@ -28,15 +28,15 @@ def test_a_window_that_asks_for_too_much_is_told(encoder, monkeypatch):
     assert sizes == [4]
 
 
-def test_a_window_of_three_thousand_sentences_is_told_before_it_fills_the_memory(encoder, monkeypatch):
+def test_window_of_3000_sentences_raises_before_it_fills_the_memory(encoder, monkeypatch):
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 1_000_000)
-    with pytest.raises(StoryError, match="window of sentences 0 to 2999 asks shifting for more than 1,000,000 tokens"):
-        one([f"{i}." for i in range(3000)], encoder, windows=1, operations="shifting", on_truncation="ignore")
+    with pytest.raises(StoryError, match="window of sentences 0 to 2999 needs more than 1,000,000 tokens for shifting"):
+        score_story([f"{i}." for i in range(3000)], encoder, windows=1, operations="shifting", on_truncation="ignore")
 
 
-class Wild(Operation):
+class Invalid(Operation):
     name = "wild"
-    meaning = "asks for what there is not"
+    meaning = "has an invalid order"
 
     def __init__(self, order):
         self.order = order
@@ -49,6 +49,6 @@ class Wild(Operation):
 
 
 @pytest.mark.parametrize("order", [(99,), (), [0], (-1,)], ids=str)
-def test_orders_of_sentences_there_are_not_are_told(encoder, order):
-    with pytest.raises(ValueError, match="operation 'wild' asked for the order"):
-        one("Nadia ran. It rained.", encoder, operations=Wild(order))
+def test_invalid_orders_raise(encoder, order):
+    with pytest.raises(ValueError, match="operation 'wild' has the order"):
+        score_story("Nadia ran. It rained.", encoder, operations=Invalid(order))

@@ -1,4 +1,4 @@
-"""Pages as a browser shows them, on a telephone and on a desk: nothing overlaps, all can be read, and it all works."""
+"""HTML pages and reports in a browser, on narrow and wide screens: layout, contrast, search and sorting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=\"document.
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A report with everything in it that is long, hostile or from right to left."""
+    """A report of stories with long, hostile and right-to-left text, and a page of some of them."""
     path = tmp_path_factory.mktemp("report") / "r"
     four = ("deletion", "shifting", "disruption", "summarization")
     results = [
@@ -32,23 +32,23 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def at(browser, folder):  # noqa: F811
-    """Open a page of the report so many pixels wide; what it asks for and what goes wrong fails the test."""
-    contexts, wrong = [], []
+    """Opens a page of the report, with a width in pixels. External requests, errors and log messages fail the test."""
+    contexts, problems = [], []
 
     def show(name, width=1440, **options):
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", lambda one: wrong.append(one.url) if not one.url.startswith(folder.as_uri()) else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text))
+        page.on("request", lambda sent: problems.append(sent.url) if not sent.url.startswith(folder.as_uri()) else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text))
         page.goto((folder / name).as_uri())
         return page
 
     yield show
     for context in contexts:
         context.close()
-    assert wrong == []
+    assert problems == []
 
 
 PAGES = ("index.html", "page.html", *(f"stories/{number}" for number in ("000001", "000002", "000003", "000004")))
@@ -56,7 +56,7 @@ PAGES = ("index.html", "page.html", *(f"stories/{number}" for number in ("000001
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_can_be_read(at, folder, name, width):
+def test_layout_and_contrast_of_every_page(at, folder, name, width):
     (path,) = folder.glob(f"{name}*")
     page = at(path.relative_to(folder).as_posix(), width)
     assert misplaced(page) == []
@@ -97,17 +97,17 @@ def test_searching_and_sorting_by_keyboard(at, width):
 def test_every_order(at):
     page = at("index.html")
     first = {}
-    for order in page.locator("#order option").evaluate_all("all => all.map(one => one.value)"):
+    for order in page.locator("#order option").evaluate_all("options => options.map(option => option.value)"):
         page.locator("#order").select_option(order)
-        assert len(set(shown(page))) == 34, "sorting loses none"
+        assert len(set(shown(page))) == 34, "sorting keeps all stories"
         first[order] = shown(page)[0]
-    assert first["place"] == HOSTILE and first["most"] == "A-29" and first["truncated"] == "שלום עולם"
+    assert first["position"] == HOSTILE and first["most"] == "A-29" and first["truncated"] == "שלום עולם"
     page.locator("#order").select_option("name")
     names = [name for name in shown(page) if name.startswith("A-")]
-    assert names == [f"A-{i}" for i in range(30)], "numbers in names count"
+    assert names == [f"A-{i}" for i in range(30)], "numbers in names are sorted as numbers"
 
 
-def test_the_list_is_there_without_javascript(at):
+def test_the_index_works_without_javascript(at):
     page = at("index.html", java_script_enabled=False)
     assert page.locator("tbody tr").count() == 34
     assert not page.locator(".tools").is_visible()
@@ -123,14 +123,14 @@ def test_the_list_is_there_without_javascript(at):
         ("<p>one</p><p>two</p>", 0),
     ],
 )
-def test_what_is_misplaced_is_found(browser, body, problems):  # noqa: F811
+def test_misplaced(browser, body, problems):  # noqa: F811
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.set_content(f"<body>{body}</body>")
     assert bool(misplaced(page)) == bool(problems)
     page.close()
 
 
-def test_contrast_is_that_of_wcag(browser):  # noqa: F811
+def test_contrasts(browser):  # noqa: F811
     page = browser.new_page()
     page.set_content(
         '<body style="background:#fff"><p style="color:#777">a</p><p style="background:#000a">b</p></body>'

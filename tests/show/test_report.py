@@ -1,4 +1,4 @@
-"""A report: all pages and no half ones, names that are safe, links that lead somewhere, any text as text."""
+"""Reports: complete pages, safe file names, working links, any text; interruptions and resuming."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "report"]
 
 
 class Page(HTMLParser):
-    """The elements of a page, and the text of each kind of them."""
+    """A parsed page: its elements, its links, and the texts of its elements by tag."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -61,13 +61,13 @@ def pages_of(folder):
 
 
 def read(folder):
-    """The pages of the stories as the links of the index give them."""
+    """The pages of the stories, in the order of the index."""
     links = Page(folder / "index.html").links
     assert all((folder / link).is_file() for link in links)
     return [Page(folder / link) for link in links]
 
 
-def test_a_report_is_whole(tmp_path):
+def test_reports_are_complete(tmp_path):
     results = [result_of([f"First of {i}.", "Second."], windows=2, name=f"story {i}") for i in range(4)]
     write_report(tmp_path / "r", results)
     index = Page(tmp_path / "r" / "index.html")
@@ -78,14 +78,14 @@ def test_a_report_is_whole(tmp_path):
         assert page.texts["h1"] == [f"story {i}: 2 sentences, 2 windows"]
         assert [text for text in page.texts["td"] if text.endswith(".")] == [f"First of {i}.", "Second."]
         assert "svg" in page.texts and {"deletion", "summarization"} <= set(map(str.strip, page.texts["text"]))
-        near = [urljoin(index.links[i], link) for link in page.links]
-        assert near == ["index.html", *index.links[max(0, i - 1) : i], *index.links[i + 1 : i + 2]]
+        neighbours = [urljoin(index.links[i], link) for link in page.links]
+        assert neighbours == ["index.html", *index.links[max(0, i - 1) : i], *index.links[i + 1 : i + 2]]
 
 
 def test_rows_of_the_index(tmp_path):
-    one = result_of(["w" * 300 + ".", "Low.", "High."], cut_tokens=3)
-    one.scores["summarization"][:] = [0.1, -1, 0.9]
-    write_report(tmp_path / "r", [one])
+    result = result_of(["w" * 300 + ".", "Low.", "High."], cut_tokens=3)
+    result.scores["summarization"][:] = [0.1, -1, 0.9]
+    write_report(tmp_path / "r", [result])
     (name,), cells = (
         Page(tmp_path / "r" / "index.html").texts["bdi"][:1],
         Page(tmp_path / "r" / "index.html").texts["td"],
@@ -95,15 +95,15 @@ def test_rows_of_the_index(tmp_path):
 
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 @settings(max_examples=12)
-def test_any_text_is_data(tmp_path_factory, rows):
-    """No element is made of it, no file gets out of the folder."""
+def test_any_text_is_shown_as_text(tmp_path_factory, rows):
+    """It adds no elements to pages, and no files outside of the folder."""
     folder = tmp_path_factory.mktemp("report") / "r"
     write_report(folder, [result_of([text, "Plain."], name=name) for name, text in rows])
     plain = folder.parent / "plain"
     write_report(plain, [result_of(["x", "Plain."], name="x") for _ in rows])
-    mine, other = Page(folder / "index.html"), Page(plain / "index.html")
-    assert [tag for tag, _ in mine.tags] == [tag for tag, _ in other.tags]
-    assert mine.texts["bdi"][1::3] == [shortened(text, 90) for _, text in rows]
+    index, other = Page(folder / "index.html"), Page(plain / "index.html")
+    assert [tag for tag, _ in index.tags] == [tag for tag, _ in other.tags]
+    assert index.texts["bdi"][1::3] == [shortened(text, 90) for _, text in rows]
     assert len(pages_of(folder)) == len(rows) + 3
     for (name, text), page, other in zip(rows, read(folder), read(plain), strict=True):
         assert [tag for tag, _ in page.tags] == [tag for tag, _ in other.tags]
@@ -122,7 +122,7 @@ def test_any_text_is_data(tmp_path_factory, rows):
         ["con", "NUL", "aux.txt", "a:b", "a?b*", " ", "trailing. ", "-rf", "~", "$HOME", "%2e%2e"],
     ],
 )
-def test_names_of_files_are_safe(tmp_path, names):
+def test_file_names_are_safe(tmp_path, names):
     write_report(tmp_path / "r", [result_of(["A.", "B."], name=name) for name in names])
     files = os.listdir(tmp_path / "r" / "stories")
     assert len({name.lower() for name in files}) == len(names)
@@ -131,8 +131,8 @@ def test_names_of_files_are_safe(tmp_path, names):
     assert len(read(tmp_path / "r")) == len(names)
 
 
-def test_pages_are_written_as_results_come(tmp_path):
-    """One story waits for its follower; no more are held."""
+def test_pages_are_written_as_results_arrive(tmp_path):
+    """Only the last story is held in memory, until its page can link to the next."""
     (tmp_path / "r.part").mkdir()
     seen = []
 
@@ -146,7 +146,7 @@ def test_pages_are_written_as_results_come(tmp_path):
     assert seen == [0, 0, 1, 2, 3]
 
 
-def test_a_report_replaces_a_report_and_nothing_else(tmp_path):
+def test_a_report_replaces_only_an_earlier_report(tmp_path):
     folder = tmp_path / "r"
     write_report(folder, [result_of(["A."], name=i) for i in range(5)])
     (folder / "notes.txt").write_text("mine")
@@ -162,7 +162,7 @@ def test_a_report_replaces_a_report_and_nothing_else(tmp_path):
     assert "0 stories" in (other / "index.html").read_text()
 
 
-def test_where_no_report_can_be_written_is_told_before_anything_is(tmp_path):
+def test_invalid_folders_are_refused_before_anything_is_written(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.docx").write_text("mine")
     (tmp_path / "file").write_text("mine")
@@ -179,7 +179,7 @@ def test_where_no_report_can_be_written_is_told_before_anything_is(tmp_path):
     assert pages_of(tmp_path) == ["file", "full/thesis.docx", "r.part/report.jsonl.part"]
 
 
-def test_a_list_that_names_other_files_deletes_none(tmp_path):
+def test_a_damaged_list_deletes_no_other_files(tmp_path):
     write_report(tmp_path / "r", [result_of(["A."])])
     (tmp_path / "mine.html").write_text("mine")
     lines = (tmp_path / "r" / "report.jsonl").read_text().splitlines()
@@ -190,21 +190,21 @@ def test_a_list_that_names_other_files_deletes_none(tmp_path):
     assert (tmp_path / "mine.html").read_text() == "mine"
 
 
-def broken_off(folder, results, after, kind=KeyboardInterrupt):
-    def some():
+def interrupt(folder, results, after, kind=KeyboardInterrupt):
+    def interrupted():
         yield from results[:after]
         raise kind
 
     with pytest.raises(kind):
-        write_report(folder, some(), {"operations": ["deletion"]})
+        write_report(folder, interrupted(), {"operations": ["deletion"]})
 
 
 @pytest.mark.parametrize("after", [1, 2, 4])
-def test_an_interrupted_report_goes_on(tmp_path, after):
+def test_resuming_a_report(tmp_path, after):
     results = [result_of(["A.", "B."], name=f"s{i}", seed=i) for i in range(4)]
-    write_report(tmp_path / "whole", results, {"operations": ["deletion"]})
+    write_report(tmp_path / "complete", results, {"operations": ["deletion"]})
     folder = tmp_path / "r"
-    broken_off(folder, results, after)
+    interrupt(folder, results, after)
     assert not folder.exists()
     if after > 1:
         with pytest.raises(
@@ -221,14 +221,14 @@ def test_an_interrupted_report_goes_on(tmp_path, after):
     with report:
         for result in results[after - 1 :]:
             report.add(result)
-    assert pages_of(folder) == pages_of(tmp_path / "whole")
+    assert pages_of(folder) == pages_of(tmp_path / "complete")
     for name in pages_of(folder):
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (folder / name).read_bytes() == (tmp_path / "complete" / name).read_bytes()
 
 
-def test_a_report_does_not_go_on_with_other_stories(tmp_path):
+def test_resuming_with_other_stories_is_refused(tmp_path):
     results = [result_of(["A."], name=f"s{i}") for i in range(4)]
-    broken_off(tmp_path / "r", results, 3)
+    interrupt(tmp_path / "r", results, 3)
     for others in ([result_of(["A."], name="other")], []):
         report = Report(str(tmp_path / "r"), resume=True)
         report.begin({"operations": ["deletion"]})
@@ -238,14 +238,14 @@ def test_a_report_does_not_go_on_with_other_stories(tmp_path):
     assert len(list((tmp_path / "r.part" / "stories").iterdir())) == 2 and not (tmp_path / "r").exists()
 
 
-def test_an_old_report_stays_until_the_new_one_is_whole(tmp_path):
+def test_an_earlier_report_stays_until_the_new_report_is_complete(tmp_path):
     write_report(tmp_path / "r", [result_of(["Old."], name="old")])
     before = {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")}
-    broken_off(tmp_path / "r", [result_of(["New."], name="new")] * 3, 2)
+    interrupt(tmp_path / "r", [result_of(["New."], name="new")] * 3, 2)
     assert {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")} == before
 
 
-def test_without_matplotlib_a_word_stands_for_the_curves(tmp_path, monkeypatch):
+def test_without_matplotlib_pages_say_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     report = write_report(tmp_path / "r", [result_of(["A.", "B."])])
     (page,) = read(tmp_path / "r")
@@ -253,7 +253,7 @@ def test_without_matplotlib_a_word_stands_for_the_curves(tmp_path, monkeypatch):
     assert "pip install" in report.no_curves
 
 
-def test_pages_ask_for_nothing_from_elsewhere(tmp_path):
+def test_pages_load_no_external_resources(tmp_path):
     write_report(tmp_path / "r", [result_of(["A.", "B."], name=i) for i in range(2)])
     for path in (tmp_path / "r").rglob("*.html"):
         page, text = Page(path), path.read_text()
@@ -285,7 +285,7 @@ def test_the_command(run, tmp_path):
     assert (code, out) == (1, "") and "line 4: the story is empty" in err and "r/index.html has 4 stories" in err
     assert "1 more could not be scored" in (tmp_path / "r" / "index.html").read_text()
     pages = read(tmp_path / "r")
-    assert [page.texts["bdi"][0] for page in pages] == ["s0", "s1", "s2", "story 5"], "numbers are places in the input"
+    assert [page.texts["bdi"][0] for page in pages] == ["s0", "s1", "s2", "story 5"], "position in the input"
     assert all(len(page.texts["tr"]) == 2 for page in pages)
 
 
@@ -319,7 +319,7 @@ def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     assert not folder.exists() and not list(pages.glob("*.part"))
     listed = (tmp_path / "r.part" / "report.jsonl.part").read_text()
     assert listed.endswith("\n") and 5 <= listed.count("\n") <= len(list(pages.iterdir()))
-    # The rest without so many pages.
+    # Resumed with fewer stories, to save time.
     source.write_text("".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 4]))
     code, _, err = run(*arguments, "--resume")
     assert code == 0, err
@@ -330,14 +330,14 @@ def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
 def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('"Nadia ran."\n' * 3 + '""\n' + '"Nadia ran."\n"He left."\n')
-    run(source, "--out", tmp_path / "whole")
+    run(source, "--out", tmp_path / "complete")
     Path(tmp_path / "r.part").mkdir()
-    lines = (tmp_path / "whole" / "report.jsonl").read_text().splitlines(keepends=True)
+    lines = (tmp_path / "complete" / "report.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "r.part" / "report.jsonl.part").write_text("".join(lines[:2]) + lines[2][:30])
-    shutil.copy(tmp_path / "whole" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
+    shutil.copy(tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
     (tmp_path / "r.part" / "stories").mkdir()
     for name in ("000001.html", "000002.html"):
-        (tmp_path / "r.part" / "stories" / name).write_bytes((tmp_path / "whole" / "stories" / name).read_bytes())
+        (tmp_path / "r.part" / "stories" / name).write_bytes((tmp_path / "complete" / "stories" / name).read_bytes())
     assert run(source, "--out", tmp_path / "r", "--resume")[0] == 1
-    assert pages_of(tmp_path / "r") == pages_of(tmp_path / "whole")
+    assert pages_of(tmp_path / "r") == pages_of(tmp_path / "complete")
     assert [page.texts["bdi"][0] for page in read(tmp_path / "r")] == [f"story {i}" for i in (1, 2, 3, 5, 6)]

@@ -1,4 +1,4 @@
-"""The table and the page: complete, escaped, readable."""
+"""Tables and HTML pages: complete, escaped, readable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rendered(result, **options) -> str:
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its elements, its cells as text."""
+    """A parsed page: its elements, and the text of its table cells by row."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Page(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def test_a_terminal_table_has_every_sentence_and_score():
+def test_tables_have_every_sentence_and_score():
     text = rendered(result_of(["Nadia ran.", "It rained.", "Nobody knew."], windows=2))
     assert "story 1: 3 sentences, 2 windows" in text
     for wanted in (
@@ -74,7 +74,7 @@ def test_a_terminal_table_has_every_sentence_and_score():
         assert wanted in text
 
 
-def test_colours_and_bold_stand_out_in_a_terminal():
+def test_tables_have_colours_and_bold_text():
     text = rendered(result_of(["Nadia ran.", "It rained."]), colours=True)
     assert re.search(r"\x1b\[2m[^\x1b]*It rained", text)
     strong = ";".join(map(str, STRONG))
@@ -83,7 +83,7 @@ def test_colours_and_bold_stand_out_in_a_terminal():
     assert not re.search(r"\x1b\[1m[^\x1b]*It rained", text)
 
 
-def test_windows_are_visible():
+def test_windows_have_headings():
     result = result_of(["A.", "B.", "C."], windows=[2, 1])
     for text in (rendered(result), "".join(to_html([result]))):
         assert text.index("window 1: sentences 1 to 2") < text.index("A.") < text.index("B.")
@@ -91,14 +91,14 @@ def test_windows_are_visible():
     assert "window 1:" not in rendered(result_of(["A.", "B.", "C."]))
 
 
-def test_a_cut_story_says_so():
+def test_truncation_is_noted():
     for text in (rendered(result_of(["A."], cut_tokens=7)), "".join(to_html([result_of(["A."], cut_tokens=7)]))):
         flat = " ".join(unescape(text).split())
         assert "does not fit the encoder's context of 512 tokens, and up to 7 of its tokens were not read" in flat
     assert "does not fit" not in rendered(result_of(["A."]))
 
 
-def test_only_the_top():
+def test_top():
     result = result_of(["A.", "B.", "C.", "D."])
     page = Page("".join(to_html([result], top=2)))
     assert [row[-1] for row in page.rows[1:]] == ["A.", "B."]
@@ -108,8 +108,8 @@ def test_only_the_top():
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.text())
 @settings(max_examples=100)
-def test_any_text_is_data(texts, name):
-    """Texts come out as text, whatever is in them; no element is made of them."""
+def test_any_text_is_shown_as_text(texts, name):
+    """It is escaped, so that it adds no elements to the page."""
     try:
         result = result_of(texts, name=name)
     except ValueError:
@@ -125,7 +125,7 @@ def test_any_text_is_data(texts, name):
     assert "\x1b" not in shown and "\x07" not in shown
 
 
-def test_markup_is_shown_not_run():
+def test_markup_is_escaped():
     nasty = "<script>alert('x')</script> [bold red]rich[/] {{ 7 * 7 }} \x1b[2J"
     page = "".join(to_html([result_of([nasty, "B."], name=nasty)]))
     assert "<script" not in page
@@ -133,29 +133,29 @@ def test_markup_is_shown_not_run():
     assert "[bold red]rich[/]" in rendered(result_of([nasty, "B."], name=nasty))
 
 
-def test_the_page_needs_nothing_from_elsewhere():
+def test_pages_load_no_external_resources():
     page = "".join(to_html(score_stories(["Nadia ran. It rained."], small())))
     assert "://" not in page
     assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in Page(page).tags}
     assert page.startswith("<!doctype html>") and 'charset="utf-8"' in page
 
 
-def test_pages_are_made_a_story_at_a_time():
-    taken = []
-    pieces = to_html(taken.append(i) or result_of(["A."]) for i in range(3))
+def test_pages_are_written_lazily():
+    read = []
+    pieces = to_html(read.append(i) or result_of(["A."]) for i in range(3))
     next(pieces)
     next(pieces)
-    assert taken == [0]
+    assert read == [0]
 
 
 def luminance(colour):
+    """The relative luminance of WCAG 2."""
     linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=9))
-def test_text_can_be_read_on_every_shade(scores):
-    """WCAG 2 contrast."""
+def test_text_has_contrast_on_every_shade(scores):
     colours = shades(scores)
     assert len(colours) == len(scores)
     for colour in colours:

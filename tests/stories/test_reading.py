@@ -1,4 +1,4 @@
-"""Story files in: every form, and what cannot be read is reported and passed over."""
+"""Reading of story files: all formats, and problems that are reported without stopping."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from narrative_twins.stories.reading import count_stories, read_stories
 
 @pytest.fixture
 def stdin(monkeypatch):
-    def give(data: bytes):
+    def set_stdin(data: bytes):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
-    return give
+    return set_stdin
 
 
 def test_text_files(tmp_path):
-    one, two = tmp_path / "one.txt", tmp_path / "two"
-    one.write_bytes(b"\xef\xbb\xbfNadia ran.\r\nIt rained.")
-    two.write_text("Über alles.", encoding="utf-8")
-    assert list(read_stories([str(one)])) == [(str(one), "Nadia ran.\r\nIt rained.", None)]
-    assert [source.content for source in read_stories([str(one), str(two)])] == [
-        {"id": str(one), "text": "Nadia ran.\r\nIt rained."},
-        {"id": str(two), "text": "Über alles."},
+    first, second = tmp_path / "one.txt", tmp_path / "two"
+    first.write_bytes(b"\xef\xbb\xbfNadia ran.\r\nIt rained.")
+    second.write_text("Über alles.", encoding="utf-8")
+    assert list(read_stories([str(first)])) == [(str(first), "Nadia ran.\r\nIt rained.", None)]
+    assert [source.content for source in read_stories([str(first), str(second)])] == [
+        {"id": str(first), "text": "Nadia ran.\r\nIt rained."},
+        {"id": str(second), "text": "Über alles."},
     ]
-    assert count_stories([str(one), str(two)]) == 2
+    assert count_stories([str(first), str(second)]) == 2
 
 
 def test_json_lines(tmp_path):
@@ -55,12 +55,12 @@ def test_json(tmp_path):
     assert count_stories([str(file)]) == 0
 
 
-def test_an_archive_is_not_counted(tmp_path):
+def test_archive_is_not_counted(tmp_path):
     (tmp_path / "all.ZIP").write_bytes(b"PK")
     assert count_stories([str(tmp_path / "all.ZIP")]) == 0
 
 
-def test_what_cannot_be_read_is_told_and_passed_over(tmp_path):
+def test_unreadable_files_are_reported_and_skipped(tmp_path):
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
     good.write_text("A b.")
     bad.write_bytes(b"caf\xe9 au lait")
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_told_and_passed_over(tmp_path):
     problems = [source.problem for source in read_stories([missing, str(tmp_path), str(bad), str(good)])]
     assert problems[0].startswith("can't be read (No such file")
     assert problems[1].startswith("can't be read (Is a directory")
-    assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it, perhaps by `iconv -f WINDOWS-1252")
+    assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv -f WINDOWS-1252")
     assert problems[3] is None
     assert count_stories([missing]) == 0
 
@@ -91,7 +91,7 @@ def test_standard_input(stdin, data, contents):
     assert count_stories(["-"]) == 0
 
 
-def test_the_form_can_be_named(stdin):
+def test_format_can_be_given(stdin):
     stdin(b'"A b."\n"C d."\n')
     assert [source.content for source in read_stories(["-"], "jsonl")] == ["A b.", "C d."]
     stdin(b"{curly}\n")

@@ -1,4 +1,4 @@
-"""Stories: what users have, as sentences, spans and windows."""
+"""Parsing of stories into sentences, spans and windows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.strategies import any_text, stories
 FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
 
 
-def test_text_is_split_and_spans_point_into_it():
+def test_text_is_split_into_sentences_with_spans():
     text = '  "Where to?" asked Mr. Hill. She left at 5 p.m. on Sunday!\n\nTHE END\n\nNobody\nknew. '
     story = Story.parse(text)
     assert story.sentences == (
@@ -30,7 +30,7 @@ def test_text_is_split_and_spans_point_into_it():
 
 @given(st.lists(any_text, max_size=6).map("\n".join))
 def test_text_to_sentences_to_text(text):
-    """Sentences and what lies between them make up the text; between them lies nothing to read."""
+    """The sentences and the gaps between them make up the text; gaps have no letters or digits."""
     try:
         story = Story.parse(text)
     except StoryError as error:
@@ -51,7 +51,7 @@ def test_list_to_text_to_list(sentences):
     assert [story.text[start:end] for start, end in story.spans] == sentences == list(story.sentences)
 
 
-def test_the_splitter_is_a_parameter():
+def test_custom_splitter():
     assert Story.parse("a;b ;c", splitter=lambda text: text.split(";")).sentences == ("a", "b", "c")
     with pytest.raises(StoryError, match=r"sentence 0 \('A'\) is not in the text after character 0"):
         Story.parse("a;b", splitter=lambda text: text.upper().split(";"))
@@ -89,32 +89,32 @@ def test_auto_windows(n):
     ],
     ids=str,
 )
-def test_windows_in_every_form(windows):
+def test_windows_in_all_forms(windows):
     for story in (Story.parse(FIVE, windows), Story.parse({"sentences": FIVE, "windows": windows})):
         assert story.windows == ((0, 2), (2, 5))
 
 
-def test_lists_of_lists_are_windows():
+def test_nested_lists_are_windows():
     nested = [FIVE[:2], FIVE[2:]]
     for source in (nested, {"sentences": nested}, {"windows": nested}):
         story = Story.parse(source)
         assert story.sentences == tuple(FIVE)
         assert story.windows == ((0, 2), (2, 5))
-    assert Story.parse(nested, windows=1).windows == ((0, 2), (2, 5)), "a story's own windows come first"
+    assert Story.parse(nested, windows=1).windows == ((0, 2), (2, 5)), "a story's own windows take precedence"
 
 
-def test_a_result_is_a_story_again():
+def test_story_can_be_parsed_from_its_own_data():
     story = Story.parse({"id": "x", "sentences": FIVE, "windows": 2})
     again = Story.parse({"id": "x", "sentences": list(story.sentences), "windows": [list(w) for w in story.windows]})
     assert again == story
 
 
-def test_a_story_stays_what_it_is():
+def test_parsed_story_is_returned_unchanged():
     story = Story.parse(FIVE, windows=2)
     assert Story.parse(story, windows=5) is story
 
 
-def test_sentences_are_found_in_the_text_they_come_with():
+def test_sentences_are_located_in_the_given_text():
     source = {"text": "I. One ran.   Two fell. END", "sentences": ["One ran.", "Two fell."]}
     story = Story.parse(source)
     assert story.sentences == ("One ran.", "Two fell.")
@@ -123,12 +123,12 @@ def test_sentences_are_found_in_the_text_they_come_with():
         Story.parse({"text": "One ran.", "sentences": ["One ran.", "Two fell."]})
 
 
-def test_what_is_none_is_not_given():
-    """As in a dataset whose rows do not all have a column."""
+def test_none_counts_as_missing():
+    """Datasets fill missing columns with None."""
     assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == ("One ran.",)
 
 
-def test_windows_none_are_the_calls():
+def test_windows_none_falls_back_to_the_argument():
     assert len(Story.parse({"text": "One ran. Two fell.", "windows": None}, windows=2).windows) == 2
 
 
@@ -147,7 +147,7 @@ def test_windows_none_are_the_calls():
         (None, "not NoneType"),
         (b"bytes", "not bytes"),
         ({"A b."}, "not set"),
-        ({"story": "A b."}, r"without 'sentences' or 'text' \(its keys: 'story'\)"),
+        ({"story": "A b."}, r"has no 'sentences' or 'text' \(its keys: 'story'\)"),
         ({"sentences": [["A."], ["B."]], "windows": 2}, "given twice"),
         ({"text": "A b.", "id": ["x"]}, "the id is list; an id is a text or a whole number"),
         ({"text": "A b.", "id": "\udc00"}, "the id has a lone surrogate"),
@@ -156,7 +156,7 @@ def test_windows_none_are_the_calls():
         (["A b.", "\udc00"], r"sentence 1 has a lone surrogate"),
     ],
 )
-def test_what_is_no_story_is_told(source, problem):
+def test_invalid_stories_raise(source, problem):
     with pytest.raises(StoryError, match=problem):
         Story.parse(source)
 
@@ -167,12 +167,12 @@ def test_what_is_no_story_is_told(source, problem):
      [[1, 0], [2, 3, 4]], [[], [0, 1, 2, 3, 4]], [FIVE[:2], FIVE[3:]], [FIVE[:2], 3], {}, [[0, None], [2, 5]]],
     ids=str,
 )  # fmt: skip
-def test_windows_that_do_not_partition_are_told(windows):
+def test_windows_that_do_not_partition_raise(windows):
     with pytest.raises(StoryError, match="windows="):
         Story.parse(FIVE, windows)
 
 
-def test_an_error_names_its_story_once_it_knows_it():
+def test_error_names_its_story_when_index_is_set():
     error = StoryError("something is wrong")
     assert str(error) == "something is wrong"
     error.index = 3

@@ -1,4 +1,4 @@
-"""A browser to look at pages with, and what to look for: what sticks out or overlaps, and text that is hard to read."""
+"""A headless browser, and checks of pages: elements that are cut off, text that overlaps or has low contrast."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="module")
 def browser():
-    """Headless Chromium; tests that ask for it are skipped where there is none, or no playwright."""
+    """Headless Chromium; tests that use it are skipped if Chromium or playwright is not installed."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: .[app-test]")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip(f"there is no Chromium; install one as {', '.join(NAMES)} (Debian: the package chromium)")
+        pytest.skip(f"Chromium is not installed as {', '.join(NAMES)} (Debian: install the package chromium)")
     with sync_api.sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium
@@ -32,12 +32,12 @@ def browser():
 
 
 def misplaced(page) -> list[str]:
-    """What sticks out of the window sideways, and texts that lie on each other."""
+    """Descriptions of elements outside the left or right edge of the window, and of texts that overlap."""
     return page.evaluate(f"() => {{ {_TEXTS} {_MISPLACED} return misplaced(); }}")
 
 
 def contrasts(page) -> list[tuple[str, float]]:
-    """Every text that is seen, with its WCAG 2 contrast to the ground it stands on; least first."""
+    """Every visible text with its WCAG 2 contrast to its background, lowest first."""
     return [tuple(found) for found in page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")]
 
 
@@ -61,23 +61,23 @@ function texts() {
 
 _MISPLACED = """
 function misplaced() {
-  const problems = [], wide = document.documentElement.clientWidth, all = texts();
-  if (document.documentElement.scrollWidth > wide) problems.push("the page scrolls sideways");
+  const problems = [], width = document.documentElement.clientWidth, all = texts();
+  if (document.documentElement.scrollWidth > width) problems.push("the page scrolls sideways");
   for (const element of document.body.querySelectorAll("*")) {
     if (!visible(element) || element.closest("svg") !== null && element.tagName !== "svg") continue;
     const box = element.getBoundingClientRect();
-    if (box.left < -1 || box.right > wide + 1)
+    if (box.left < -1 || box.right > width + 1)
       problems.push(`<${element.tagName}> from ${box.left} to ${box.right}`);
   }
-  const boxes = all.flatMap(one => one.boxes.map(box => ({...one, box}))).sort((a, b) => a.box.top - b.box.top);
+  const boxes = all.flatMap(text => text.boxes.map(box => ({...text, box}))).sort((a, b) => a.box.top - b.box.top);
   for (const {text, box} of boxes)
-    if (box.left < -1 || box.right > wide + 1) problems.push(`text from ${box.left} to ${box.right}: ${text}`);
+    if (box.left < -1 || box.right > width + 1) problems.push(`text from ${box.left} to ${box.right}: ${text}`);
   boxes.forEach((a, i) => {
     for (const b of boxes.slice(i + 1)) {
       if (b.box.top >= a.box.bottom) break;
       const x = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
       const y = Math.min(a.box.bottom, b.box.bottom) - b.box.top;
-      // Boxes are as high as lines; letters are less.
+      // Boxes are as high as lines, letters are lower.
       if (a.element !== b.element && x > 1 && y > 0.4 * Math.min(a.box.height, b.box.height))
         problems.push(`${a.text} | ${b.text}`);
     }
@@ -97,20 +97,20 @@ function contrasts() {
     return [red, green, blue, alpha / 255];
   }
   const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
-  function ground(element) {
+  function background(element) {
     const layers = [];
-    for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    for (let box = element; box; box = box.parentElement) layers.push(rgba(getComputedStyle(box).backgroundColor));
     return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
   }
-  function light(colour) {
+  function luminance(colour) {
     const [red, green, blue] = colour.map(part => part / 255)
       .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   }
   return texts().map(({text, element}) => {
-    const style = getComputedStyle(element), below = ground(element);
+    const style = getComputedStyle(element), below = background(element);
     const ink = over(rgba(element.closest("svg") ? style.fill : style.color), below);
-    const [high, low] = [light(ink), light(below)].sort((a, b) => b - a);
+    const [high, low] = [luminance(ink), luminance(below)].sort((a, b) => b - a);
     return [text, (high + 0.05) / (low + 0.05)];
   }).sort((a, b) => a[1] - b[1]);
 }

@@ -1,4 +1,4 @@
-"""A language model on this machine, over HTTP: it speaks the protocol, and its answers follow from the question."""
+"""A fake language model behind an OpenAI-compatible HTTP server; its answers are a function of prompt and seed."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ WORDS = (
 
 
 def rng(*parts: object) -> random.Random:
-    """Chance that is the same for the same parts."""
+    """A random generator that is seeded with these values."""
     return random.Random(hashlib.sha256(repr(parts).encode()).hexdigest())
 
 
-def sentence(chance: random.Random) -> str:
-    return " ".join(chance.choice(WORDS) + str(chance.randrange(90)) for _ in range(6)).capitalize() + "."
+def sentence(generator: random.Random) -> str:
+    return " ".join(generator.choice(WORDS) + str(generator.randrange(90)) for _ in range(6)).capitalize() + "."
 
 
 def story_in(prompt: str) -> Any:
-    """The JSON in a prompt, wherever it begins."""
-    start = min(place for place in (prompt.find("\n\n["), prompt.find("\n\n{")) if place >= 0)
+    """The JSON story in a prompt."""
+    start = min(index for index in (prompt.find("\n\n["), prompt.find("\n\n{")) if index >= 0)
     return json.JSONDecoder().raw_decode(prompt, start + 2)[0]
 
 
-def said(prompt: str, seed: int) -> str:
-    """What the model answers. The first word of a story goes on into all that is made of it."""
-    chance = rng(prompt, seed)
+def model_answer(prompt: str, seed: int) -> str:
+    """A valid answer to a prompt; each sentence of an expansion or twin begins with the first word of the story."""
+    generator = rng(prompt, seed)
     if "Choose the sentence" in prompt:
-        return json.dumps({"sentence": chance.randint(1, int(prompt.split("from 1 to ")[1].split(":")[0]))})
+        return json.dumps({"sentence": generator.randint(1, int(prompt.split("from 1 to ")[1].split(":")[0]))})
     if "Give each of the" in prompt:
         count = int(prompt.split("Give each of the ")[1].split()[0])
-        return json.dumps({"scores": [round(chance.uniform(0.01, 0.98), 9) for _ in range(count)]})
+        return json.dumps({"scores": [round(generator.uniform(0.01, 0.98), 9) for _ in range(count)]})
     story = story_in(prompt)
     if isinstance(story, dict):
-        return json.dumps({name: [*section[:-1], sentence(chance)] for name, section in story.items()})
+        return json.dumps({name: [*section[:-1], sentence(generator)] for name, section in story.items()})
     name = story[0].split()[0]
     if "Write it anew" in prompt:
-        made = [f"{name} {sentence(chance)}" for _ in range(4 * len(story))]
+        sentences = [f"{name} {sentence(generator)}" for _ in range(4 * len(story))]
     elif "Retell it" in prompt:
-        made = [f"{name} {sentence(chance)}" for _ in range(int(prompt.split("in exactly ")[1].split()[0]))]
+        sentences = [f"{name} {sentence(generator)}" for _ in range(int(prompt.split("in exactly ")[1].split()[0]))]
     else:
-        made = [*story[:-1], sentence(chance)]
-    return json.dumps({"sentences": made})
+        sentences = [*story[:-1], sentence(generator)]
+    return json.dumps({"sentences": sentences})
 
 
 def completion(text: object, finish: str = "stop", model: str = "tiny") -> dict[str, Any]:
-    """A response of the protocol."""
+    """A chat completion with this text, as the body of a response."""
     message = {"role": "assistant", "content": text}
     return {
         "id": "x",
@@ -68,18 +68,20 @@ def completion(text: object, finish: str = "stop", model: str = "tiny") -> dict[
 
 
 class Model:
-    """What the server does, and what it was asked.
+    """The behaviour of the server, and a record of its requests.
 
     Attributes:
-        answer: what a request gets, by its body and how often it came before: a response (a mapping), a text as HTML,
-            or a status with headers.
-        slow: seconds before an answer.
-        asked: how often each prompt came with each seed.
-        bodies, keys: of the requests, in order.
+        answer: the response to a request, as a function of its body and the number of equal requests before: a mapping
+            (JSON), a text (HTML), or a status with headers.
+        slow: seconds before a response.
+        asked: number of requests by prompt and seed.
+        bodies, keys: the bodies and authorization headers of the requests, in order.
+        answered: number of responses with status 200.
+        most_at_once: maximum number of parallel requests.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any], int], Any] | None = None, slow: float = 0.0) -> None:
-        self.answer = answer or (lambda body, before: completion(said(prompt_of(body), body.get("seed", 0))))
+        self.answer = answer or (lambda body, before: completion(model_answer(prompt_of(body), body.get("seed", 0))))
         self.slow = slow
         self.asked: Counter[tuple[str, int | None]] = Counter()
         self.bodies: list[dict[str, Any]] = []
@@ -95,8 +97,6 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
-
     protocol_version = "HTTP/1.1"
     model: Model
 
@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data)
         except OSError:
-            # Whoever asked was killed.
+            # The client was killed.
             self.close_connection = True
 
 
@@ -145,12 +145,12 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A client that was killed is no error here."""
+        """Ignore clients that were killed."""
 
 
 @contextmanager
 def serving(model: Model):
-    """The model, served; it knows its address."""
+    """Serve the model, whose `address` is set."""
     server = Server(("127.0.0.1", 0), type("ModelHandler", (Handler,), {"model": model}))
     model.address = f"http://127.0.0.1:{server.server_port}/v1"
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The examples, run as a user runs them."""
+"""Run the examples as a user does."""
 
 from __future__ import annotations
 

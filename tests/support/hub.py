@@ -1,4 +1,4 @@
-"""A hub on this machine, over HTTP: enough of the Hub's protocol for its real client to push to it and load from it."""
+"""A local HTTP server with enough of the Hub's protocol for its real client to push to it and load from it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from urllib.parse import unquote
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
 LARGE = (".safetensors", ".parquet")
-"""What a client has to send as large files."""
+"""Suffixes of files that clients must upload by LFS."""
 
 
 class Hub:
-    """What is on the hub, and what may go wrong.
+    """The content of the hub, and simulated faults.
 
     Attributes:
-        repositories: by kind and name the branches, and of each the commits, oldest first: files by path.
+        repositories: branches by kind and name; a branch is a list of commits, oldest first, of files by path.
         asked: method and path of all requests.
-        given: the files that were given out.
-        fault: what a request gets instead of an answer, by its method and path: a status, "drop" for a connection that
-            breaks, or None.
+        given: the files that were downloaded.
+        fault: the simulated error of a request by method and path: a status, "drop" to close the connection, or None.
     """
 
     def __init__(self, token: str | None = None) -> None:
@@ -41,12 +40,12 @@ class Hub:
         self.address = ""
 
     def put(self, kind: str, name: str, folder: Path, branch: str = "main") -> None:
-        """Have the files of a folder in a repository."""
+        """Add a commit with the files of a folder."""
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         self.repositories.setdefault((kind, name), {}).setdefault(branch, []).append(files)
 
     def files(self, kind: str, name: str, revision: str = "main") -> dict[str, bytes] | None:
-        """The files of a branch or commit; None where there is no such thing."""
+        """The files of a branch or commit, None if it does not exist."""
         branches = self.repositories.get((kind, name), {})
         if revision in branches:
             return branches[revision][-1]
@@ -62,7 +61,7 @@ def commit_of(name: str, files: dict[str, bytes]) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Answers requests."""
 
     protocol_version = "HTTP/1.1"
     hub: Hub
@@ -70,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 
-    def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
+    def send(self, code: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(code)
         for key, value in headers.items():
             self.send_header(key.replace("_", "-"), value)
@@ -79,11 +78,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def tell(self, content: object, code: int = 200, **headers: str) -> None:
-        self.answer(code, json.dumps(content).encode(), Content_Type="application/json", **headers)
+    def reply(self, content: object, code: int = 200, **headers: str) -> None:
+        self.send(code, json.dumps(content).encode(), Content_Type="application/json", **headers)
 
-    def missing(self, what: str, **headers: str) -> None:
-        self.tell({"error": f"{what} not found"}, 404, X_Error_Code=what, **headers)
+    def not_found(self, error: str, **headers: str) -> None:
+        self.reply({"error": f"{error} not found"}, 404, X_Error_Code=error, **headers)
 
     def body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -105,9 +104,9 @@ class Handler(BaseHTTPRequestHandler):
         with hub.lock:
             hub.asked.append((self.command, path))
             if fault:
-                self.tell({"error": "a fault"}, int(fault))
-            elif hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}" and not open_to_all(path):
-                self.answer(401, X_Error_Code="GatedRepo")
+                self.reply({"error": "a fault"}, int(fault))
+            elif hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}" and not is_public(path):
+                self.send(401, X_Error_Code="GatedRepo")
             else:
                 self.route(path, body)
 
@@ -117,8 +116,8 @@ class Handler(BaseHTTPRequestHandler):
         routes: dict[str, Callable[..., None]] = {
             r"/api/repos/create": self.create,
             r"/api/validate-yaml": self.validate,
-            r"/api/whoami-v2": lambda body: self.tell({"type": "user", "name": "me", "orgs": []}),
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(?:/revision/(.+))?": self.about,
+            r"/api/whoami-v2": lambda body: self.reply({"type": "user", "name": "me", "orgs": []}),
+            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(?:/revision/(.+))?": self.info,
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/paths-info/(.+)": self.paths,
             r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/branch/(.+)": self.branch,
@@ -132,36 +131,36 @@ class Handler(BaseHTTPRequestHandler):
             found = re.fullmatch(pattern, path)
             if found:
                 return method(body, *found.groups())
-        return self.missing("EntryNotFound")
+        return self.not_found("EntryNotFound")
 
     def create(self, body: bytes) -> None:
-        asked = json.loads(body)
-        kind, name = f"{asked.get('type') or 'model'}s", f"{asked.get('organization') or 'me'}/{asked['name']}"
+        data = json.loads(body)
+        kind, name = f"{data.get('type') or 'model'}s", f"{data.get('organization') or 'me'}/{data['name']}"
         url = f"{self.hub.address}/{KINDS[kind]}{name}"
         if (kind, name) in self.hub.repositories:
-            return self.tell({"error": "You already created this repo", "url": url}, 409)
-        if asked.get("private") or asked.get("visibility") == "private":
+            return self.reply({"error": "You already created this repo", "url": url}, 409)
+        if data.get("private") or data.get("visibility") == "private":
             self.hub.private.add(name)
         self.hub.repositories[kind, name] = {"main": [{".gitattributes": b""}]}
-        return self.tell({"url": url, "name": name, "id": "1"})
+        return self.reply({"url": url, "name": name, "id": "1"})
 
     def validate(self, body: bytes) -> None:
         content = json.loads(body)["content"]
-        right = re.match(r"---\n.*?\n---\n", content, re.S)
-        self.tell({"errors": [] if right else [{"message": "no metadata"}], "warnings": []}, 200 if right else 400)
+        valid = re.match(r"---\n.*?\n---\n", content, re.S)
+        self.reply({"errors": [] if valid else [{"message": "no metadata"}], "warnings": []}, 200 if valid else 400)
 
     def found(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
         if (kind, name) not in self.hub.repositories:
-            return self.missing("RepoNotFound")
+            return self.not_found("RepoNotFound")
         files = self.hub.files(kind, name, revision or "main")
-        return self.missing("RevisionNotFound") if files is None else files
+        return self.not_found("RevisionNotFound") if files is None else files
 
-    def about(self, body: bytes, kind: str, name: str, revision: str | None) -> None:
+    def info(self, body: bytes, kind: str, name: str, revision: str | None) -> None:
         files = self.found(kind, name, revision)
         if files is not None:
             siblings = [{"rfilename": file} for file in files]
-            about = {"id": name, "modelId": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
-            self.tell(about | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
+            info = {"id": name, "modelId": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
+            self.reply(info | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
 
     def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> None:
         files = self.found(kind, name, revision)
@@ -170,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
         start = f"{folder.rstrip('/')}/" if folder else ""
         inside = [file for file in files if file.startswith(start)]
         if start and not inside:
-            return self.missing("EntryNotFound")
+            return self.not_found("EntryNotFound")
         entries = {}
         for file in inside:
             rest = file.removeprefix(start)
@@ -179,30 +178,30 @@ class Handler(BaseHTTPRequestHandler):
                 entries[shown] = {"type": "directory", "path": shown, "size": 0, "oid": oid(shown.encode())}
             else:
                 entries[file] = {"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])}
-        return self.tell(list(entries.values()))
+        return self.reply(list(entries.values()))
 
     def paths(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = self.found(kind, name, revision)
         if files is not None:
-            asked = json.loads(body)["paths"]
-            known = [file for file in files if file in asked]
-            self.tell(
+            requested = json.loads(body)["paths"]
+            known = [file for file in files if file in requested]
+            self.reply(
                 [{"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])} for file in known]
             )
 
     def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
         branches = self.hub.repositories[kind, name]
         if branch in branches:
-            return self.tell({"error": "Reference already exists"}, 409)
+            return self.reply({"error": "Reference already exists"}, 409)
         branches[branch] = [branches["main"][-1]]
-        return self.tell({})
+        return self.reply({})
 
     def preupload(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = [
-            {"path": one["path"], "uploadMode": "lfs" if one["path"].endswith(LARGE) else "regular"}
-            for one in json.loads(body)["files"]
+            {"path": file["path"], "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular"}
+            for file in json.loads(body)["files"]
         ]
-        self.tell({"files": [one | {"shouldIgnore": False} for one in files]})
+        self.reply({"files": [file | {"shouldIgnore": False} for file in files]})
 
     def commit(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = dict(self.hub.repositories[kind, name][revision][-1])
@@ -217,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.repositories[kind, name][revision].append(files)
         commit = commit_of(name, files)
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
-        self.tell({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": "", "pullRequestUrl": None})
+        self.reply({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": "", "pullRequestUrl": None})
 
     def batch(self, body: bytes, kind: str | None) -> None:
         def action(one):
@@ -228,12 +227,12 @@ class Handler(BaseHTTPRequestHandler):
             {"oid": one["oid"], "size": one["size"], "authenticated": True, **action(one)}
             for one in json.loads(body)["objects"]
         ]
-        self.tell({"transfer": "basic", "objects": objects})
+        self.reply({"transfer": "basic", "objects": objects})
 
     def upload(self, body: bytes, digest: str) -> None:
         assert hashlib.sha256(body).hexdigest() == digest
         self.hub.large[digest] = body
-        self.answer(200)
+        self.send(200)
 
     def resolve(self, body: bytes, kind: str | None, name: str, revision: str, file: str) -> None:
         files = self.found(kind or "models", name, revision)
@@ -241,12 +240,12 @@ class Handler(BaseHTTPRequestHandler):
             return None
         commit = {"X_Repo_Commit": commit_of(name, files)}
         if file not in files:
-            return self.missing("EntryNotFound", **commit)
+            return self.not_found("EntryNotFound", **commit)
         self.hub.given.append(file)
-        return self.answer(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
+        return self.send(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
 
 
-def open_to_all(path: str) -> bool:
+def is_public(path: str) -> bool:
     return path == "/api/validate-yaml" or path.startswith("/lfs/")
 
 
@@ -256,7 +255,7 @@ def oid(content: bytes) -> str:
 
 @contextmanager
 def running(hub: Hub):
-    """The hub, served; it knows its address."""
+    """Serve the hub at `hub.address`."""
     handler = type("HubHandler", (Handler,), {"hub": hub})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     hub.address = f"http://127.0.0.1:{server.server_port}"

@@ -1,9 +1,9 @@
-"""Makes tests/curves.json anew: the loss curves of short training runs, which test_training.py makes once more.
+"""Write tests/curves.json, the loss curves of short training runs that tests/training/test_trainer.py repeats.
 
     PYTHONPATH=tests python -m support.make_curves
 
-To be done when what is computed has changed on purpose, never to make a test pass. Nothing in a run depends on a
-machine but the rounding of sums and the random numbers of dropout, which torch draws alike wherever it has MKL.
+Run it only after an intended change of the computation, never to make a test pass. Runs depend on the machine only by
+rounding and by the random numbers of dropout, which are the same for all builds of torch with MKL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FILE = Path(__file__).parent.parent / "curves.json"
 STEPS = 50
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 RUNS = {
-    # Rows of the package, and how many of them are a batch.
+    # Rows of the package, and the batch size.
     "stories": (lambda: load_story_twins(split="train[:80]"), 4),
     "windows": (lambda: load_window_twins(split="train[:40]"), 2),
 }
@@ -37,13 +37,13 @@ RUNS = {
 
 def words_of(rows) -> list[str]:
     """The words of stories, the most frequent ones first."""
-    told = json.dumps([row["story"] for row in rows], ensure_ascii=False).lower()
-    counts = Counter(re.findall(r"[a-z]+", told))
+    text = json.dumps([row["story"] for row in rows], ensure_ascii=False).lower()
+    counts = Counter(re.findall(r"[a-z]+", text))
     return sorted(counts, key=lambda word: (-counts[word], word))[:1500]
 
 
 def model_of(rows) -> SentenceTransformer:
-    """A small BERT whose words and weights are the same on every machine."""
+    """A small BERT whose vocabulary and weights are the same on every machine."""
     vocabulary = {token: at for at, token in enumerate([*SPECIAL, *words_of(rows), *".,!?'\""])}
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)

@@ -1,12 +1,12 @@
-"""Makes tests/interface.json anew: what users of the package rely on, which test_interface.py holds it to.
+"""Writes tests/interface.json, the public interface, which test_interface.py compares the package with.
 
     PYTHONPATH=tests python -m support.make_interface
 
-To be done when something public has changed on purpose, never to make a test pass. The file has
+Run it only after a deliberate change of the interface, not to make a test pass. The file has
 
 - `names`: for each module that users import from, the public names in it;
 - `usage`: for each command of `narrative-twins`, the usage line of its `--help`: all options with their choices;
-- `scores`: the scores of some of the packaged stories by the default encoder, in float32.
+- `scores`: the scores of some packaged stories by the default encoder, in float32.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS = ("", "score", "report", "app", "push", "make", "make twins", "make al
 
 
 def names() -> dict[str, list[str]]:
-    """Public names by module: the functions and classes of this package that it has."""
+    """Public names by module: its functions and classes from this package."""
     found = {"narrative_twins": list(narrative_twins.__all__)}
     for name in MODULES:
         members = vars(resolve_name(f"narrative_twins.{name}")).items()
@@ -51,12 +51,12 @@ def usage(command: str) -> str:
 
 
 def scores() -> list[dict[str, list[float]]]:
-    """Scores by operation, of 20 short stories and of a synopsis in windows, as far as it goes quickly."""
+    """Scores by operation: of 20 short stories, and of the first two windows of a synopsis, to be fast."""
     encoder = StoryEncoder.from_pretrained(device="cpu", dtype="float32")
     stories = [row["story"] for row in load_story_twins(split="validation[:20]")]
     stories += [row["story"][:2] for row in load_window_twins(split="validation[:1]")]
     found = [result.scores for result in score_stories(stories, encoder, on_truncation="ignore")]
-    return [{name: [round(score, 9) for score in values] for name, values in one.items()} for one in found]
+    return [{name: [round(score, 9) for score in values] for name, values in by_name.items()} for by_name in found]
 
 
 def main() -> None:

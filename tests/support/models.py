@@ -1,4 +1,4 @@
-"""Small random encoders of the kinds users bring, with tokenizers trained on a few sentences: no file, no network."""
+"""Small random encoders of common kinds, with tokenizers trained on a few sentences: no files, no network."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ The water had risen, and the bridge was gone! Her brother wanted to turn back...
 On the other side she saw the stone from the map. Under it lay 1,250 silver coins and a letter from their mother.
 They never told anyone, not even in 1987. Years later the mill burned down. I was there. It rained all night.
 Das Mädchen öffnete die Tür; niemand war da. Él corrió hacia el río. 東京は雨でした。 Привет, сказал он.""".split("\n")
-"""Sentences to train tokenizers on, in words of our own."""
+"""Sentences to train tokenizers on, written for these tests."""
 
 
 class Learn(NamedTuple):
-    """What a tokenizer learns from, and how many tokens."""
+    """The training texts of a tokenizer, and the size of its vocabulary."""
 
     texts: tuple[str, ...] = tuple(SENTENCES)
     size: int = 600
@@ -82,7 +82,7 @@ def _unigram(special: list[str], first: str, last: str, learn: Learn) -> Tokeniz
 
 
 def _superwords(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
-    """BPE over text that is cut nowhere, so that tokens reach across sentences: ids in a row are not the text's."""
+    """BPE without pre-tokenization: tokens can cross sentences, so ids of sentences in a row differ from the text's."""
     tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
     trainer = trainers.BpeTrainer(vocab_size=learn.size // 3, special_tokens=special, show_progress=False)
     return _finish(tokenizer, trainer, first, last, learn._replace(texts=(" ".join(learn.texts),)))
@@ -97,7 +97,7 @@ def _finish(tokenizer: Tokenizer, trainer, first: str, last: str, learn: Learn) 
 
 @cache
 def tokenizer_of(kind: str, learn: Learn = LITTLE):
-    """The tokenizer of a family as its published checkpoints have it, made once: training breaks ties at random."""
+    """A tokenizer like those of the published checkpoints of a family; cached, since training breaks ties at random."""
     if kind in ("bert", "bert-cased", "modernbert", "superwords"):
         special, ends = SPECIAL["bert"], ("[CLS]", "[SEP]")
     else:
@@ -121,11 +121,11 @@ def tokenizer_of(kind: str, learn: Learn = LITTLE):
 
 
 FAMILIES = ("bert", "bert-cased", "mpnet", "roberta", "modernbert", "xlm-roberta")
-"""Tokenizer families whose text is cut at white space."""
+"""Tokenizer families that split text at white space."""
 
 
 def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
-    """A random model of a kind and its tokenizer."""
+    """A random model of a kind with its tokenizer."""
     torch.manual_seed(7)
     tokenizer = tokenizer_of(kind, learn)
     size = {
@@ -135,7 +135,7 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         "num_attention_heads": 2,
         "intermediate_size": 48,
         "pad_token_id": tokenizer.pad_token_id,
-        # Published checkpoints tell stories apart; tiny weights would make all vectors alike.
+        # Large weights tell stories apart, as published checkpoints do; with small ones all vectors would be alike.
         "initializer_range": 0.5,
     }
     if kind == "modernbert":
@@ -150,7 +150,7 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         return transformers.ModernBertModel(config).eval(), tokenizer
     model, config, kept = {
         "bert": (transformers.BertModel, transformers.BertConfig, 0),
-        # These leave the positions up to the padding id unused.
+        # These models do not use the positions up to the padding id.
         "roberta": (transformers.RobertaModel, transformers.RobertaConfig, tokenizer.pad_token_id + 1),
         "mpnet": (transformers.MPNetModel, transformers.MPNetConfig, tokenizer.pad_token_id + 1),
         "xlm-roberta": (transformers.XLMRobertaModel, transformers.XLMRobertaConfig, tokenizer.pad_token_id + 1),

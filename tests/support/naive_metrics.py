@@ -1,4 +1,4 @@
-"""Metrics of agreement, written out naively and apart from the package."""
+"""Naive metrics of agreement, independent of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def ranks(values):
-    """Ranks from 1, equal values sharing the mean of theirs."""
+    """Ranks from 1, with mean ranks for ties."""
     return [
         sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values
     ]
@@ -22,47 +22,47 @@ def naive_spearman(scores, votes):
 
 
 def naive_auc(scores, relevant):
-    """How often a relevant sentence scores above another, a tie half."""
+    """How often a relevant sentence scores above one that is not, ties counting half."""
     pairs = [
         1.0 if a > b else 0.5 if a == b else 0.0
-        for a, yes in zip(scores, relevant, strict=True)
-        for b, no in zip(scores, relevant, strict=True)
-        if yes and not no
+        for a, a_relevant in zip(scores, relevant, strict=True)
+        for b, b_relevant in zip(scores, relevant, strict=True)
+        if a_relevant and not b_relevant
     ]
     return sum(pairs) / len(pairs) if pairs else None
 
 
 def naive_mean(values):
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else math.nan
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else math.nan
 
 
 def naive_votes(scored, votes):
-    """`{metric: value}` of stories, each the scores of every operation."""
+    """`{metric: value}`, given for each story the scores by operation and the votes."""
     found = {}
     for operation in scored[0]:
-        of_each = [story[operation] for story in scored]
+        by_story = [story[operation] for story in scored]
         for metric, measure in (("spearman", naive_spearman), ("auc", naive_auc)):
-            values = [measure(scores, counts) for scores, counts in zip(of_each, votes, strict=True)]
+            values = [measure(scores, counts) for scores, counts in zip(by_story, votes, strict=True)]
             found[f"{operation}_{metric}"] = naive_mean(values)
     return found
 
 
 def naive_points(scored, spans, points):
-    """The same by turning point, within the windows of each story."""
+    """AUC by turning point, within the windows (`spans`) of each story."""
     found = {}
     for operation in scored[0]:
         columns = []
         for number in range(len(points[0])):
             areas = []
-            for story, windows, turning in zip(scored, spans, points, strict=True):
+            for story, windows, story_points in zip(scored, spans, points, strict=True):
                 for lo, hi in windows:
-                    if lo <= turning[number] < hi:
-                        relevant = [at == turning[number] for at in range(lo, hi)]
+                    if lo <= story_points[number] < hi:
+                        relevant = [i == story_points[number] for i in range(lo, hi)]
                         areas.append(naive_auc(story[operation][lo:hi], relevant))
             columns.append(naive_mean(areas))
             found[f"{operation}_auc_{number + 1}"] = columns[-1]
-        found[f"{operation}_auc"] = naive_mean([None if math.isnan(one) else one for one in columns])
+        found[f"{operation}_auc"] = naive_mean([None if math.isnan(value) else value for value in columns])
     return found
 
 

@@ -1,5 +1,5 @@
-"""Salience the slow and obvious way, to hold the engine against: every variant is written out as text, tokenized and
-encoded on its own, one at a time. Shares no code with the package."""
+"""Naive references to compare the package with, which share no code with it. For salience every variant is written out
+as text, tokenized and encoded on its own."""
 
 from __future__ import annotations
 
@@ -8,36 +8,32 @@ import torch.nn.functional as F
 
 
 def tokens_of(tokenizer, sentences):
-    """Token ids of the text of `sentences` and the sentence each token belongs to, None for the special ones."""
+    """Token ids of the text of `sentences`, and the index of the sentence of each token, None for special tokens."""
     text = ""
-    places = []
+    spans = []
     for sentence in sentences:
         text += " " if text else ""
-        places.append((len(text), len(text) + len(sentence)))
+        spans.append((len(text), len(text) + len(sentence)))
         text += sentence
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     owners = []
     for (start, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
-        held = [max(0, min(end, hi) - max(start, lo)) for lo, hi in places]
-        if max(held) == 0:  # the space between two sentences
-            held = [1 if lo == end else 0 for lo, hi in places]
-        owners.append(None if special else held.index(max(held)))
+        overlaps = [max(0, min(end, hi) - max(start, lo)) for lo, hi in spans]
+        if max(overlaps) == 0:  # the space between two sentences
+            overlaps = [1 if lo == end else 0 for lo, hi in spans]
+        owners.append(None if special else overlaps.index(max(overlaps)))
     return encoded["input_ids"], owners
 
 
 class Oracle:
-    """Scores one story at a time with a `transformers` model and its fast tokenizer.
-
-    `context_tokens` limits what one pass reads as the package documents it: whole sentences round the window, as evenly
-    on both sides as the story allows.
-    """
+    """Scores one story at a time with a `transformers` model and its fast tokenizer; the story must fit the context."""
 
     def __init__(self, model, tokenizer, pooling="mean"):
         self.model, self.tokenizer, self.pooling = model.eval(), tokenizer, pooling
 
     def embed(self, sentences, windows, window):
-        """The vector of `window` in the text of `sentences`, of which each belongs to one of `windows`; all tokens
-        where `window` is None."""
+        """The vector of `window` in the text of `sentences`; `windows` has the window of each sentence. All tokens are
+        pooled if `window` is None."""
         ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
             states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
@@ -48,15 +44,15 @@ class Oracle:
         return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
 
     def score(self, sentences, spans):
-        """`{operation: [float]}` for a story whose windows are `spans`."""
+        """`{operation: [float]}` for a story with the windows `spans`."""
         n = len(sentences)
-        home = [w for w, (lo, hi) in enumerate(spans) for _ in range(lo, hi)]
+        window_of = [w for w, (lo, hi) in enumerate(spans) for _ in range(lo, hi)]
         scores = {name: [0.0] * n for name in ("deletion", "shifting", "disruption", "summarization")}
         for w, (lo, hi) in enumerate(spans):
             pooled = None if len(spans) == 1 else w
 
             def vector(order):
-                return self.embed([sentences[j] for j in order], [home[j] for j in order], pooled)
+                return self.embed([sentences[j] for j in order], [window_of[j] for j in order], pooled)
 
             base = vector(range(n))
             for i in range(lo, hi):
@@ -66,10 +62,10 @@ class Oracle:
                 without = [j for j in range(n) if j != i]
                 scores["deletion"][i] = 1 - similarity(base, vector(without))
                 moved = []
-                for place in range(lo, hi):
-                    if place != i:
+                for position in range(lo, hi):
+                    if position != i:
                         order = list(without)
-                        order.insert(place, i)
+                        order.insert(position, i)
                         moved.append(similarity(base, vector(order)))
                 scores["shifting"][i] = 1 - sum(moved) / len(moved)
                 if i > lo:
@@ -77,28 +73,28 @@ class Oracle:
         return scores
 
     def score_one_pass(self, sentences, spans):
-        """The approximation by the token states of one pass over the story, which has to fit the context."""
+        """The approximate scores from the token states of one pass over the story."""
         n = len(sentences)
         ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
             states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double()
         scores = {name: [0.0] * n for name in ("deletion", "disruption", "summarization")}
         for lo, hi in spans:
-            # The special tokens belong to the one window of a story that has no other.
-            homes = [*range(lo, hi), *([None] if len(spans) == 1 else [])]
+            # Special tokens (None) are pooled only if the story is a single window.
+            pooled = [*range(lo, hi), *([None] if len(spans) == 1 else [])]
 
-            def mean(own):
-                chosen = [state for state, owner in zip(states, owners, strict=True) if owner in own]
+            def mean(owners_pooled):
+                chosen = [state for state, owner in zip(states, owners, strict=True) if owner in owners_pooled]
                 return sum(chosen) / len(chosen)
 
             for i in range(lo, hi):
-                scores["summarization"][i] = similarity(mean(homes), mean([i]))
+                scores["summarization"][i] = similarity(mean(pooled), mean([i]))
                 if hi - lo > 1:
-                    scores["deletion"][i] = 1 - similarity(mean(homes), mean([home for home in homes if home != i]))
+                    scores["deletion"][i] = 1 - similarity(mean(pooled), mean([own for own in pooled if own != i]))
                 if i > lo:
-                    upto = [home for home in homes if home is None or home <= i]
-                    before = [home for home in upto if home != i]
-                    scores["disruption"][i] = 1 - similarity(mean(upto), mean(before))
+                    prefix = [own for own in pooled if own is None or own <= i]
+                    before = [own for own in prefix if own != i]
+                    scores["disruption"][i] = 1 - similarity(mean(prefix), mean(before))
         return scores
 
 
@@ -107,41 +103,42 @@ def similarity(a, b):
 
 
 def twins_loss(model, tokenizer, texts, pooling="mean", temperature=0.05, distractors=True, in_story_negatives=True):
-    """The loss of a batch, written out pair by pair; every text goes through the model on its own.
+    """The loss of a batch, written out pair by pair; every text is encoded on its own.
 
     Args:
-        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and `negative_twin`, each a
-            pair of its sentences and the window of each, -1 for none.
+        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and `negative_twin`; each is a
+            pair of the sentences and the window of each sentence, -1 for none.
     """
-    # Of each pair the two vectors, the story and the window; beside them what is a negative for all.
-    pairs, extras = [], []
+    # Pairs of vectors, with the story and window of each pair; and vectors that are negatives of all pairs.
+    pairs, negatives = [], []
     for number, row in enumerate(texts):
         count = max(row["story"][1]) + 1
-        told = {
+        vectors = {
             side: [_window(model, tokenizer, *text, window if count > 1 else None, pooling) for window in range(count)]
             for side, text in row.items()
             if text is not None
         }
         for window in range(count):
-            pairs.append((told["story"][window], told["twin"][window], number, window))
-        if distractors and "negative" in told:
-            if "negative_twin" in told and count == 1:
-                pairs.append((told["negative"][0], told["negative_twin"][0], f"distractor of {number}", 0))
+            pairs.append((vectors["story"][window], vectors["twin"][window], number, window))
+        if distractors and "negative" in vectors:
+            if "negative_twin" in vectors and count == 1:
+                pairs.append((vectors["negative"][0], vectors["negative_twin"][0], f"distractor of {number}", 0))
             else:
-                extras.extend(vector for vector in told["negative"] if vector is not None)
+                negatives.extend(vector for vector in vectors["negative"] if vector is not None)
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     everything = [(vector, story, window) for a, b, story, window in pairs for vector in (a, b)]
     losses = []
-    for at, (query, story, window) in enumerate(everything):
-        partner = at + 1 if at % 2 == 0 else at - 1
+    for index, (query, story, window) in enumerate(everything):
+        # The two vectors of a pair are neighbors.
+        partner = index + 1 if index % 2 == 0 else index - 1
         scores = [cosine(query, everything[partner][0]) / temperature]
         for other, (key, its_story, its_window) in enumerate(everything):
-            if other in (at, partner):
+            if other in (index, partner):
                 continue
             if not in_story_negatives and its_story == story and its_window != window:
                 continue
             scores.append(cosine(query, key) / temperature)
-        for key in extras:
+        for key in negatives:
             scores.append(cosine(query, key) / temperature)
         losses.append(torch.log(sum(torch.exp(score) for score in scores)) - scores[0])
     return sum(losses) / len(losses)
@@ -152,7 +149,7 @@ def cosine(a, b):
 
 
 def _window(model, tokenizer, sentences, windows, window, pooling):
-    """The vector of a window of a text, of the whole text where it is None; None if the window has no token."""
+    """The vector of a window of a text, or of the complete text if `window` is None; None if there is no token."""
     ids, owners = tokens_of(tokenizer, sentences)
     states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
     own = [

@@ -1,4 +1,4 @@
-"""Small spaCy pipelines: entities by a list, clusters by hand."""
+"""Small spaCy pipelines with listed entities and clusters."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _listed(entities: str):
 
 
 def recognizer(entities: Mapping[str, Sequence[str]] = ENTITIES):
-    """A blank English pipeline that finds what is listed, by label; made once for each list."""
+    """A blank English pipeline that finds the listed entities, by label; cached for each list."""
     return _listed(json.dumps(entities))
 
 
 class Clustered:
-    """A pipeline with clusters by hand: lists of what stands in a text, at the first place that is in none yet."""
+    """A pipeline with given clusters: lists of texts, each found at its first position that is in no cluster yet."""
 
     def __init__(self, *clusters: Sequence[str], entities: Mapping[str, Sequence[str]] = ENTITIES) -> None:
         self.pipeline, self.clusters = recognizer(entities), clusters
@@ -56,14 +56,14 @@ class Clustered:
                 document.spans[f"coref_clusters_{number}"] = []
                 for words in cluster:
                     found = re.finditer(rf"\b{re.escape(words)}(?!\w)", document.text)
-                    place = next((at.span() for at in found if used.isdisjoint(range(*at.span()))), None)
-                    if place is not None:
-                        used.update(range(*place))
-                        document.spans[f"coref_clusters_{number}"].append(document.char_span(*place))
+                    span = next((match.span() for match in found if used.isdisjoint(range(*match.span()))), None)
+                    if span is not None:
+                        used.update(range(*span))
+                        document.spans[f"coref_clusters_{number}"].append(document.char_span(*span))
             yield document
 
 
 def save_pipeline(folder: Path) -> Path:
-    """The pipeline on disk, as users have theirs."""
+    """Save the pipeline to a folder."""
     recognizer().to_disk(folder)
     return folder

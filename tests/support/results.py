@@ -1,4 +1,4 @@
-"""Results made by hand, with any text."""
+"""Results and reports made without an encoder, with any text."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ any_text = st.text(st.characters(), min_size=1, max_size=30) | st.sampled_from(N
 
 
 def result_of(sentences, windows=1, name=None, operations=("deletion", "summarization"), seed=0, cut_tokens=0):
-    """A result made by hand: `Story.parse` refuses half characters, but nothing keeps them from getting here."""
+    """A result with random scores. Unlike stories from `Story.parse`, its sentences may have lone surrogates."""
     n = len(sentences)
     spans = Story.parse({"sentences": ["x"] * n, "windows": windows}).windows
     story = Story(tuple(sentences), " ".join(sentences), ((0, 0),) * n, spans, name)
     random = np.random.default_rng(seed)
-    return StorySalience(story, {one: random.normal(size=n).tolist() for one in operations}, 512, cut_tokens)
+    return StorySalience(story, {name: random.normal(size=n).tolist() for name in operations}, 512, cut_tokens)
 
 
 def texts_of(svg: bytes) -> list[str]:
-    """What a reader of an SVG sees as text."""
-    return ["".join(one.itertext()).strip() for one in xml.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    """The texts of an SVG."""
+    return ["".join(text.itertext()).strip() for text in xml.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
 def write_report(folder, results, settings=None, **options):
-    """A report on results, in a folder."""
+    """Write a report on results to a folder, and return it."""
     report = Report(str(folder), **options)
     report.begin(settings or {})
     with report:

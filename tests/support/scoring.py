@@ -10,22 +10,22 @@ The water had risen, and the bridge was gone! Nadia swam across alone. 😀 smil
 They never told anyone, not even in 1987. Years later the mill burned down."""
 
 
-def one(story, encoder, **options) -> StorySalience:
+def score_story(story, encoder, **options) -> StorySalience:
     (result,) = score_stories([story], encoder, **options)
     return result
 
 
-class Echo(Operation):
-    """A user's operation that gives what it is told."""
+class FixedScores(Operation):
+    """A user's operation that returns fixed scores."""
 
-    name = "echo"
-    meaning = "nothing"
+    name = "fixed"
+    meaning = "fixed scores"
 
     def __init__(self, scores):
-        self.given = scores
+        self.fixed = scores
 
     def orders(self, window):
         return [window.base]
 
     def scores(self, window, vectors):
-        return self.given
+        return self.fixed

@@ -1,4 +1,4 @@
-"""Pictures of the web page for the README: `make screenshots`."""
+"""Screenshots of the web page for the README: `make screenshots`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VIEWS = {"app": (1280, 980, "haunted_stable"), "app-narrow": (390, 860, "window_
 
 
 def take(folder: Path) -> None:
-    """Serve the page and take each picture, with the pointer on a sentence."""
+    """Serve the page, and save each screenshot, with the pointer on a sentence."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
@@ -33,12 +33,12 @@ def take(folder: Path) -> None:
             page.get_by_role("button", name="Score").click()
             page.locator(".shaded").wait_for(timeout=120_000)
             page.locator("#story textarea").evaluate("area => { area.scrollTop = 0; scrollTo(0, 0) }")
-            page.locator("#results").evaluate("one => { if (innerWidth < 800) one.scrollIntoView() }")
+            page.locator("#results").evaluate("element => { if (innerWidth < 800) element.scrollIntoView() }")
             page.locator(".sentence").nth(1).hover()
             page.wait_for_timeout(500)
-            # A page has few colours, and a picture of few colours is small.
-            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            picture.quantize(128, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+            # Pages have few colours; with a palette the files are much smaller.
+            screenshot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            screenshot.quantize(128, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
             print(f"{folder / name}.png, {(folder / f'{name}.png').stat().st_size // 1000} kB")
         chromium.close()
         server.send_signal(signal.SIGINT)
@@ -46,7 +46,7 @@ def take(folder: Path) -> None:
 
 if __name__ == "__main__":
     if not any(map(shutil.which, NAMES)):
-        sys.exit(f"there is no Chromium; install one as {', '.join(NAMES)}")
+        sys.exit(f"Chromium is not installed as {', '.join(NAMES)}")
     folder = Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
     take(folder)

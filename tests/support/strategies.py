@@ -1,4 +1,4 @@
-"""Stories as hypothesis draws them."""
+"""Hypothesis strategies for stories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ sentence = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(lambda w
 """A sentence of a few plain words."""
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
-"""Any text there is, but for half characters."""
+"""Any text without surrogates (half characters)."""
 
 
 def stories(low: int = 1, high: int = 7) -> st.SearchStrategy[list[str]]:
@@ -19,7 +19,7 @@ def stories(low: int = 1, high: int = 7) -> st.SearchStrategy[list[str]]:
 
 
 def window_sizes(count: int) -> st.SearchStrategy[list[int]]:
-    """Ways to cut so many sentences into windows."""
+    """Sizes of windows that partition `count` sentences."""
 
     def sizes(cuts: set[int]) -> list[int]:
         edges = sorted({0, *cuts, count})

@@ -1,4 +1,4 @@
-"""A short training run, for test_training.py to kill and to resume: `train_tiny.py SETTINGS OUTPUT [resume]`."""
+"""A short training run that test_trainer.py kills and resumes: `train_tiny.py SETTINGS OUTPUT [resume]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 
 def main(settings: dict, output: Path, resume: bool) -> None:
-    """Train as the settings say, and keep the final model in OUTPUT/final."""
+    """Train with the given settings and save the final model in OUTPUT/final."""
     model = SentenceTransformer(
         settings["model"], device="cpu", model_kwargs={"dtype": settings.get("dtype", "float32")}
     )

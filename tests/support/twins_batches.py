@@ -1,4 +1,4 @@
-"""Batches of narrative twins for the loss, and its gradients."""
+"""Batches of narrative twins for tests of the loss and its gradients."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from narrative_twins.training.collator import TwinsCollator
 from support.models import SENTENCES, trainable
 
 
-def one(*sentences: str) -> tuple[list[str], list[int]]:
+def text(*sentences: str) -> tuple[list[str], list[int]]:
     """A text of one window."""
     return list(sentences), [0] * len(sentences)
 
 
 def several(*windows: tuple[int, str]) -> tuple[list[str], list[int]]:
-    """A text of sentences and their windows."""
+    """A text of several windows, from pairs of window and sentence."""
     return [sentence for _, sentence in windows], [window for window, _ in windows]
 
 
 S = SENTENCES
 STORIES = [
-    {"story": one(S[0], S[1]), "twin": one(S[2]), "negative": one(S[3]), "negative_twin": one(S[5], S[6])},
-    {"story": one(S[4]), "twin": one("A flood.", S[1])},
-    {"story": one("It rained."), "twin": one("Rain fell."), "negative": one("She didn't answer.")},
-    {"story": one("I was there."), "twin": one("He was."), "negative": one(S[2]), "negative_twin": one(S[0])},
+    {"story": text(S[0], S[1]), "twin": text(S[2]), "negative": text(S[3]), "negative_twin": text(S[5], S[6])},
+    {"story": text(S[4]), "twin": text("A flood.", S[1])},
+    {"story": text("It rained."), "twin": text("Rain fell."), "negative": text("She didn't answer.")},
+    {"story": text("I was there."), "twin": text("He was."), "negative": text(S[2]), "negative_twin": text(S[0])},
 ]
-"""With distractors that have a twin, that have none, and without."""
+"""Rows with a distractor and its twin, with a distractor only, and without distractors."""
 WINDOWS = [
     {
         "story": several((0, "Nadia ran."), (0, "It rained."), (1, S[2]), (2, "I was there.")),
@@ -40,7 +40,7 @@ WINDOWS = [
     },
     {
         "story": several((0, S[6]), (1, "They told no one."), (2, "Silver coins.")),
-        # Nothing of it is in window 1.
+        # No sentence is in window 1.
         "twin": several((0, "A letter."), (0, "They never told."), (2, "It was gold.")),
     },
     {
@@ -49,7 +49,7 @@ WINDOWS = [
         "negative": several((0, "At dawn."), (2, "Night."), (2, "They walked.")),
     },
 ]
-"""With windows that are not in the twin, or not in the distractor."""
+"""Rows with windows that are missing in the twin or in the distractor."""
 LEVELS = {"stories": STORIES, "windows": WINDOWS}
 
 
@@ -59,21 +59,21 @@ def kept_model(pooling: str = "mean") -> SentenceTransformer:
 
 
 def model_of(pooling: str = "mean", training: bool = False) -> SentenceTransformer:
-    """A model in float32, without gradients."""
+    """A cached model in float32, with gradients cleared."""
     model = kept_model(pooling).float().train(training)
     model.zero_grad()
     return model
 
 
 def features(model: SentenceTransformer, texts, **options) -> dict[str, torch.Tensor]:
-    """A batch as the loss gets it."""
+    """A batch in the format of the loss."""
     rows = []
     for row in texts:
         rows.append({})
         for side, (sentences, windows) in row.items():
-            rows[-1] |= {side: sentences, f"{side}_windows": [[home] if home >= 0 else [] for home in windows]}
+            rows[-1] |= {side: sentences, f"{side}_windows": [[window] if window >= 0 else [] for window in windows]}
     batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens, **options)(rows)
-    # A story encoder turns dropout off.
+    # `StoryEncoder` has turned dropout off: restore the mode.
     model.train(model.training)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}
 
@@ -83,14 +83,14 @@ def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def trained(loss: torch.Tensor, model: torch.nn.Module) -> tuple[float, dict[str, torch.Tensor]]:
-    """A loss and the gradients it gives to the model."""
+    """The value of a loss and its gradients in the model."""
     model.zero_grad()
     loss.backward()
     return loss.item(), gradients(model)
 
 
 def assert_same(found, expected, tolerance: float = 1e-6) -> None:
-    """Equal within the tolerance, in gradients that are larger than 1 in proportion."""
+    """Assert equality within the tolerance, which is relative for gradients above 1."""
     assert found[0] == pytest.approx(expected[0], abs=tolerance)
     assert found[1].keys() == expected[1].keys()
     largest = max(gradient.abs().max().item() for gradient in expected[1].values())

@@ -1,4 +1,4 @@
-"""What each of two processes does, for test_two_processes.py. Run by torchrun.
+"""The script of each of two processes in test_two_processes.py, run by torchrun.
 
 two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
 two_processes.py train SETTINGS FOLDER  a short training run
@@ -22,19 +22,19 @@ from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 
 def loss(file: Path, folder: Path) -> None:
-    """Losses and gradients, several settings in a row."""
+    """Save losses and gradients for several settings."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     for name, case in torch.load(file).items():
         model = SentenceTransformer(case["model"], device="cpu").double().eval()
-        # As the trainer has it: not every parameter of a model is used.
+        # As in the trainer, because not all parameters of a model are used.
         wrapped = DistributedDataParallel(model, find_unused_parameters=True)
-        made = NarrativeTwinsLoss(model, gather_across_devices=True, **case["settings"])
-        made.model = wrapped
-        # Twice, as the second step is where processes that are out of step are found out.
+        loss_module = NarrativeTwinsLoss(model, gather_across_devices=True, **case["settings"])
+        loss_module.model = wrapped
+        # Twice, because processes that are out of sync fail in the second step.
         for _ in range(2):
             model.zero_grad()
-            value = made([dict(case["batches"][rank])])
+            value = loss_module([dict(case["batches"][rank])])
             value.backward()
         found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         torch.save((value.item(), found), folder / f"{name}-{rank}.pt")

@@ -1,4 +1,4 @@
-"""Batches of narrative twins, against a naive reading of each text; and what is drawn at random."""
+"""Batches of narrative twins: against a naive encoding of each text, and the random choices."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def short_rows():
 
 @st.composite
 def long_rows(draw):
-    """Rows of several windows, whose twin belongs to one window or none in each sentence."""
+    """Rows of several windows; each sentence of the twin belongs to one window or none."""
     count = draw(st.integers(2, 4))
     windows = st.lists(stories(1, 3), min_size=count, max_size=count)
-    homes = draw(st.permutations([*range(count), *draw(st.lists(st.integers(-1, count - 1), max_size=3))]))
+    window_ids = draw(st.permutations([*range(count), *draw(st.lists(st.integers(-1, count - 1), max_size=3))]))
     return {
         "story": draw(windows),
-        "twin": draw(stories(len(homes), len(homes))),
-        "twin_windows": [[home] if home >= 0 else [] for home in homes],
+        "twin": draw(stories(len(window_ids), len(window_ids))),
+        "twin_windows": [[window] if window >= 0 else [] for window in window_ids],
         "negative": draw(st.none() | windows),
     }
 
 
-def told(row):
-    """The texts of a row by side: sentences, and the window of each."""
+def texts_of(row):
+    """Yield side, sentences, window of each sentence, and whether the story has several windows, for each text."""
     several = isinstance(row["story"][0], list)
     for side, column in enumerate(("story", "twin", "negative", "negative_twin")):
         content = row.get(column)
@@ -69,7 +69,7 @@ def told(row):
             windows = [number for number, window in enumerate(content) for _ in window]
             content = [sentence for window in content for sentence in window]
         elif several:
-            windows = [one[0] if one else -1 for one in row[f"{column}_windows"]]
+            windows = [candidates[0] if candidates else -1 for candidates in row[f"{column}_windows"]]
         else:
             windows = [0] * len(content)
         yield side, content, windows, several
@@ -77,23 +77,23 @@ def told(row):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @given(st.lists(short_rows() | long_rows(), min_size=1, max_size=4))
-def test_a_batch_is_the_naive_reading_of_its_texts(kind, rows):
+def test_batch_matches_naive_encoding(kind, rows):
     batch = collator(kind)(rows)
     tokenizer = encoder_of(kind)[1]
     expected = [
         (number, side, sentences, windows, several)
         for number, row in enumerate(rows)
-        for side, sentences, windows, several in told(row)
+        for side, sentences, windows, several in texts_of(row)
     ]
     assert sides(batch) == [(number, side) for number, side, *_ in expected]
     longest = 0
     for number, side, sentences, windows, several in expected:
         ids, owners = tokens_of(tokenizer, sentences)
         if several:
-            homes = [-1 if owner is None else windows[owner] for owner in owners]
+            window_ids = [-1 if owner is None else windows[owner] for owner in owners]
         else:
-            homes = [0] * len(ids)
-        assert text(batch, number, side) == (ids, homes)
+            window_ids = [0] * len(ids)
+        assert text(batch, number, side) == (ids, window_ids)
         longest = max(longest, len(ids))
     shape = len(expected), longest
     for name in ("input_ids", "attention_mask", "window_ids"):
@@ -104,13 +104,13 @@ def test_a_batch_is_the_naive_reading_of_its_texts(kind, rows):
     assert (batch["texts_window_ids"][padding] == -1).all()
 
 
-def test_no_distractors_where_they_are_off():
+def test_distractors_can_be_turned_off():
     row = {"story": SENTENCES[:2], "twin": SENTENCES[2:4], "negative": SENTENCES[4:5], "negative_twin": SENTENCES[5:6]}
     assert sides(collator(distractors=False)([row, row])) == [(0, STORY), (0, TWIN), (1, STORY), (1, TWIN)]
     assert sides(collator()([row]))[2:] == [(0, DISTRACTOR), (0, DISTRACTOR_TWIN)]
 
 
-def test_a_distractor_twin_needs_a_distractor():
+def test_distractor_twin_needs_distractor():
     row = {"story": SENTENCES[:2], "twin": SENTENCES[2:4], "negative_twin": SENTENCES[5:6]}
     assert sides(collator()([row])) == [(0, STORY), (0, TWIN)]
 
@@ -121,14 +121,14 @@ def test_distractors_of_several_windows_have_no_twin():
     assert sides(collator()([row])) == [(0, STORY), (0, TWIN), (0, DISTRACTOR)]
 
 
-def test_a_sentence_without_a_window_is_read_but_not_pooled():
+def test_sentence_without_window_is_encoded_but_not_pooled():
     windows = [["Nadia ran."], ["It rained."]]
     row = {"story": windows, "twin": ["Nadia ran.", "I was there.", "It rained."], "twin_windows": [[0], [], [1]]}
-    ids, homes = text(collator()([row]), 0, TWIN)
+    ids, window_ids = text(collator()([row]), 0, TWIN)
     tokenizer = encoder_of("bert")[1]
     assert ids == tokenizer("Nadia ran. I was there. It rained.")["input_ids"]
-    lengths = [len(tokenizer(one, add_special_tokens=False)["input_ids"]) for one in row["twin"]]
-    assert homes == [-1, *[0] * lengths[0], *[-1] * lengths[1], *[1] * lengths[2], -1]
+    lengths = [len(tokenizer(sentence, add_special_tokens=False)["input_ids"]) for sentence in row["twin"]]
+    assert window_ids == [-1, *[0] * lengths[0], *[-1] * lengths[1], *[1] * lengths[2], -1]
 
 
 def shared(number: int) -> dict:
@@ -140,20 +140,20 @@ def shared(number: int) -> dict:
     }
 
 
-def middle_window(made: TwinsCollator, row: dict) -> int:
-    _, homes = text(made([row]), 0, TWIN)
-    return homes[len(homes) // 2]
+def middle_window(collate: TwinsCollator, row: dict) -> int:
+    _, window_ids = text(collate([row]), 0, TWIN)
+    return window_ids[len(window_ids) // 2]
 
 
-def test_a_sentence_of_two_windows_goes_to_either():
-    made = collator()
-    homes = Counter(middle_window(made, shared(number)) for number in range(200))
-    assert set(homes) == {0, 1}
-    assert 60 < homes[0] < 140
+def test_sentence_of_two_windows_is_assigned_to_either():
+    collate = collator()
+    windows = Counter(middle_window(collate, shared(number)) for number in range(200))
+    assert set(windows) == {0, 1}
+    assert 60 < windows[0] < 140
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_what_is_drawn_depends_on_seed_epoch_and_story_alone(seed, epoch, number):
+def test_random_choices_depend_on_seed_epoch_and_story_only(seed, epoch, number):
     rows = [shared(number), shared(number + 1)]
     first, again = collator(seed=seed, epoch=epoch), collator(seed=seed)
     again(rows)
@@ -162,14 +162,14 @@ def test_what_is_drawn_depends_on_seed_epoch_and_story_alone(seed, epoch, number
     assert text(first(rows), 0, TWIN) == text(again(rows[::-1]), 1, TWIN)
 
 
-def test_seeds_and_epochs_draw_anew():
+def test_random_choices_differ_between_seeds_and_epochs():
     row = shared(0)
     assert {middle_window(collator(seed=seed), row) for seed in range(30)} == {0, 1}
     assert {middle_window(collator(epoch=epoch), row) for epoch in range(30)} == {0, 1}
 
 
-def test_special_tokens_are_pooled_in_no_text_of_several_windows_however_it_falls():
-    """Also where every sentence of the twin, or of the distractor, falls to the first window."""
+def test_special_tokens_are_not_pooled_with_several_windows():
+    """Also if every sentence of the twin, or of the distractor, is assigned to the first window."""
     row = {
         "story": [["Nadia ran."], ["It rained."]],
         "twin": ["I was there.", "She ran."],
@@ -177,19 +177,19 @@ def test_special_tokens_are_pooled_in_no_text_of_several_windows_however_it_fall
         "negative": ["I was there.", "She ran."],
         "negative_windows": [[0, 1], [0]],
     }
-    made = collator()
-    fell = set()
+    collate = collator()
+    last_windows = set()
     for epoch in range(30):
-        made.epoch = epoch
-        batch = made([row])
+        collate.epoch = epoch
+        batch = collate([row])
         for side in (STORY, TWIN, DISTRACTOR):
-            _, homes = text(batch, 0, side)
-            assert homes[0] == homes[-1] == -1
-            fell.add(max(homes))
-    assert fell == {0, 1}
+            _, window_ids = text(batch, 0, side)
+            assert window_ids[0] == window_ids[-1] == -1
+            last_windows.add(max(window_ids))
+    assert last_windows == {0, 1}
 
 
-def test_dropout_twins_are_one_text_twice():
+def test_dropout_twins_are_the_same_text_twice():
     rows = [
         {
             "story": [f"{word} {at}."],
@@ -228,16 +228,16 @@ def test_dropout_twins_of_several_windows():
     tokenizer = encoder_of("bert")[1]
     drawn = set()
     for number in range(50):
-        ids, homes = text(batch, number, STORY)
-        assert text(batch, number, TWIN) == (ids, homes)
-        assert max(homes) == 1
+        ids, window_ids = text(batch, number, STORY)
+        assert text(batch, number, TWIN) == (ids, window_ids)
+        assert max(window_ids) == 1
         drawn.add(tokenizer.decode(ids[1:2]))
-        # Only the twin of a distractor could stand in for it, and there is none at window level.
+        # Only a distractor twin could replace the distractor, and there is none with several windows.
         assert text(batch, number, DISTRACTOR)[0] == tokenizer("She laughed. I was there.")["input_ids"]
     assert len(drawn) == 2
 
 
-def test_a_row_without_a_twin_gets_a_dropout_twin():
+def test_row_without_twin_gets_a_dropout_twin():
     lone = {"story": SENTENCES[:2], "twin": None, "negative": SENTENCES[2:3]}
     pair = {"story": SENTENCES[:2], "twin": SENTENCES[2:4]}
     batch = collator()([lone, pair])
@@ -246,25 +246,25 @@ def test_a_row_without_a_twin_gets_a_dropout_twin():
     assert text(batch, 0, DISTRACTOR) == text(batch, 0, DISTRACTOR_TWIN)
 
 
-def test_a_text_beyond_the_context_is_cut_and_told_once(caplog):
+def test_text_beyond_the_context_is_cut_with_one_warning(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=8)
-    made = TwinsCollator(encoder.tokens)
+    collate = TwinsCollator(encoder.tokens)
     row = {
         "story": [["Nadia swam across."], ["It rained all night."]],
         "twin": [["Nadia swam alone."], ["It rained all night."]],
     }
-    ids, homes = text(made([row]), 0, STORY)
-    full = encoder_of("bert")[1](" ".join(one[0] for one in row["story"]))["input_ids"]
+    ids, window_ids = text(collate([row]), 0, STORY)
+    full = encoder_of("bert")[1](" ".join(window[0] for window in row["story"]))["input_ids"]
     assert ids == [*full[:7], full[-1]]
-    assert homes[0] == homes[-1] == -1
-    assert made.cut_texts == 2
-    made([row, row])
-    assert made.cut_texts == 6
-    assert caplog.text.count("is cut to the 6 that the encoder reads") == 1
+    assert window_ids[0] == window_ids[-1] == -1
+    assert collate.truncated_texts == 2
+    collate([row, row])
+    assert collate.truncated_texts == 6
+    assert caplog.text.count("is cut to the 6 that fit the context") == 1
 
 
-def test_what_can_not_be_trained_with_is_refused():
-    with pytest.raises(ValueError, match="twins='triplets': choose 'narrative' or 'dropout'"):
+def test_invalid_settings_are_refused():
+    with pytest.raises(ValueError, match="twins='triplets' is unknown; use 'narrative' or 'dropout'"):
         collator(twins="triplets")
     with pytest.raises(ValueError, match="training needs a fast tokenizer"):
         TwinsCollator(SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))

@@ -1,4 +1,4 @@
-"""Evaluators in training, against loops written out."""
+"""Evaluators, against naive loops."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STORIES = [
     (["I was there.", "Nadia ran."], [1, 1]),
     (["It rained all night.", "They told no one.", "The mill burned down.", "Silver coins."], [4, 0, 0, 1]),
 ]
-"""Sentences and votes; of the third, all have as many."""
+"""Sentences and votes; in the third story all votes are equal."""
 
 
 FILMS = [
     ([["Nadia ran.", "It rained.", "A toy."], ["She swam.", "They told no one."], ["I was there.", "Why?"]], [1, 4, 5]),
     ([["At dawn they walked.", "It rained."], ["A map."], ["Silver coins.", "A letter.", "He laughed."]], [0, 2, 5]),
 ]
-"""Windows, and the turning point of each; where a window has one sentence there is nothing to choose from."""
+"""Windows, and the turning point of each; a window with one sentence has no AUC."""
 
 
 @pytest.mark.parametrize("name", ["", "dev"])
@@ -45,7 +45,7 @@ def test_votes(name):
     assert evaluator.primary_metric == f"{prefix}summarization_spearman"
     assert evaluator.primary_metric in found
     evaluator(model)
-    assert not model.training, "left as it was"
+    assert not model.training, "the mode is unchanged"
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -73,14 +73,14 @@ def test_turning_points(nested):
     assert evaluator.primary_metric == "summarization_auc"
 
 
-def test_chosen_operations_and_metric():
+def test_operations_and_primary_metric_can_be_chosen():
     rows = [{"story": story, "counts": votes} for story, votes in STORIES]
     evaluator = SalienceEvaluator(rows, operations="deletion", primary="deletion_auc", name="dev")
     assert evaluator(trainable()).keys() == {"dev_deletion_spearman", "dev_deletion_auc"}
     assert evaluator.primary_metric == "dev_deletion_auc"
 
 
-def test_a_context_of_its_own():
+def test_context_can_be_set():
     rows = [{"story": story, "counts": votes} for story, votes in STORIES]
     model = trainable()
     encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=12)
@@ -90,7 +90,7 @@ def test_a_context_of_its_own():
     assert SalienceEvaluator(rows)(model) != pytest.approx(expected, nan_ok=True)
 
 
-def test_rows_without_judgments_are_refused():
+def test_rows_without_labels_are_refused():
     for rows in ([], [{"story": ["Nadia ran."]}], [{"story": ["Nadia ran."], "counts": None}]):
         with pytest.raises(ValueError, match="rows with 'counts' or 'turning_points' are needed"):
             SalienceEvaluator(rows)
@@ -137,18 +137,18 @@ def naive_accuracy(model, rows):
     for row in rows:
         if row["negative"] is None:
             continue
-        told = {}
+        texts = {}
         for side in ("story", "twin", "negative"):
-            sentences, homes = [], row.get(f"{side}_windows") or []
-            for number, one in enumerate(row[side]):
-                for sentence in [one] if isinstance(one, str) else one:
+            sentences, windows = [], row.get(f"{side}_windows") or []
+            for number, part in enumerate(row[side]):
+                for sentence in [part] if isinstance(part, str) else part:
                     sentences.append(sentence)
                     if f"{side}_windows" not in row:
-                        homes.append(0 if isinstance(one, str) else number)
-            told[side] = sentences, [home[0] if isinstance(home, list) and home else home for home in homes]
-        count = max(told["story"][1]) + 1
+                        windows.append(0 if isinstance(part, str) else number)
+            texts[side] = sentences, [ids[0] if isinstance(ids, list) and ids else ids for ids in windows]
+        count = max(texts["story"][1]) + 1
         for window in range(count):
-            story, twin, negative = (oracle.embed(*told[side], window if count > 1 else None) for side in told)
+            story, twin, negative = (oracle.embed(*texts[side], window if count > 1 else None) for side in texts)
             nearer.append(cosine(story, twin) > cosine(story, negative))
     return sum(map(int, nearer)) / len(nearer)
 
@@ -165,7 +165,7 @@ def test_twins_and_distractors(rows, batch_size):
     assert evaluator.primary_metric == "twins_accuracy"
 
 
-def test_an_evaluation_leaves_no_gradient_and_is_kept_for_the_card():
+def test_evaluation_leaves_no_gradients_and_is_stored_for_the_card():
     model = trainable().train()
     TwinsEvaluator(SHORT)(model)
     assert all(p.grad is None and p.requires_grad for p in model.parameters())

@@ -1,4 +1,4 @@
-"""Flags and YAML files of training scripts: what overrules what, and what is said of mistakes."""
+"""Flags and YAML files of training scripts: precedence and error messages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def refused(capsys, *argv) -> str:
     with pytest.raises(SystemExit) as stopped:
         parsed(*argv)
     assert stopped.value.code == 2
-    said = capsys.readouterr()
-    assert not said.out and said.err.count("\n") == 1
-    return said.err
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err.count("\n") == 1
+    return printed.err
 
 
-def test_flags_overrule_smoke_overrules_the_file_overrules_the_script(config):
+def test_precedence_is_flags_smoke_file_defaults(config):
     config.write_text("max_steps: 30\nseed: 7\neval_steps: 20\nlearning_rate: 1e-4\nencoder: some/one\n")
     defaults = {"max_steps": 40, "save_steps": 40, "seed": 5}
     arguments, script = parsed("--config", config, defaults=defaults)
@@ -36,14 +36,14 @@ def test_flags_overrule_smoke_overrules_the_file_overrules_the_script(config):
     assert (arguments.learning_rate, script.encoder) == (1e-4, "some/one")
     arguments, script = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
     assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
-    assert script.encoder is None, "the package's own"
+    assert script.encoder is None, "the default encoder"
     arguments, script = parsed("--smoke", "--encoder", "another", "--max_steps=1", "--config", config)
     assert (arguments.max_steps, script.encoder) == (1, "another")
     config.write_text("smoke: true")
     assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
 
 
-def test_every_kind_of_value(config):
+def test_all_types_of_values(config):
     config.write_text(
         "operations: [deletion, summarization]\ndistractors: false\nlr_scheduler_kwargs: {num_cycles: 2}\n"
         "pooling: first\nmini_batch_size: null\nrun_name: '-a- '\n"
@@ -67,33 +67,33 @@ def test_the_ablations_are_flags():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("seed: 1\nlerning_rate: 3e-5", "there is no setting 'lerning_rate'; perhaps 'learning_rate' is meant"),
-        ("xyzzy: 3", "there is no setting 'xyzzy'"),
-        ("no_distractors: true", "there is no setting 'no_distractors'"),
-        ("config: other.yaml", "there is no setting 'config'"),
+        ("seed: 1\nlerning_rate: 3e-5", "unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
+        ("xyzzy: 3", "unknown setting 'xyzzy'"),
+        ("no_distractors: true", "unknown setting 'no_distractors'"),
+        ("config: other.yaml", "unknown setting 'config'"),
         ("learning_rate: high", "argument --learning_rate"),
         ("distractors: 3", "argument --distractors"),
         ("pooling: max", "argument --pooling"),
-        ("- seed", "holds list; names of flags and their values are needed"),
+        ("- seed", "contains a list, not names of settings with values"),
         ("seed: [1", "can't be read"),
         (None, "can't be read"),
     ],
 )
-def test_mistakes_name_the_file_and_the_setting(config, capsys, text, said):
+def test_errors_name_the_file_and_the_setting(config, capsys, text, message):
     if text is not None:
         config.write_text(text)
-    assert refused(capsys, "--config", config).startswith(f"{config}: {said}")
+    assert refused(capsys, "--config", config).startswith(f"{config}: {message}")
 
 
-def test_mistakes_on_the_command_line(config, capsys):
+def test_errors_on_the_command_line(config, capsys):
     config.write_text("seed: 1")
     assert "command line: unrecognized arguments: --lerning 3" in refused(capsys, "--lerning", 3, "--config", config)
     assert "command line: argument --seed" in refused(capsys, "--config", config, "--seed", "x")
 
 
-def test_help_is_short_on_usage(capsys):
+def test_usage_in_help_is_short(capsys):
     with pytest.raises(SystemExit):
         parsed("--help")
     out = capsys.readouterr().out

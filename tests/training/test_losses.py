@@ -1,4 +1,4 @@
-"""The twins loss: a formula written out pair by pair, gradients and all; and what sentence-transformers makes of it."""
+"""The twins loss: against its formula pair by pair, with gradients, and against the loss of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from support.twins_batches import LEVELS, STORIES, assert_same, features, model_
 @pytest.mark.parametrize("in_story_negatives", [True, False])
 @pytest.mark.parametrize("distractors", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
-def test_loss_and_gradients_are_those_of_the_formula(level, distractors, in_story_negatives, pooling, temperature):
-    """Within 1e-6, times ten at a temperature of 0.05, as cosines are rounded. The encoder runs in float64, because
-    in float32 a text's states depend on the batch it is in by about as much; the loss itself is in float32."""
+def test_loss_and_gradients_match_the_formula(level, distractors, in_story_negatives, pooling, temperature):
+    """Within 1e-6 at a temperature of 0.5, and 1e-5 at 0.05, because cosines are rounded. The encoder runs in float64,
+    because in float32 the states of a text vary as much with its batch; the loss is in float32."""
     model = model_of(pooling).double()
     settings = {"temperature": temperature, "distractors": distractors, "in_story_negatives": in_story_negatives}
     loss = NarrativeTwinsLoss(model, **settings)
@@ -36,8 +36,8 @@ def test_loss_and_gradients_are_those_of_the_formula(level, distractors, in_stor
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_formula_in_the_precision_of_the_model(dtype):
-    """Also in float32 as such, and roughly in bfloat16."""
+def test_loss_matches_the_formula_in_other_precisions(dtype):
+    """In float32, and roughly in bfloat16."""
     model = copy.deepcopy(model_of()).to(dtype)
     found = NarrativeTwinsLoss(model)([features(model, STORIES)])
     assert found.dtype == torch.float32
@@ -47,17 +47,17 @@ def test_the_formula_in_the_precision_of_the_model(dtype):
 
 @given(data=st.data())
 @settings(max_examples=15)
-def test_the_formula_on_any_batch(data):
-    """Windows are present or not wherever they like, as long as one pair has both sides."""
+def test_loss_matches_the_formula_on_any_batch(data):
+    """Any window may be missing, as long as one pair has both sides."""
     model = model_of().double()
     count = data.draw(st.integers(1, 3))
     sentence = st.sampled_from(["Nadia ran.", "It rained.", "She swam.", "A toy.", "Why?"])
 
-    def text(whole: bool):
-        homes = st.permutations([*range(count), *data.draw(st.lists(st.integers(0, count - 1), max_size=2))])
-        if not whole:
-            homes = st.lists(st.integers(0 if count == 1 else -1, count - 1), min_size=1, max_size=4)
-        drawn = data.draw(homes)
+    def text(all_windows: bool):
+        windows = st.permutations([*range(count), *data.draw(st.lists(st.integers(0, count - 1), max_size=2))])
+        if not all_windows:
+            windows = st.lists(st.integers(0 if count == 1 else -1, count - 1), min_size=1, max_size=4)
+        drawn = data.draw(windows)
         return [data.draw(sentence) for _ in drawn], drawn
 
     batch = [{"story": text(True), "twin": text(number == 0)} for number in range(data.draw(st.integers(1, 3)))]
@@ -82,7 +82,7 @@ def test_without_distractors_and_windows_it_is_multiple_negatives_ranking_loss()
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("level", LEVELS)
-def test_gradient_caching_changes_nothing(level, size):
+def test_gradient_caching_has_no_effect_on_the_result(level, size):
     model = model_of().double()
     batch = features(model, LEVELS[level])
     plain = trained(NarrativeTwinsLoss(model, 0.5)([dict(batch)]), model)
@@ -98,37 +98,37 @@ def seeded(loss: NarrativeTwinsLoss, batch, model, seed: int = 5):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_gradient_caching_plays_dropout_again(level):
-    """In one piece it is the plain loss with the same masks; in pieces, the sum of their gradients."""
+def test_gradient_caching_repeats_dropout_masks(level):
+    """With one mini-batch it equals the plain loss with the same masks; with several, mini-batches without caching."""
     model = model_of(training=True).double()
     batch = features(model, LEVELS[level])
-    plain, whole = NarrativeTwinsLoss(model, 0.5), NarrativeTwinsLoss(model, 0.5, mini_batch_size=100)
+    plain, single = NarrativeTwinsLoss(model, 0.5), NarrativeTwinsLoss(model, 0.5, mini_batch_size=100)
     expected = seeded(plain, batch, model)
-    assert_same(seeded(whole, batch, model), expected)
+    assert_same(seeded(single, batch, model), expected)
     assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-5), "there is dropout"
 
-    pieces = NarrativeTwinsLoss(model, 0.5, mini_batch_size=2)
-    found = seeded(pieces, batch, model)
-    assert_same(found, seeded(pieces, batch, model), 1e-12)
-    assert_same(found, seeded(Pieces(model, 0.5, mini_batch_size=2), batch, model))
+    cached = NarrativeTwinsLoss(model, 0.5, mini_batch_size=2)
+    found = seeded(cached, batch, model)
+    assert_same(found, seeded(cached, batch, model), 1e-12)
+    assert_same(found, seeded(Uncached(model, 0.5, mini_batch_size=2), batch, model))
 
 
-class Pieces(NarrativeTwinsLoss):
-    """Encodes a batch piece by piece as gradient caching does, and caches nothing."""
+class Uncached(NarrativeTwinsLoss):
+    """Encodes a batch in mini-batches like gradient caching, but without caching."""
 
     def forward_cached(self, sentence_features, labels=None):
         (texts,) = sentence_features
         size = self.mini_batch_size
-        pieces = range(0, len(texts["side"]), size)
+        starts = range(0, len(texts["side"]), size)
         return self.calculate_loss(
-            [[self.embed_minibatch(texts, at, at + size, True, False)[0] for at in pieces]], labels
+            [[self.embed_minibatch(texts, start, start + size, True, False)[0] for start in starts]], labels
         )
 
 
 @pytest.mark.parametrize("size", [None, 2])
 @pytest.mark.parametrize("level", LEVELS)
-def test_dropout_twins_are_not_the_same_vector(level, size, monkeypatch):
-    """With dropout off they are, and there is nothing to learn from."""
+def test_dropout_twins_have_different_vectors(level, size, monkeypatch):
+    """Only with dropout off they are."""
     seen = []
     monkeypatch.setattr("narrative_twins.training.losses.cos_sim", lambda a, b: seen.append(cos_sim(a, b)) or seen[-1])
     model = model_of()
@@ -143,21 +143,21 @@ def test_dropout_twins_are_not_the_same_vector(level, size, monkeypatch):
         assert (seen[0].diagonal() < 1 - 1e-3).all()
 
 
-def test_wrong_settings_are_refused():
+def test_invalid_settings_are_refused():
     model = model_of()
     for temperature in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match="similarities are divided by it, it is above 0"):
+        with pytest.raises(ValueError, match="temperature=.* is not above 0"):
             NarrativeTwinsLoss(model, temperature)
-    with pytest.raises(ValueError, match="mini_batch_size=0: at least one text is encoded at a time"):
+    with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
         NarrativeTwinsLoss(model, mini_batch_size=0)
     pooled = SentenceTransformer(modules=[model[0], modules.Pooling(32, pooling_mode="max")])
-    with pytest.raises(ValueError, match="pooling by 'max' is not known here"):
+    with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         NarrativeTwinsLoss(pooled)
 
 
 @pytest.mark.parametrize("size", [None, 2])
-def test_a_batch_without_a_pair_is_told(size):
-    """Of the two windows of each text one has a token, and not the same."""
+def test_batch_without_a_pair_is_refused(size):
+    """Each text has a token in only one of two windows, and not in the same one."""
     model = model_of()
     batch = features(model, [{"story": several((0, "Nadia ran."), (1, "Rain.")), "twin": several((1, "Rain."))}])
     batch["window_ids"][0][batch["window_ids"][0] == 1] = -1
@@ -165,7 +165,7 @@ def test_a_batch_without_a_pair_is_told(size):
         NarrativeTwinsLoss(model, mini_batch_size=size)([batch])
 
 
-def test_what_the_model_card_says():
+def test_facts_for_the_model_card():
     loss = NarrativeTwinsLoss(model_of("first"), 0.1, distractors=False, mini_batch_size=4)
     assert loss.get_config_dict() == {
         "temperature": 0.1,

@@ -1,4 +1,4 @@
-"""The masked-language-model baseline: what it reads, what it masks, and the encoder that comes out."""
+"""The masked-language-model baseline: texts, masking, and the trained encoder."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WINDOWS = {
 }
 
 
-def rows(*some) -> Dataset:
-    return Dataset.from_list(list(some))
+def rows(*content) -> Dataset:
+    return Dataset.from_list(list(content))
 
 
 def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
@@ -43,21 +43,21 @@ def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
     return MaskedLanguageModelTrainer(folder, arguments, data, **options)
 
 
-def test_the_papers_settings_are_the_defaults(tmp_path):
+def test_defaults_are_the_settings_of_the_paper(tmp_path):
     arguments = MaskedLanguageModelTrainingArguments(str(tmp_path))
     assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (5, 3e-5, 0.01)
     assert arguments.mlm_probability == 0.15
     assert arguments.lr_scheduler_type == "linear" and arguments.warmup_steps == 0
 
 
-def test_all_texts_of_all_data_sets_are_read():
+def test_all_texts_of_all_data_sets_are_used():
     tokens = small().tokens
     texts = masked_texts({"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens)
     read = [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in texts["input_ids"]]
     known = [STORY, TWIN, NEGATIVE, NEGATIVE_TWIN, STORY, TWIN, NEGATIVE, STORY]
     plain = [tokens.tokenizer(" ".join(text))["input_ids"] for text in known]
     assert read == [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in plain]
-    assert texts["input_ids"] == plain, "with special tokens, as the tokenizer writes them"
+    assert texts["input_ids"] == plain, "with the special tokens of the tokenizer"
 
 
 def test_texts_are_cut_at_the_context(bert_folder, tmp_path):
@@ -68,16 +68,16 @@ def test_texts_are_cut_at_the_context(bert_folder, tmp_path):
     assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
 
 
-def test_fifteen_in_a_hundred_tokens_are_masked(bert_folder, tmp_path):
+def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
     batch = trainer.data_collator([{"input_ids": ids} for ids in trainer.train_dataset["input_ids"]])
-    guessed = batch["labels"] != -100
+    masked = batch["labels"] != -100
     special = torch.isin(batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids))
-    assert not (guessed & special).any()
-    assert guessed.float().mean() == pytest.approx(0.15, abs=0.02)
+    assert not (masked & special).any()
+    assert masked.float().mean() == pytest.approx(0.15, abs=0.02)
 
 
-def test_wrong_rows_are_named(bert_folder, tmp_path):
+def test_errors_name_invalid_rows(bert_folder, tmp_path):
     with pytest.raises(RowError, match="train_dataset, row 1"):
         trainer_of(bert_folder, tmp_path, rows({"story": STORY}, {"story": []}))
     with pytest.raises(RowError, match=r"train_dataset\['b'\], row 0"):
@@ -104,7 +104,7 @@ def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
     before = trainer.encoder.model.embeddings.word_embeddings.weight.detach().clone()
     trainer.train()
     weights = trainer.encoder.model.embeddings.word_embeddings.weight
-    assert not torch.equal(before, weights), "the encoder is what is trained"
+    assert not torch.equal(before, weights), "the encoder is trained"
 
     curves = json.loads((tmp_path / "run" / "curves.json").read_text())
     assert [step for step, _ in curves["loss"]] == [1, 2, 3, 4]
@@ -120,13 +120,13 @@ def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
     assert evaluator(sentence_transformer) == evaluator(saved) == evaluator(trainer.encoder)
 
 
-def test_weights_of_low_precision_learn_too(bert_folder, tmp_path):
+def test_low_precision_uses_master_weights(bert_folder, tmp_path):
     model = masked_language_model(bert_folder, dtype=torch.bfloat16)
     trainer = trainer_of(model, tmp_path, rows(*[ROW] * 4), max_steps=1, learning_rate=1e-6)
     trainer.train()
     assert isinstance(trainer.optimizer.optimizer, MasterWeightsAdamW)
 
 
-def test_streams_are_read_through(bert_folder, tmp_path):
+def test_streams_are_read_to_the_end(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(ROW, ROW).to_iterable_dataset())
     assert len(trainer.train_dataset) == 8

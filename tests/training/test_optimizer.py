@@ -1,4 +1,4 @@
-"""AdamW with float32 copies, against AdamW on copies made by hand."""
+"""AdamW with float32 copies, against AdamW on float32 copies made in the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(seed: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
 
 
 def weights(dtype: torch.dtype, seed: int = 0) -> list[torch.nn.Parameter]:
-    return [torch.nn.Parameter(one) for one in drawn(seed, dtype)]
+    return [torch.nn.Parameter(tensor) for tensor in drawn(seed, dtype)]
 
 
 def step(optimizer, parameters, seed: int) -> None:
@@ -37,13 +37,13 @@ def warm_up(optimizer):
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @given(steps=st.integers(1, 8), seed=st.integers(0, 1000))
-def test_it_is_adamw_on_float32_copies(dtype, fused, steps, seed):
+def test_steps_match_adamw_on_float32_copies(dtype, fused, steps, seed):
     ours = weights(dtype, seed)
     optimizer = MasterWeightsAdamW(ours, fused=fused, **SETTINGS)
     copies = [torch.nn.Parameter(p.detach().float()) for p in ours]
     reference = torch.optim.AdamW(copies, fused=fused, **SETTINGS)
     schedules = warm_up(optimizer), warm_up(reference)
-    places = [p.data_ptr() for p in ours]
+    addresses = [p.data_ptr() for p in ours]
     for number in range(steps):
         gradients = drawn(seed + number + 1, dtype)
         for p, copy, gradient in zip(ours, copies, gradients, strict=True):
@@ -57,7 +57,7 @@ def test_it_is_adamw_on_float32_copies(dtype, fused, steps, seed):
             assert torch.equal(p, copy.to(dtype))
             assert p.grad is gradient
             assert optimizer.state[p]["exp_avg"].dtype == torch.float32
-    assert [p.data_ptr() for p in ours] == places, "a weight stays where it is in memory"
+    assert [p.data_ptr() for p in ours] == addresses, "weights keep their memory"
     optimizer.restore()
     for p, copy in zip(ours, copies, strict=True):
         assert p.dtype == torch.float32
@@ -65,7 +65,7 @@ def test_it_is_adamw_on_float32_copies(dtype, fused, steps, seed):
 
 
 def test_small_steps_add_up():
-    """One step is less than bfloat16 can add to 1; a hundred are not."""
+    """A single step is too small to change a 1 in bfloat16; a hundred are not."""
     p = torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
     optimizer = MasterWeightsAdamW([p], lr=1e-3, weight_decay=0)
     p.grad = torch.ones_like(p)
@@ -77,7 +77,7 @@ def test_small_steps_add_up():
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_float32_weights_are_trained_as_ever(fused):
+def test_float32_weights_are_trained_by_plain_adamw(fused):
     ours, theirs = weights(torch.float32), weights(torch.float32)
     optimizer = MasterWeightsAdamW(ours, fused=fused, **SETTINGS)
     reference = torch.optim.AdamW(theirs, fused=fused, **SETTINGS)
@@ -88,38 +88,38 @@ def test_float32_weights_are_trained_as_ever(fused):
     assert not any("master" in state for state in optimizer.state.values())
 
 
-def test_weights_without_a_gradient_are_left_alone():
+def test_weights_without_gradient_do_not_change():
     ours = weights(torch.bfloat16)
-    still = ours[1].detach().clone()
+    before = ours[1].detach().clone()
     optimizer = MasterWeightsAdamW(ours, **SETTINGS)
     for number in range(3):
         for p, gradient in zip(ours, drawn(number, torch.bfloat16), strict=True):
             p.grad = gradient
         ours[1].grad = None
         optimizer.step()
-    assert torch.equal(ours[1], still)
+    assert torch.equal(ours[1], before)
     assert ours[1].grad is None
     assert not optimizer.state[ours[1]]
     optimizer.restore()
     assert ours[1].dtype == torch.bfloat16
 
 
-def test_a_weight_may_be_without_a_gradient_now_and_then():
+def test_weights_may_lack_a_gradient_in_some_steps():
     ours = weights(torch.bfloat16)
     optimizer = MasterWeightsAdamW(ours, **SETTINGS)
     copies = [torch.nn.Parameter(p.detach().float()) for p in ours]
     reference = torch.optim.AdamW(copies, **SETTINGS)
     for number in range(6):
         for at, gradient in enumerate(drawn(number, torch.bfloat16)):
-            there = (number + at) % 3 > 0
-            ours[at].grad, copies[at].grad = (gradient, gradient.float()) if there else (None, None)
+            present = (number + at) % 3 > 0
+            ours[at].grad, copies[at].grad = (gradient, gradient.float()) if present else (None, None)
         optimizer.step()
         reference.step()
     assert all(torch.equal(p, copy.to(p.dtype)) for p, copy in zip(ours, copies, strict=True))
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_saved_state_goes_on_as_if_nothing_had_been(fused):
+def test_loaded_state_continues_like_the_original(fused):
     ours = weights(torch.bfloat16)
     optimizer = MasterWeightsAdamW(ours, fused=fused, **SETTINGS)
     schedule = warm_up(optimizer)
@@ -142,7 +142,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_been(fused):
             assert again.state[q][key] is not value
     assert any(
         not torch.equal(state["master"], state["master"].bfloat16().float()) for state in optimizer.state.values()
-    ), "there is more in a copy than in a weight"
+    ), "copies are more precise than weights"
     for number in range(3, 6):
         step(optimizer, ours, number)
         step(again, later, number)
@@ -151,17 +151,17 @@ def test_a_saved_state_goes_on_as_if_nothing_had_been(fused):
         assert all(torch.equal(p, q) for p, q in zip(ours, later, strict=True))
 
 
-def test_groups_have_settings_of_their_own():
+def test_parameter_groups_have_their_own_settings():
     ours = weights(torch.bfloat16)
     groups = [{"params": ours[:1], "weight_decay": 0.5}, {"params": ours[1:], "lr": 0.0}]
-    still = [p.detach().clone() for p in ours]
+    before = [p.detach().clone() for p in ours]
     optimizer = MasterWeightsAdamW(groups, lr=0.1)
     step(optimizer, ours, 1)
-    assert not torch.equal(ours[0], still[0])
-    assert all(torch.equal(p, before) for p, before in zip(ours[1:], still[1:], strict=True))
+    assert not torch.equal(ours[0], before[0])
+    assert all(torch.equal(p, old) for p, old in zip(ours[1:], before[1:], strict=True))
 
 
-def test_a_closure_is_called_and_its_loss_handed_on():
+def test_closure_is_called_and_its_loss_returned():
     p = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
     optimizer = MasterWeightsAdamW([p], lr=0.1)
 

@@ -1,4 +1,4 @@
-"""The parts of training scripts: which rows, which validation, what the report says."""
+"""The parts of training scripts: rows, validation and report."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datasets import Dataset, DatasetDict
 from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.flags import ScriptArguments
 from narrative_twins.training.script import (
-    judged_stories,
+    labelled_stories,
     metrics_table,
-    one_split,
+    select_split,
     train_and_validation,
     validation_evaluator,
 )
@@ -21,10 +21,10 @@ ROWS = Dataset.from_list([{"story": [f"Story {n}."], "twin": ["Twin."], "negativ
 
 
 def test_one_split():
-    assert len(one_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
-    assert len(one_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "a file is the split train"
-    with pytest.raises(ValueError, match="no split 'validation', but train, test"):
-        one_split(DatasetDict(train=ROWS, test=ROWS), "validation")
+    assert len(select_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
+    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "a file has only the split train"
+    with pytest.raises(ValueError, match="no split 'validation', only train, test"):
+        select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
 
 
 def test_train_and_validation():
@@ -43,26 +43,28 @@ def test_judged_stories():
     labels = {"labels": DatasetDict(train=ROWS)}
     with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
     rows = [{"story": ["A."], "turning_points": None}, with_points]
-    assert len(judged_stories(labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
-    assert judged_stories(labels.get, ScriptArguments(), rows) == [with_points]
+    assert len(labelled_stories(labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
+    assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert (
-        judged_stories(labels.get, ScriptArguments(), None) == judged_stories(labels.get, ScriptArguments(), ROWS) == []
+        labelled_stories(labels.get, ScriptArguments(), None)
+        == labelled_stories(labels.get, ScriptArguments(), ROWS)
+        == []
     )
 
 
-def test_validation_by_what_there_is():
+def test_evaluators_depend_on_the_data():
     script = ScriptArguments(operations=["deletion"])
     assert validation_evaluator(script, None) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
     assert validation_evaluator(script, lone) is None
-    judged = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(script, ROWS, judged, SimpleNamespace(context_tokens=40)).evaluators
-    assert (salience.name, [one.name for one in salience.operations]) == ("salience", ["deletion"])
+    labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
+    salience, twins = validation_evaluator(script, ROWS, labelled, SimpleNamespace(context_tokens=40)).evaluators
+    assert (salience.name, [operation.name for operation in salience.operations]) == ("salience", ["deletion"])
     assert (twins.name, len(twins.rows)) == ("twins", 5)
-    assert salience.context_tokens == twins.context_tokens == 40, "validation at the context of training"
+    assert salience.context_tokens == twins.context_tokens == 40, "the context of training"
 
 
-def test_the_table_of_metrics():
+def test_metrics_table():
     metrics = {
         "eval_loss": 1.25,
         "eval_salience_deletion_spearman": 0.5,
@@ -86,11 +88,11 @@ def test_the_table_of_metrics():
     assert metrics_table({"step": 3}, evaluators) == metrics_table({"step": 3}, []) == []
 
 
-def test_without_anything_to_validate_with_it_trains_without(tmp_path, caplog):
+def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
     arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
     assert validation_evaluator(ScriptArguments(), None, arguments=arguments) is None
-    assert arguments.eval_strategy == "no" and "name one by --eval_source" in caplog.text
-    # Where there are rows their loss is measured.
+    assert arguments.eval_strategy == "no" and "name validation rows with --eval_source" in caplog.text
+    # With validation rows, their loss is measured.
     arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
     lone = Dataset.from_list([{"story": ["a"], "twin": None, "negative": None}])
     assert validation_evaluator(ScriptArguments(), lone, arguments=arguments) is None

@@ -1,4 +1,4 @@
-"""Training: curves that come back, runs that are killed and resumed, wrong data, and what a trained model says."""
+"""Training: reproducible loss curves, killed and resumed runs, invalid data, saved models and their cards."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize("name", make_curves.RUNS)
-def test_the_same_seed_gives_the_same_loss_curve(name):
-    """As kept in the repository: fifty steps on the package's own data, with dropout. Rounding differs from machine to
-    machine: weights that differ by a millionth give curves that do so by less, a hundredth of what is allowed."""
-    kept = json.loads(make_curves.FILE.read_text())[name]
-    assert len(kept) == make_curves.STEPS
-    # Torch without MKL draws other dropout: such a machine has a curve of its own, which comes back all the same.
-    expected = kept if torch.backends.mkl.is_available() else make_curves.curve(name)
+def test_loss_curves_are_reproducible(name):
+    """Fifty steps on the package's own data with dropout, against the curve in the repository. Rounding differs between
+    machines: weights that differ by a millionth change the curve by less, a hundredth of the tolerance."""
+    stored = json.loads(make_curves.FILE.read_text())[name]
+    assert len(stored) == make_curves.STEPS
+    # Without MKL torch has other dropout masks: then compare two runs on the same machine.
+    expected = stored if torch.backends.mkl.is_available() else make_curves.curve(name)
     assert make_curves.curve(name) == pytest.approx(expected, rel=1e-4)
 
 
@@ -65,13 +65,13 @@ RUNS = {
     "stories and windows": ({"rows": {"stories": STORIES, "windows": WINDOWS}}, 13),
     "bfloat16": ({"rows": {"stories": STORIES}, "dtype": "bfloat16"}, 6),
 }
-"""Settings, and how many steps an epoch has."""
+"""Settings, and the number of steps per epoch."""
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_is_killed_and_resumed_ends_as_if_it_had_not_been(name, tmp_path):
-    """Killed in the second of three epochs; with dropout, and with twins that are drawn anew in each."""
-    given, steps = RUNS[name]
+def test_killed_and_resumed_run_matches_an_uninterrupted_run(name, tmp_path):
+    """Killed in the second of three epochs, with dropout and with other random twins in each epoch."""
+    options, steps = RUNS[name]
     arguments = {
         "twins": "narrative" if name == "bfloat16" else "dropout",
         "num_train_epochs": 3,
@@ -83,7 +83,7 @@ def test_a_run_that_is_killed_and_resumed_ends_as_if_it_had_not_been(name, tmp_p
         "logging_steps": 1,
     }
     trainable().save(str(tmp_path / "model"), create_model_card=False)
-    settings = given | {"model": str(tmp_path / "model"), "arguments": arguments}
+    settings = options | {"model": str(tmp_path / "model"), "arguments": arguments}
     file = tmp_path / "settings.json"
     file.write_text(json.dumps(settings))
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
@@ -91,7 +91,7 @@ def test_a_run_that_is_killed_and_resumed_ends_as_if_it_had_not_been(name, tmp_p
         command = [sys.executable, train_tiny.__file__, str(file), str(tmp_path / "killed")]
         killed = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
 
-    train_tiny.main(settings, tmp_path / "whole", resume=False)
+    train_tiny.main(settings, tmp_path / "uninterrupted", resume=False)
 
     middle = tmp_path / "killed" / f"checkpoint-{steps + 4 - steps % 2}"
     while not (middle / "trainer_state.json").exists():
@@ -99,23 +99,23 @@ def test_a_run_that_is_killed_and_resumed_ends_as_if_it_had_not_been(name, tmp_p
         time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "final").exists(), "it was killed before its end"
+    assert not (tmp_path / "killed" / "final").exists(), "killed before the end"
     train_tiny.main(settings, tmp_path / "killed", resume=True)
 
-    found, expected = (load_file(tmp_path / run / "final" / "model.safetensors") for run in ("killed", "whole"))
-    started = load_file(tmp_path / "model" / "model.safetensors")
-    assert found.keys() == expected.keys() == started.keys()
+    found, expected = (load_file(tmp_path / run / "final" / "model.safetensors") for run in ("killed", "uninterrupted"))
+    initial = load_file(tmp_path / "model" / "model.safetensors")
+    assert found.keys() == expected.keys() == initial.keys()
     for weight in found:
         torch.testing.assert_close(found[weight], expected[weight], rtol=0, atol=1e-6, msg=weight)
-    assert any((found[weight].float() - started[weight]).abs().max() > 1e-3 for weight in found), "it has learnt"
-    states = [json.loads((tmp_path / run / "trainer_state.json").read_text()) for run in ("killed", "whole")]
+    assert any((found[weight].float() - initial[weight]).abs().max() > 1e-3 for weight in found), "weights have changed"
+    states = [json.loads((tmp_path / run / "trainer_state.json").read_text()) for run in ("killed", "uninterrupted")]
     losses, all_losses = ([entry["loss"] for entry in state["log_history"] if "loss" in entry] for state in states)
     assert losses == pytest.approx(all_losses, abs=1e-6)
     assert len(losses) == 3 * steps
 
 
-def test_a_checkpoint_that_was_not_finished_is_passed_over(tmp_path, caplog):
-    """As of a run that is killed while it saves."""
+def test_incomplete_checkpoint_is_skipped(tmp_path, caplog):
+    """For example, of a run that was killed while saving."""
     arguments = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2}
     trainable().save(str(tmp_path / "model"), create_model_card=False)
     settings = {"rows": {"stories": STORIES}, "model": str(tmp_path / "model"), "arguments": arguments}
@@ -126,12 +126,12 @@ def test_a_checkpoint_that_was_not_finished_is_passed_over(tmp_path, caplog):
     expected = load_file(final)
     final.unlink()
     train_tiny.main(settings, tmp_path / "run", resume=True)
-    assert "checkpoint-4 is not whole" in caplog.text
+    assert "checkpoint-4 is incomplete" in caplog.text
     for name, weight in load_file(final).items():
         torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6)
     for step in (2, 4):
         (tmp_path / "run" / f"checkpoint-{step}" / "trainer_state.json").unlink()
-    with pytest.raises(ValueError, match="no checkpoint in .*run is whole; start anew"):
+    with pytest.raises(ValueError, match="no checkpoint in .*run is complete; start over"):
         train_tiny.main(settings, tmp_path / "run", resume=True)
 
 
@@ -140,7 +140,7 @@ def arguments(folder: Path, **options) -> NarrativeTwinsTrainingArguments:
     return NarrativeTwinsTrainingArguments(str(folder), **settings)
 
 
-def test_the_defaults_are_the_settings_of_the_paper(tmp_path):
+def test_defaults_are_the_settings_of_the_paper(tmp_path):
     args = NarrativeTwinsTrainingArguments(str(tmp_path))
     assert (args.num_train_epochs, args.learning_rate, args.weight_decay) == (5, 3e-5, 0.01)
     assert (args.lr_scheduler_type, args.warmup_steps) == ("linear", 0)
@@ -159,7 +159,7 @@ def test_the_defaults_are_the_settings_of_the_paper(tmp_path):
     }
 
 
-def test_arguments_reach_collator_and_loss(tmp_path):
+def test_arguments_are_passed_to_collator_and_loss(tmp_path):
     settings = {"temperature": 0.1, "distractors": False, "in_story_negatives": False, "mini_batch_size": 3}
     args = arguments(tmp_path, twins="dropout", context_tokens=20, seed=3, **settings)
     trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES))
@@ -179,30 +179,30 @@ def test_arguments_reach_collator_and_loss(tmp_path):
         ({"twin_windows": [[0], [1], [3], [2]]}, r"'twin_windows\[2\]' has 3; whole numbers from 0 to 2 are needed"),
     ],
 )
-def test_a_bad_row_is_named_before_training_starts(tmp_path, change, message, where):
-    good = WINDOWS[0]
+def test_invalid_row_is_named_before_training_starts(tmp_path, change, message, where):
+    valid = WINDOWS[0]
     if "twin" in change:
-        good = {**good, "twin": [["Money was found."], ["A flood."], ["She was silent."]], "twin_windows": None}
-    rows = Dataset.from_list([good, good, {**good, **change}])
-    data = {"train_dataset": Dataset.from_list([good]), where: rows}
+        valid = {**valid, "twin": [["Money was found."], ["A flood."], ["She was silent."]], "twin_windows": None}
+    rows = Dataset.from_list([valid, valid, {**valid, **change}])
+    data = {"train_dataset": Dataset.from_list([valid]), where: rows}
     with pytest.raises(RowError, match=f"^{where}, row 2: {message}"):
         NarrativeTwinsTrainer(trainable(), arguments(tmp_path), **data)
     with pytest.raises(RowError, match=rf"^{where}\['films'\], row 2: "):
         NarrativeTwinsTrainer(trainable(), arguments(tmp_path), **{**data, where: {"films": rows}})
 
 
-def test_no_rows_at_all(tmp_path):
+def test_empty_data_set_is_refused(tmp_path):
     with pytest.raises(RowError, match="train_dataset: there are no rows"):
         NarrativeTwinsTrainer(trainable(), arguments(tmp_path), Dataset.from_list(STORIES).select([]))
 
 
-def test_a_stream_is_trained_on_and_checked_as_it_comes(tmp_path):
+def test_stream_is_checked_while_training(tmp_path):
     args = arguments(tmp_path, max_steps=3, per_device_train_batch_size=2)
     trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES).to_iterable_dataset())
     trainer.train()
     assert trainer.state.global_step == 3
-    bad = Dataset.from_list([*STORIES[:4], STORIES[4] | {"twin": ["  "]}, *STORIES[5:]]).to_iterable_dataset()
-    trainer = NarrativeTwinsTrainer(trainable(), args, bad)
+    invalid = Dataset.from_list([*STORIES[:4], STORIES[4] | {"twin": ["  "]}, *STORIES[5:]]).to_iterable_dataset()
+    trainer = NarrativeTwinsTrainer(trainable(), args, invalid)
     with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
         trainer.train()
 
@@ -217,20 +217,20 @@ def without_dropout():
 
 
 def test_dropout_twins_need_dropout(tmp_path):
-    rows, lone = Dataset.from_list(STORIES), Dataset.from_list([STORIES[0], {**STORIES[1], "twin": None}])
+    rows, mixed = Dataset.from_list(STORIES), Dataset.from_list([STORIES[0], {**STORIES[1], "twin": None}])
     dropout = arguments(tmp_path, twins="dropout")
     with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout.* modernbert"):
         NarrativeTwinsTrainer(without_dropout(), dropout, rows)
-    for data, where in ((lone, "train_dataset, row 1"), ({"a": rows, "b": lone}, r"train_dataset\['b'\], row 1")):
+    for data, where in ((mixed, "train_dataset, row 1"), ({"a": rows, "b": mixed}, r"train_dataset\['b'\], row 1")):
         with pytest.raises(ValueError, match=rf"a row without a twin \({where}\) needs an encoder with dropout"):
             NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), data)
     NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), rows)
     NarrativeTwinsTrainer(trainable("modernbert"), dropout, rows)
-    NarrativeTwinsTrainer(trainable("modernbert"), arguments(tmp_path), lone)
+    NarrativeTwinsTrainer(trainable("modernbert"), arguments(tmp_path), mixed)
     NarrativeTwinsTrainer(trainable("bert"), dropout, rows)
 
 
-def test_a_trainable_encoder_encodes_a_text_in_two_ways_while_it_trains():
+def test_trainable_encoder_has_dropout():
     def states(model):
         features = model.preprocess(["Nadia ran to the river."] * 2)
         return model(features)["token_embeddings"]
@@ -239,25 +239,25 @@ def test_a_trainable_encoder_encodes_a_text_in_two_ways_while_it_trains():
     assert model[0].auto_model.config.attention_dropout == 0.1
     assert trainable("modernbert", dropout=0.3)[0].auto_model.config.attention_dropout == 0.3
     assert trainable("bert")[0].auto_model.config.attention_probs_dropout_prob == 0.1
-    for made, differs in ((model, True), (model.eval(), False), (without_dropout().train(), False)):
-        made.train(made is not model or differs)
-        one, other = states(made)
-        assert torch.allclose(one, other, atol=1e-5) is not differs
+    for encoder, differs in ((model, True), (model.eval(), False), (without_dropout().train(), False)):
+        encoder.train(encoder is not model or differs)
+        first, second = states(encoder)
+        assert torch.allclose(first, second, atol=1e-5) is not differs
 
 
 SECRET = "The heliotrope marmoset of Zanzibar whistled {} times."
-"""What is in no card but by the rows."""
+"""A sentence that could only get into the card from the rows."""
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A trainer at the end of a run with everything on."""
+    """A trainer after a run with evaluators, checkpoints and the best model loaded at the end."""
     folder = tmp_path_factory.mktemp("finished")
     rows = [
         {**row, "story": [*row["story"], SECRET.format(at)], "id": f"marmoset{at}", "title": f"Marmosets {at}"}
         for at, row in enumerate(STORIES)
     ]
-    judged = [{"story": row["story"], "counts": [0, 1, 3]} for row in rows]
+    labelled = [{"story": row["story"], "counts": [0, 1, 3]} for row in rows]
     args = arguments(
         folder,
         num_train_epochs=3,
@@ -274,14 +274,14 @@ def finished(tmp_path_factory):
         args,
         Dataset.from_list(rows),
         Dataset.from_list(rows[:4]),
-        evaluator=[SalienceEvaluator(judged, name="votes"), TwinsEvaluator(rows, name="twins")],
+        evaluator=[SalienceEvaluator(labelled, name="votes"), TwinsEvaluator(rows, name="twins")],
     )
     trainer.train()
     trainer.save_model(str(folder / "final"))
     return trainer
 
 
-def test_evaluators_are_logged_and_choose_the_best_model(finished):
+def test_metrics_are_logged_and_select_the_best_model(finished):
     logs = [entry for entry in finished.state.log_history if "eval_loss" in entry]
     assert len(logs) == 3
     for entry in logs:
@@ -293,12 +293,12 @@ def test_evaluators_are_logged_and_choose_the_best_model(finished):
     assert finished.state.best_metric == best["eval_votes_summarization_spearman"]
     folder = Path(finished.args.output_dir)
     assert finished.state.best_model_checkpoint == str(folder / f"checkpoint-{best['step']}")
-    kept = load_file(folder / f"checkpoint-{best['step']}" / "model.safetensors")
+    saved = load_file(folder / f"checkpoint-{best['step']}" / "model.safetensors")
     for name, weight in load_file(folder / "final" / "model.safetensors").items():
-        assert torch.equal(weight, kept[name])
+        assert torch.equal(weight, saved[name])
 
 
-def test_curves_are_written_and_drawn(finished):
+def test_curves_are_written_and_plotted(finished):
     folder = Path(finished.args.output_dir)
     curves = json.loads((folder / "curves.json").read_text())
     logged = [(entry["step"], entry["loss"]) for entry in finished.state.log_history if "loss" in entry]
@@ -309,7 +309,7 @@ def test_curves_are_written_and_drawn(finished):
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_model_card_prints_no_row(finished):
+def test_model_card_has_no_rows(finished):
     folder = Path(finished.args.output_dir)
     cards = sorted(folder.rglob("README.md"))
     assert len(cards) == 4, "three checkpoints and the last model"
@@ -317,16 +317,16 @@ def test_the_model_card_prints_no_row(finished):
         text = card.read_text()
         assert "NarrativeTwinsLoss" in text, "the card is of this run"
         assert "narrative-salience" in text
-        told = {
+        texts = {
             "marmoset",
             "zanzibar",
             *(sentence.lower() for row in STORIES for side in row.values() for sentence in side),
         }
-        assert not [one for one in told - {"it rained."} if one in text.lower()]
+        assert not [part for part in texts - {"it rained."} if part in text.lower()]
         assert "It rained." not in text
 
 
-def test_the_saved_model_loads_everywhere_with_the_same_vectors(finished):
+def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
     folder = str(Path(finished.args.output_dir) / "final")
     texts = ["Nadia found 3 coins. It rained.", "Why?"]
     expected = finished.model.eval().encode(texts)
@@ -341,15 +341,15 @@ def test_the_saved_model_loads_everywhere_with_the_same_vectors(finished):
         assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
 
 
-def test_weights_of_low_precision_are_trained_with_float32_copies(tmp_path):
+def test_low_precision_is_trained_with_float32_copies(tmp_path):
     for dtype, kind in (("float32", torch.optim.AdamW), ("bfloat16", MasterWeightsAdamW)):
         trainer = NarrativeTwinsTrainer(trainable(dtype=dtype), arguments(tmp_path), Dataset.from_list(STORIES))
         assert type(trainer.create_optimizer()) is kind
 
 
 @pytest.mark.parametrize(("dtype", "attention"), [("float32", "sdpa"), ("bfloat16", "eager")])
-def test_low_precision_is_trained_with_plain_attention(dtype, attention, tmp_path):
-    """On a CPU; what is saved, and the model afterwards, know nothing of it."""
+def test_low_precision_is_trained_with_eager_attention(dtype, attention, tmp_path):
+    """On a CPU; saved configurations and the model afterwards are not affected."""
     seen = []
 
     class Attention(TrainerCallback):
@@ -372,16 +372,16 @@ def test_columns_may_be_none_in_any_row(tmp_path):
         rows[2] = {**rows[2], column: None}
     data = Dataset.from_list(rows)
     args = arguments(tmp_path, max_steps=4, per_device_train_batch_size=3)
-    for given in (data, data.select([2, 3, 4]), {"a": data, "b": data}):
-        trainer = NarrativeTwinsTrainer(trainable(), args, given, eval_dataset=given)
+    for rows in (data, data.select([2, 3, 4]), {"a": data, "b": data}):
+        trainer = NarrativeTwinsTrainer(trainable(), args, rows, eval_dataset=rows)
         trainer.train()
         assert trainer.state.global_step == 4
-        kept = trainer.train_dataset["a"] if isinstance(given, dict) else trainer.train_dataset
-        assert [row["twin"] for row in kept].count(None) == 1, "the rows themselves are as they were"
+        kept = trainer.train_dataset["a"] if isinstance(rows, dict) else trainer.train_dataset
+        assert [row["twin"] for row in kept].count(None) == 1, "the rows are unchanged"
         trainer.save_model(str(tmp_path / "model"))
 
 
-def test_workers_that_stay_draw_anew_in_every_epoch(tmp_path):
+def test_persistent_workers_use_the_current_epoch(tmp_path):
     def drawn(**options):
         seen = []
 
@@ -395,12 +395,12 @@ def test_workers_that_stay_draw_anew_in_every_epoch(tmp_path):
         NarrativeTwinsTrainer(model, args, Dataset.from_list(WINDOWS), loss=Loss(model)).train()
         return seen
 
-    alone = drawn()
-    assert len({str(ids) for ids in alone}) > 1
-    assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == alone
+    without_workers = drawn()
+    assert len({str(ids) for ids in without_workers}) > 1
+    assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == without_workers
 
 
-def test_windows_have_a_batch_size_of_their_own(tmp_path):
+def test_rows_with_windows_have_their_own_batch_size(tmp_path):
     args = arguments(tmp_path, per_device_train_batch_size=4, window_batch_size=2)
     sets = {"stories": Dataset.from_list(STORIES), "windows": Dataset.from_list(WINDOWS)}
     batches = list(NarrativeTwinsTrainer(trainable(), args, sets).get_train_dataloader())

@@ -1,4 +1,4 @@
-"""Two processes that share their negatives are one process with the batches of both."""
+"""Two processes that share their negatives match one process with the batches of both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_two(*arguments: object) -> None:
 
 
 def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
-    """The texts of some rows of a batch, as a batch of their own: as long as they are, counted from 0."""
+    """Some rows of a batch as a separate batch: without surplus padding, with rows counted from 0."""
     kept = torch.tensor([row in rows for row in batch["row"].tolist()])
     part = {key: value[kept] for key, value in batch.items()}
     longest = int(part["attention_mask"].sum(dim=1).max())
@@ -40,12 +40,12 @@ def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Ten
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
-    """What one process and what each of two make of the same batches, by setting."""
+    """Loss and gradients of one process, and of each of two processes, by setting."""
     folder = tmp_path_factory.mktemp("together")
     model = trainable().eval()
     model.save(str(folder / "model"), create_model_card=False)
     model.double()
-    # One row and two or three, distractors with and without twins; one of two windows and three of three.
+    # The processes have different numbers of rows and windows, and distractors with and without twins.
     levels = {"stories": (STORIES, {0}), "windows": (WINDOWS, {0, 1})}
     levels["short and long"] = (
         [{"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])}, *WINDOWS],
@@ -74,17 +74,17 @@ def together(tmp_path_factory):
 
 @pytest.mark.parametrize("size", [None, 2])
 @pytest.mark.parametrize("level", ["stories", "windows", "short and long"])
-def test_loss_and_gradients_are_those_of_one_process(together, level, size):
-    """Though the processes have different numbers of rows, of windows and of pieces that are encoded at a time."""
+def test_loss_and_gradients_match_one_process(together, level, size):
+    """Although the processes have different numbers of rows, windows and mini-batches."""
     names = [name for name in together if name.startswith(f"{level}, {size}")]
     assert names
     for name in names:
-        one, two = together[name]
-        for found in two:
-            assert_same(found, one, 1e-5)
+        single, both = together[name]
+        for found in both:
+            assert_same(found, single, 1e-5)
 
 
-def test_a_training_run_in_two_processes(tmp_path):
+def test_training_in_two_processes(tmp_path):
     trainable().save(str(tmp_path / "model"), create_model_card=False)
     short = {"twin": ["She ran."], "negative": ["A toy."]}
     windows = {"twin": ["She ran.", "A flood."], "twin_windows": [[0], [0, 1]], "negative": [["A toy."], ["Why?"]]}
@@ -111,8 +111,8 @@ def test_a_training_run_in_two_processes(tmp_path):
     run_two("train", tmp_path / "settings.json", tmp_path)
     (seen, first), (_, second) = (torch.load(tmp_path / f"trained-{rank}.pt") for rank in (0, 1))
     assert seen["world"] == 2
-    assert seen["steps"] == 2 * (5 + 7) / 2, "every batch is used, whatever its size"
+    assert seen["steps"] == 2 * (5 + 7) / 2, "batches of all sizes are used"
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     start = trainable().state_dict()
-    assert any(not torch.equal(first[name], start[name]) for name in first), "it has learnt"
+    assert any(not torch.equal(first[name], start[name]) for name in first), "the weights have changed"

@@ -1,4 +1,4 @@
-"""Which tellings can be twins, and how many could not, by reason."""
+"""Filters for stories and their twins, and the number of works and tellings dropped by each."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from typing import Any
 
 from narrative_twins.making.align.works import Candidate
 
-OTHERS = "other"
-"""Stands for the languages that are not named, and for none."""
+OTHER_LANGUAGES = "other"
+"""The key of `MAX_SIMILARITY` for unknown languages and for those without a limit of their own."""
 
-MAX_SIMILARITY: Mapping[str, float] = {"fr": 0.681, "de": 0.674, "it": 0.612, "es": 0.591, OTHERS: 0.6}
-"""By language the similarity above which a telling is taken for a translation of the story; see `tell_me_again`."""
+MAX_SIMILARITY: Mapping[str, float] = {"fr": 0.681, "de": 0.674, "it": 0.612, "es": 0.591, OTHER_LANGUAGES: 0.6}
+"""By language, the similarity to the story above which a telling counts as a translation; see `tell_me_again`."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What a story and its twin have to be like.
+    """Requirements for a story and its twin; values out of range raise ValueError.
 
     Attributes:
-        min_sentences: of the story.
-        max_difference: how many sentences longer or shorter the twin may be. The standard deviation of the stories'
-            lengths is what the paper on narrative twins takes, 13.7 in its data.
-        min_window: sentences of the twin in each window.
-        max_similarity: by language, see `MAX_SIMILARITY`. A telling without a similarity passes, unless it is the story
-            itself; so does one in a language that has no number, where there is none for all others.
-
-    Raises:
-        ValueError: a filter would let everything or nothing pass.
+        min_sentences: fewest sentences of the story.
+        max_difference: largest difference in sentences between story and twin. The paper on narrative twins uses the
+            standard deviation of the story lengths, 13.7 in its data.
+        min_window: fewest sentences of the twin in a window.
+        max_similarity: by language, see `MAX_SIMILARITY`. Copies of the story never pass. Other tellings pass if their
+            similarity is unknown, or if neither their language nor `OTHER_LANGUAGES` has a limit.
     """
 
     min_sentences: int = 20
@@ -38,35 +35,32 @@ class Filters:
 
     def __post_init__(self) -> None:
         if self.min_sentences < 1 or self.min_window < 1:
-            raise ValueError("min_sentences and min_window count sentences, 1 or more")
+            raise ValueError("min_sentences and min_window must be 1 or more")
         if not self.max_difference >= 0:
-            raise ValueError(f"max_difference={self.max_difference} is no number of sentences, 0 or more")
+            raise ValueError(f"max_difference={self.max_difference} is not a number of 0 or more")
         for language, value in self.max_similarity.items():
             if not -1 <= value <= 1:
-                raise ValueError(f"the similarity {value} ({language}) is no cosine; it goes up to 1")
+                raise ValueError(f"the maximum similarity {value} ({language}) is not a number from -1 to 1")
 
     def too_different(self, story: Sequence[str], candidate: Candidate) -> bool:
-        """Whether the lengths are."""
+        """Whether the lengths differ by more than `max_difference`."""
         return abs(len(story) - len(candidate.sentences)) > self.max_difference
 
     def too_similar(self, story: Sequence[str], candidate: Candidate) -> bool:
-        """Whether a telling is the story itself or a translation of it, rather than a telling of its own."""
-        if _folded(story) == _folded(candidate.sentences):
+        """Whether a telling is a copy of the story, or so similar that it may be a translation."""
+        if _normalized(story) == _normalized(candidate.sentences):
             return True
-        highest = self.max_similarity.get(candidate.language or OTHERS, self.max_similarity.get(OTHERS, 1.0))
-        return candidate.similarity is not None and candidate.similarity > highest
+        limit = self.max_similarity.get(
+            candidate.language or OTHER_LANGUAGES, self.max_similarity.get(OTHER_LANGUAGES, 1.0)
+        )
+        return candidate.similarity is not None and candidate.similarity > limit
 
-    def fills(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
-        """Whether a twin has enough sentences in each window.
-
-        Args:
-            windows_of: for each sentence of the twin its windows.
-            windows: how many there are.
-        """
-        return all(sum(w in one for one in windows_of) >= self.min_window for w in range(windows))
+    def fills_windows(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
+        """Whether each of `windows` windows has enough sentences of the twin, given the windows of each sentence."""
+        return all(sum(w in indices for indices in windows_of) >= self.min_window for w in range(windows))
 
     def settings(self) -> dict[str, Any]:
-        """The filters as data, by their names in words."""
+        """The filters with descriptive names, for the settings of a run and the card."""
         return {
             "sentences of a story, at least": self.min_sentences,
             "difference in sentences, at most": self.max_difference,
@@ -75,17 +69,18 @@ class Filters:
         }
 
 
-def _folded(sentences: Sequence[str]) -> str:
-    """A text of which case, white space and where it is cut do not matter."""
+def _normalized(sentences: Sequence[str]) -> str:
+    """The text in one case, with single spaces and without sentence boundaries."""
     return " ".join(" ".join(sentences).split()).casefold()
 
 
 @dataclass
 class Counts:
-    """How many works there were, how many of them were dropped and why; the same of the tellings of long stories.
+    """Number of works read, and dropped by reason; the same for the tellings of works with a long enough story.
 
     `works` is the sum of `unreadable`, `no_story`, `short`, `no_twin` and `kept`; `tellings` of `length`, `similar`,
-    `windows`, `not_drawn` and `kept`. Rows that an earlier run made of what is not read now are `left`.
+    `windows`, `not_drawn` and `kept`. `earlier_rows` are rows of an earlier run whose work or twin is
+    not in the input now.
     """
 
     works: int = 0
@@ -99,26 +94,26 @@ class Counts:
     similar: int = 0
     windows: int = 0
     not_drawn: int = 0
-    left: int = 0
+    earlier_rows: int = 0
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return self.kept + self.left
+        """Number of rows in the output."""
+        return self.kept + self.earlier_rows
 
     def describe(self, filters: Filters) -> Iterator[tuple[str, int]]:
-        """What was counted, and how many."""
+        """Yield each count with its description."""
         yield "works read", self.works
         yield "- could not be read or aligned", self.unreadable
         yield "- without a story in English", self.no_story
         yield f"- story of fewer than {filters.min_sentences} sentences", self.short
-        yield "- no telling left to be a twin", self.no_twin
+        yield "- no telling passed the filters", self.no_twin
         yield "- kept, with a twin each", self.kept
-        yield "other tellings of long stories", self.tellings
+        yield "other tellings of long enough stories", self.tellings
         yield f"- longer or shorter by more than {filters.max_difference:g} sentences", self.length
-        yield "- too similar, so perhaps a copy or a translation", self.similar
+        yield "- too similar, perhaps a copy or a translation", self.similar
         yield f"- fewer than {filters.min_window} sentences in a window", self.windows
-        yield "- not drawn, another one was", self.not_drawn
+        yield "- not drawn, another telling was", self.not_drawn
         yield "- kept, as a twin", self.kept
-        if self.left:
-            yield "rows of an earlier run, of works or twins that are not read now", self.left
+        if self.earlier_rows:
+            yield "rows of an earlier run, of works or twins that are no longer in the input", self.earlier_rows

@@ -1,26 +1,26 @@
-"""Works from `Tell me again!` (Hatzel and Biemann, 2024), summaries of one work from Wikipedias in several languages.
+"""Works from `Tell me again!` (Hatzel and Biemann, 2024): summaries of a work from Wikipedias in several languages.
 
-What its files look like, by the code of its authors, github.com/uhh-lt/story-emb, which wrote them, and
-github.com/uhh-lt/tell-me-again, which reads them; other people's readers agree. The file `tell_me_again_v1.zip` has one
-JSON document a work, `summaries/12/1234.json` for Q1234, beside `wikidata/` and lists of splits, with
+Format, from the authors' code that writes (github.com/uhh-lt/story-emb) and reads it (github.com/uhh-lt/tell-me-again):
+`tell_me_again_v1.zip` has a JSON document per work, `summaries/12/1234.json` for Q1234, beside `wikidata/` and lists of
+splits, with
 
 - `wikidata_id`: `"Q1234"`;
-- `title`: the English title, or where there is none the label in another language, as an object of `language` and
-  `value`; also `titles` by language, `title_en`, `title_de`, `description`;
-- `summaries`: texts by language (de, en, es, fr, it) in that language, paragraphs in lines, headings as lines that
-  begin with `#`; at least two of them, English is not always there;
-- `en_translated_summaries`: by language, English not among them, objects of `text` (into English by a translation
-  model), `translation_tool`, `source_lang` and, later added, `sentences`;
+- `title`: the English title, or the label in another language as an object of `language` and `value`; also `titles` by
+  language, `title_en`, `title_de`, `description`;
+- `summaries`: at least two texts by language (de, en, es, fr, it; English may be missing), one line per paragraph,
+  headings in lines that start with `#`;
+- `en_translated_summaries`: by language except English, objects of `text` (machine-translated into English),
+  `translation_tool`, `source_lang` and, added later, `sentences`;
 - `split_into_sents`: `en`, the sentences of the English summary;
-- `similarity`: `indexes`, a list of `"en"` (where there is an English summary) and the languages of the translations in
-  order; and `similarities`, a square matrix over them from 0 to 1, with 0 on its diagonal. A cell is the F1 of the mean
-  best matches between the sentences of two summaries, by the cosine of all-MiniLM-L6-v2;
-- `anonymized`: texts by language, English among them, with names replaced; not of every summary.
+- `similarity`: `indexes`, a list of `"en"` (if there is an English summary) and the languages of the translations, and
+  `similarities`, a square matrix over them from 0 to 1 with a zero diagonal. A cell is the F1 of the mean best matches
+  between the sentences of two summaries, by the cosine of all-MiniLM-L6-v2;
+- `anonymized`: some of the texts with names replaced, by language including English.
 
-Their reader knows a figure for the quality of translation from each language (fr 68.1, de 67.4, it 61.2, es 59.1), by
-which it sorts languages, and drops what is more similar to an earlier summary than 0.6, whatever the language. A public
-script after the recipe of the paper on narrative twins takes these figures, in percent, as the highest similarity with
-the English summary at which a translation counts as a telling of its own; so does `filters.MAX_SIMILARITY`.
+The authors' reader has a translation quality for each language (fr 68.1, de 67.4, it 61.2, es 59.1), which it sorts
+languages by, and drops summaries with a similarity above 0.6 to an earlier one, whatever the language. A public script
+after the recipe of the paper on narrative twins uses these figures, in percent, as the highest similarity to the
+English summary at which a translation counts as an independent telling; so does `filters.MAX_SIMILARITY`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from narrative_twins.making.align.works import (
     Work,
     checked_text,
     id_of,
-    optional_share,
+    optional_similarity,
     optional_text,
     sentences_of,
 )
@@ -43,28 +43,25 @@ from narrative_twins.making.align.works import (
 ENGLISH = "en"
 
 
-def is_summaries(content: Mapping[str, Any]) -> bool:
-    """Whether a document is one of `Tell me again!`."""
+def is_tell_me_again(content: Mapping[str, Any]) -> bool:
+    """Whether a document is in the format of `Tell me again!`."""
     return "story" not in content and any(key in content for key in ("summaries", "en_translated_summaries"))
 
 
 def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) -> Work:
-    """A work from its document: the English summary is the story, those from other languages are candidates.
+    """A work from its document: the English summary is the story, translations from other languages are candidates.
 
-    Keys that are missing or null are as empty. Headings are left out.
+    Missing and null keys count as empty. Headings are left out. An invalid value raises a RowError that names its key.
 
     Args:
         content: the document.
-        where: what it stands in, for errors. Where there is no `wikidata_id` the id is the name of the document's own
-            `.json` file, else the story's digest.
-        anonymized: take the texts with names replaced, for the story and its candidates.
-
-    Raises:
-        RowError: a key holds what it can't; names the file and the key.
+        where: its file, for errors. Without a `wikidata_id` the id is `Q` and the name of the `.json` file if the
+            document has a file of its own, else the digest of the story.
+        anonymized: use the texts with names replaced.
     """
     translated = {
-        language: _object(one, f"en_translated_summaries.{language}", where)
-        for language, one in _object(content.get("en_translated_summaries"), "en_translated_summaries", where).items()
+        language: _object(item, f"en_translated_summaries.{language}", where)
+        for language, item in _object(content.get("en_translated_summaries"), "en_translated_summaries", where).items()
     }
     if anonymized:
         anonymous = _object(content.get("anonymized"), "anonymized", where)
@@ -74,8 +71,8 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
         texts = {
             "summaries.en": (ENGLISH, english),
             **{
-                f"en_translated_summaries.{language}.text": (language, one.get("text"))
-                for language, one in translated.items()
+                f"en_translated_summaries.{language}.text": (language, item.get("text"))
+                for language, item in translated.items()
             },
         }
     similarities = _similarities(content.get("similarity"), where)
@@ -87,24 +84,24 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
         if sentences
     ]
     name = optional_text(content.get("wikidata_id"), "wikidata_id", where)
-    return Work(name or _name_of(where, story), _title(content.get("title"), where), story, candidates)
+    return Work(name or _default_id(where, story), _title(content.get("title"), where), story, candidates)
 
 
-def _name_of(where: str, story: list[str]) -> str:
-    """What a work is called that does not say it; of several documents in one file each is called something else."""
+def _default_id(where: str, story: list[str]) -> str:
+    """The id of a work without `wikidata_id`: from the file if it holds one document, else from the story."""
     file = PurePath(where)
     return f"Q{file.stem}" if file.suffix.lower() == ".json" else id_of(story)
 
 
 def _sentences(text: Any, column: str, where: str) -> list[str]:
-    """The sentences of a summary; none where there is nothing to read."""
+    """The sentences of a summary; empty if it has no letters or digits."""
     lines = (optional_text(text, column, where) or "").splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     return sentences_of(kept, column, where) if any(map(str.isalnum, kept)) else []
 
 
 def _similarities(block: Any, where: str) -> dict[str, float | None]:
-    """The similarity of each translation with the English summary."""
+    """The similarity of each translation to the English summary."""
     block = _object(block, "similarity", where)
     listed = check_list(block.get("indexes") or [], "similarity.indexes", where, "languages")
     labels = [optional_text(label, "similarity.indexes", where) or "" for label in listed]
@@ -112,13 +109,13 @@ def _similarities(block: Any, where: str) -> dict[str, float | None]:
     sizes = {len(check_list(row, "similarity.similarities", where, "numbers")) for row in rows}
     if len(rows) != len(labels) or (rows and sizes != {len(labels)}):
         raise RowError(
-            where, f"'similarity.similarities' is no square of the {len(labels)} languages of 'similarity.indexes'"
+            where, f"'similarity.similarities' is not a square matrix of the {len(labels)} 'similarity.indexes'"
         )
     if ENGLISH not in labels:
         return {}
     row = rows[labels.index(ENGLISH)]
     return {
-        language: optional_share(value, f"similarity.similarities (en, {language})", where)
+        language: optional_similarity(value, f"similarity.similarities (en, {language})", where)
         for language, value in zip(labels, row, strict=True)
     }
 
@@ -128,7 +125,7 @@ def _title(title: Any, where: str) -> str | None:
 
 
 def _object(value: Any, column: str, where: str) -> dict[str, Any]:
-    """An object, as a dict of its own; none is as empty."""
+    """An object as a new dict; empty for None."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Names in texts: what a spaCy pipeline recognizes, sentence by sentence, and what its clusters put together."""
+"""Names in texts: the entities and coreference clusters of a spaCy document, mapped to sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from narrative_twins.making.entities.titles import after_titles, is_pronoun, is_
 
 Kind: TypeAlias = Literal["person", "place", "organization"]
 Cluster: TypeAlias = tuple[int, str]
-"""A cluster of coreference: which text of the row, and the key in `doc.spans`."""
+"""A coreference cluster: the index of its text in the row, and its key in `doc.spans`."""
 
 KINDS: dict[str, Kind] = {
     "PERSON": "person",
@@ -26,23 +26,23 @@ KINDS: dict[str, Kind] = {
     "FAC": "place",
     "ORG": "organization",
 }
-"""What the labels of spaCy's pipelines stand for; others are left alone."""
+"""The kind of each entity label of spaCy pipelines; entities with other labels are not replaced."""
 
 CLUSTERS = "coref_clusters_"
-"""How the keys of `doc.spans` begin that hold clusters of coreference."""
+"""Prefix of the keys of `doc.spans` that hold coreference clusters."""
 
-# A pronoun is kept as articles are, also where a pipeline takes it for a part of a name, as in `His Majesty`.
+# Articles and possessive pronouns are not replaced even if a pipeline has them in a name, as in `His Majesty`.
 _ARTICLE = re.compile(r"(?:the|my|your|his|her|its|our|their)\s+", re.IGNORECASE)
 _THE = re.compile(r"(?<!\w)the\s+$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’ʼ][sS]$")
 _EDGES = "\"'`´‘’‚“”„«»‹›()[]{}<>,;:!?…-–—*_"
 _JOINERS = "_\u200c\u200d"
-_BEGINNING = re.compile(r"(?:^|[.!?…:\"'“„‘«‹(\[*_])[\W_]*$")
-_SHORTENED = re.compile(r"(?<![\w'’])(\w+)\.\s+$")
+_SENTENCE_START = re.compile(r"(?:^|[.!?…:\"'“„‘«‹(\[*_])[\W_]*$")
+_ABBREVIATION = re.compile(r"(?<![\w'’])(\w+)\.\s+$")
 
 
-class RecognizedSpan(Protocol):
-    """What is used of a span of spaCy: its characters in the text, half-open, and its label."""
+class SpacySpan(Protocol):
+    """The used part of a spaCy span: its half-open range of characters in the text, and its label."""
 
     @property
     def start_char(self) -> int: ...  # noqa: D102
@@ -52,17 +52,17 @@ class RecognizedSpan(Protocol):
     def label_(self) -> str: ...  # noqa: D102
 
 
-class RecognizedText(Protocol):
-    """What is used of a document of spaCy: its entities, and its groups of spans by name."""
+class SpacyDoc(Protocol):
+    """The used part of a spaCy document: its entities, and its groups of spans by name."""
 
     @property
-    def ents(self) -> Iterable[RecognizedSpan]: ...  # noqa: D102
+    def ents(self) -> Iterable[SpacySpan]: ...  # noqa: D102
     @property
-    def spans(self) -> Mapping[str, Iterable[RecognizedSpan]]: ...  # noqa: D102
+    def spans(self) -> Mapping[str, Iterable[SpacySpan]]: ...  # noqa: D102
 
 
-class Place(NamedTuple):
-    """Characters of a sentence: which text of the row, which sentence of it, and where, half-open."""
+class TextSpan(NamedTuple):
+    """A half-open range of characters in a sentence: indices of the text and the sentence, start and end."""
 
     text: int
     sentence: int
@@ -72,10 +72,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Mention:
-    """A name where it stands: the characters, what kind of thing it names, the cluster it is in, if any, and the gender
-    that a title before it tells, if any."""
+    """A recognized name, its kind, its cluster if it has one, and the gender of a title before it."""
 
-    place: Place
+    span: TextSpan
     name: str
     kind: Kind
     cluster: Cluster | None = None
@@ -83,23 +82,17 @@ class Mention:
 
     @property
     def form(self) -> str:
-        """The name as it is compared with others."""
+        """The name normalized for comparison."""
         return " ".join(self.name.casefold().replace("’", "'").split())
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What is recognized in a text.
-
-    Attributes:
-        mentions: the names, in the order of the text.
-        others: where entities of other kinds stand, which are left as they are.
-        genders: what the pronouns of each cluster tell of the gender.
-    """
+class TextMentions:
+    """What is recognized in a text."""
 
     mentions: list[Mention]
-    others: list[Place]
-    genders: dict[Cluster, Counter[Gender]]
+    others: list[TextSpan]  # Entities of other kinds, which are not replaced.
+    genders: dict[Cluster, Counter[Gender]]  # The number of pronouns by gender in each cluster.
 
 
 def split_words(text: str) -> list[str]:
@@ -107,120 +100,113 @@ def split_words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-def join(sentences: Sequence[str]) -> str:
-    """The text of a story as a pipeline reads it."""
+def join_sentences(sentences: Sequence[str]) -> str:
+    """The text of a story as it is passed to a pipeline."""
     return " ".join(sentences)
 
 
-def read(document: RecognizedText, text: int, sentences: Sequence[str]) -> Reading:
-    """What a document holds, in places of the sentences. An entity that goes over the end of a sentence is two.
-
-    Args:
-        document: what the pipeline made of `join(sentences)`.
-        text: which text of the row it is.
-        sentences: of the text.
-    """
-    places = _Places(text, sentences)
-    clusters, genders = _clusters(document, places)
-    reading = Reading([], [], genders)
-    for span in document.ents:
-        kind = KINDS.get(span.label_)
-        for place in places.of(span):
+def find_mentions(document: SpacyDoc, text: int, sentences: Sequence[str]) -> TextMentions:
+    """The mentions in a document for `join_sentences(sentences)`; `text` is the index of the text in the row. An entity
+    across a sentence boundary becomes one mention in each sentence."""
+    spans = _SentenceSpans(text, sentences)
+    clusters, genders = _clusters(document, spans)
+    found = TextMentions([], [], genders)
+    for entity in document.ents:
+        kind = KINDS.get(entity.label_)
+        for span in spans.of(entity):
             if kind is None:
-                reading.others.append(place)
+                found.others.append(span)
                 continue
-            bare = places.without_title(place) if kind == "person" else place
-            name = places.text_of(bare)
+            bare = spans.without_title(span) if kind == "person" else span
+            name = spans.text_of(bare)
+            # Skip pronouns and entities of punctuation only.
             if split_words(name) and not _is_pronoun(name):
                 title = title_gender(sentences[bare.sentence], bare.start) if kind == "person" else None
-                cluster = clusters.get(bare, clusters.get(place))
-                reading.mentions.append(Mention(bare, name, kind, cluster, title))
-    return reading
+                cluster = clusters.get(bare, clusters.get(span))
+                found.mentions.append(Mention(bare, name, kind, cluster, title))
+    return found
 
 
 def occurrences(sentence: str, names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where one of some names stands in a sentence as whole words, half-open; of several the first listed."""
-    # Nearly all of them are in no sentence but a few.
+    """Yield the half-open ranges where names are whole words of a sentence; if several match, the first listed."""
+    # Most names are in few sentences only: drop the others before searching each position.
     names = [name for name in names if name in sentence]
     at = 0 if names else len(sentence)
     while at < len(sentence):
         ends = (at + len(name) for name in names if sentence.startswith(name, at))
-        end = None if _joined(sentence, at) else next((end for end in ends if not _joined(sentence, end)), None)
+        end = None if _within_word(sentence, at) else next((e for e in ends if not _within_word(sentence, e)), None)
         if end is not None:
             yield at, end
         at = end or at + 1
 
 
 def begins_sentence(sentence: str, at: int) -> bool:
-    """Whether a place is where a sentence may begin, and so any word has a capital letter: at the very first, after the
-    end of another, in quotes."""
-    shortened = _SHORTENED.search(sentence[:at])
-    if shortened is not None and (is_title(shortened[1]) or _is_initial(shortened[1])):
+    """Whether a sentence may begin at a position (also after a quote or colon), so any word has a capital letter."""
+    # The period of a title or an initial (`Mr.`, `J.`) does not end a sentence.
+    abbreviation = _ABBREVIATION.search(sentence[:at])
+    if abbreviation is not None and (is_title(abbreviation[1]) or _is_initial(abbreviation[1])):
         return False
-    return _BEGINNING.search(sentence[:at]) is not None
+    return _SENTENCE_START.search(sentence[:at]) is not None
 
 
 def _is_initial(word: str) -> bool:
     return len(word) == 1 and word.isupper() and not is_pronoun(word)
 
 
-def stands_after_the(sentence: str, at: int) -> bool:
-    """Whether the word before a place is `the`."""
+def follows_the(sentence: str, at: int) -> bool:
+    """Whether the word before a position is `the`."""
     return _THE.search(sentence[:at]) is not None
 
 
-def _joined(sentence: str, at: int) -> bool:
-    """Whether a word goes on at a place between two characters. Marks belong to the letters before them."""
+def _within_word(sentence: str, at: int) -> bool:
     return 0 < at < len(sentence) and _in_word(sentence[at - 1]) and _in_word(sentence[at])
 
 
 def _in_word(char: str) -> bool:
+    # Combining marks (Unicode category M) belong to the letter before them.
     return char.isalnum() or char in _JOINERS or unicodedata.category(char).startswith("M")
 
 
-class _Places:
-    """Characters of a text as places of its sentences.
-
-    Args:
-        text: which text of the row it is.
-        sentences: of the text.
-    """
+class _SentenceSpans:
+    """Maps character ranges of a joined text to spans of its sentences; `text` is the index of the text in the row."""
 
     def __init__(self, text: int, sentences: Sequence[str]) -> None:
         self.text, self.sentences = text, sentences
         self.starts = [0, *accumulate(len(sentence) + 1 for sentence in sentences)]
 
-    def of(self, span: RecognizedSpan) -> Iterator[Place]:
-        """A span, without what is not of the name: quotes, `the`, `'s`. It has a place in each sentence."""
-        first = bisect_right(self.starts, span.start_char) - 1
+    def of(self, entity: SpacySpan) -> Iterator[TextSpan]:
+        """Yield the span of an entity in each of its sentences, without surrounding quotes, articles and `'s`."""
+        first = bisect_right(self.starts, entity.start_char) - 1
         for number in range(first, len(self.sentences)):
-            start, end = span.start_char - self.starts[number], span.end_char - self.starts[number]
+            start, end = entity.start_char - self.starts[number], entity.end_char - self.starts[number]
             if end <= 0:
                 break
             sentence = self.sentences[number]
             start, end = _trimmed(sentence, max(0, start), min(len(sentence), end))
             if start < end:
-                yield Place(self.text, number, start, end)
+                yield TextSpan(self.text, number, start, end)
 
-    def text_of(self, place: Place) -> str:
-        """What stands there."""
-        return self.sentences[place.sentence][place.start : place.end]
+    def text_of(self, span: TextSpan) -> str:
+        return self.sentences[span.sentence][span.start : span.end]
 
-    def without_title(self, place: Place) -> Place:
-        """The name of a person without the titles before it."""
-        return place._replace(start=after_titles(self.sentences[place.sentence], place.start, place.end))
+    def without_title(self, span: TextSpan) -> TextSpan:
+        """The span of a person's name without the titles before it."""
+        return span._replace(start=after_titles(self.sentences[span.sentence], span.start, span.end))
 
 
-def _clusters(document: RecognizedText, places: _Places) -> tuple[dict[Place, Cluster], dict[Cluster, Counter[Gender]]]:
-    """Which cluster each place is in, the first if there are several, and what the pronouns of each tell."""
-    clusters: dict[Place, Cluster] = {}
+def _clusters(
+    document: SpacyDoc, spans: _SentenceSpans
+) -> tuple[dict[TextSpan, Cluster], dict[Cluster, Counter[Gender]]]:
+    """The cluster of each span, the first if it is in several, and the number of pronouns of each gender by cluster."""
+    clusters: dict[TextSpan, Cluster] = {}
     genders: dict[Cluster, Counter[Gender]] = {}
     for key in sorted(key for key in document.spans if key.startswith(CLUSTERS)):
-        cluster = places.text, key
-        for place in (place for span in document.spans[key] for place in places.of(span)):
-            for form in (place, places.without_title(place)):
+        cluster = spans.text, key
+        for span in (span for member in document.spans[key] for span in spans.of(member)):
+            # Entities and cluster members may differ in the title: find them with or without it.
+            for form in (span, spans.without_title(span)):
                 clusters.setdefault(form, cluster)
-            word = places.text_of(place)
+            word = spans.text_of(span)
             gender = pronoun_gender(word) if _is_pronoun(word) else None
             if gender is not None:
                 genders.setdefault(cluster, Counter())[gender] += 1
@@ -231,6 +217,7 @@ def _trimmed(sentence: str, start: int, end: int) -> tuple[int, int]:
     def outside(char: str) -> bool:
         return char.isspace() or char in _EDGES
 
+    # Twice, since a quote may end before the `'s`: `"Anna"'s` becomes `Anna"`, then `Anna`.
     for _ in range(2):
         while start < end and outside(sentence[start]):
             start += 1
@@ -245,5 +232,5 @@ def _trimmed(sentence: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_pronoun(word: str) -> bool:
-    """Whether a word is one that stands for a name. `US` and `IT` are not."""
+    """Whether a word is a pronoun; `US` and `IT` are not."""
     return is_pronoun(word) and (len(word) == 1 or not word.isupper())

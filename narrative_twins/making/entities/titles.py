@@ -1,4 +1,4 @@
-"""Words that tell of people without naming them: pronouns and titles, with the gender that each tells."""
+"""Pronouns and titles, with the gender that each indicates."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _TITLE_BEFORE = re.compile(r"(?<!\w)(\w+)\.?\s+$")
 
 
 def is_pronoun(word: str) -> bool:
-    """Whether a word, however it is written, may stand for a name."""
+    """Whether a word is a pronoun, in upper or lower case."""
     return word.lower() in _PRONOUNS
 
 
 def pronoun_gender(word: str) -> Gender | None:
-    """The gender that a pronoun tells, if any."""
+    """The gender that a pronoun indicates, if any."""
     return _PRONOUNS.get(word.lower())
 
 
 def is_title(word: str) -> bool:
-    """Whether a word stands before names, as `Dr.` does."""
+    """Whether a word is a title, with or without a period."""
     return word.rstrip(".").lower() in _TITLES
 
 
 def after_titles(sentence: str, start: int, end: int) -> int:
-    """Where a name begins that may have titles before it. What is nothing but titles is a name."""
+    """The position after the titles at the start of a name; the last word counts as the name even if it is a title."""
     title = _TITLE.match(sentence, start, end)
     if title is None or title.end() >= end or not is_title(title[1]):
         return start
@@ -54,7 +54,7 @@ def after_titles(sentence: str, start: int, end: int) -> int:
 
 
 def title_gender(sentence: str, start: int) -> Gender | None:
-    """The gender that titles right before a name tell, the nearest first."""
+    """The gender indicated by the titles right before a name; the nearest one that indicates a gender decides."""
     while (title := _TITLE_BEFORE.search(sentence[:start])) is not None and is_title(title[1]):
         gender = _TITLES[title[1].lower()]
         if gender is not None:

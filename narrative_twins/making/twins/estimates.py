@@ -1,4 +1,4 @@
-"""What a run would ask a language model, and about how much that would cost, before anything is asked."""
+"""The questions that a run would ask a language model, and an estimate of their tokens, without asking them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class PlannedQuestion(NamedTuple):
 
     Attributes:
         step: the step of the recipe.
-        prompt: the question in words.
-        is_stand_in: whether the prompt contains the story in place of an answer that is not there yet.
+        prompt: the text of the question.
+        is_stand_in: whether the prompt contains the story in place of an answer that is still missing.
     """
 
     step: Step
@@ -27,8 +27,8 @@ class PlannedQuestion(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The questions that a run would ask, if no answer was invalid, and about how many tokens; and how many stories
-    would be set aside without another question."""
+    """The numbers of questions and tokens of a run in which all answers are valid, and the number of stories that would
+    be rejected without another question."""
 
     questions: int
     prompt_tokens: int
@@ -42,13 +42,12 @@ def planned_questions(
     """The questions about a story that are not answered yet, in order.
 
     Args:
-        windows: the sentences of the story, see `recipe_steps`.
-        recipe: the recipe.
+        windows, recipe: see `recipe_steps`.
         server: the server that would be asked; nothing is sent.
-        answers: the answers so far; None for none.
+        answers: the saved answers, if there are any.
 
     Raises:
-        Rejected: the story would be set aside without another question.
+        Rejected: the story would be rejected without another question.
     """
     chat, steps = _KnownAnswers(server, answers), recipe_steps(windows, recipe)
     questions: list[PlannedQuestion] = []
@@ -67,12 +66,7 @@ def planned_questions(
 
 
 def estimate(sources: Iterable[SourceStory], recipe: Recipe, server: Server, answers: Answers) -> Estimate:
-    """What a run would ask. Equal stories are asked about once, and answered questions are not asked again.
-
-    Args:
-        sources: the stories.
-        recipe, server, answers: see `planned_questions`.
-    """
+    """Estimate a run, which asks only once about equal stories, and does not repeat answered questions."""
     questions: list[PlannedQuestion] = []
     aside = 0
     for source in {digest(source.windows): source for source in sources}.values():
@@ -89,25 +83,21 @@ def estimate(sources: Iterable[SourceStory], recipe: Recipe, server: Server, ans
 
 
 class _MissingAnswer(Exception):
-    """There is no answer to a question yet."""
+    """The question is not answered yet."""
 
 
 class _KnownAnswers:
-    """Stands for a `Chat`, and has only the answers that are known."""
+    """Replaces a `Chat`, but has only the saved answers."""
 
     def __init__(self, server: Server, answers: Answers | None) -> None:
         self.server, self.answers = server, answers
 
     def known(self, question: Question) -> Answer | None:
-        """The answer, if there is one."""
+        """The saved answer, if there is one."""
         return None if self.answers is None else self.answers.get(self.server.key_of(question), self.server.limit)
 
     async def ask(self, question: Question) -> Answer:
-        """The answer.
-
-        Raises:
-            _MissingAnswer: there is none.
-        """
+        """The saved answer; raises `_MissingAnswer` if there is none."""
         answer = self.known(question)
         if answer is None:
             raise _MissingAnswer
@@ -115,10 +105,10 @@ class _KnownAnswers:
 
 
 def _result(chat: _KnownAnswers, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
-    """The result of a step from the known answers."""
+    """The result of a step from the saved answers; raises `_MissingAnswer` as `_KnownAnswers.ask`."""
     try:
         # The coroutine never waits for anything, so it needs no event loop.
         answer_step(chat, windows, step, recipe).send(None)
     except StopIteration as finished:
         return finished.value
-    raise AssertionError("known answers are not waited for")
+    raise AssertionError("saved answers are returned at once")

@@ -1,4 +1,4 @@
-"""Twins and distractors of many stories, by a language model: rows to train on, what was set aside, and the card."""
+"""Makes twins and distractors of stories by a language model, and writes the rows, rejected stories and card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrative_twins.data.loading import load_story_twins, load_window_twins
-from narrative_twins.data.rows import STORY_NAMES, RowError, find
+from narrative_twins.data.rows import STORY_NAMES, RowError, find_column
 from narrative_twins.data.shapes import window_twins
 from narrative_twins.files import AtomicFile, ResumableFile, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
@@ -33,16 +33,16 @@ from narrative_twins.stories.story import Story, StoryError
 _TWIN = ("twin", "translated_narrative_twin")
 _NEGATIVE = ("negative", "negative_narrative")
 _REJECT = ("step", "reason", "attempts", "answer")
-"""What stands beside a story that was set aside."""
+"""Columns that are added to a rejected story."""
 
 
 @dataclass(frozen=True)
 class SourceStory:
-    """A story to make something of.
+    """A story to make twins or distractors of.
 
     Attributes:
-        row: the columns that stay beside what is made; `story` is one.
-        windows: its sentences, those of a short story in one window.
+        row: the columns that are copied to the new row, with `story`.
+        windows: its sentences; a short story is a single window.
     """
 
     row: Mapping[str, Any]
@@ -50,13 +50,9 @@ class SourceStory:
 
     @classmethod
     def parse(cls, content: Any, recipe: Recipe) -> SourceStory:
-        """A story in any form that `Story.parse` takes, or a row of data with a `story`.
-
-        Raises:
-            StoryError: it is none, or the twin that it comes with does not fit it.
-        """
+        """Parse a story in any form that `Story.parse` takes, or a data row with a `story`; may raise `StoryError`."""
         row = dict(content) if isinstance(content, Mapping) else {}
-        given = find(row, *STORY_NAMES)
+        given = find_column(row, *STORY_NAMES)
         if given is not None:
             content = {"sentences": given, "id": row.get("id")}
         story = Story.parse(content, windows=SECTIONS if recipe.name == "synopses" else 1)
@@ -64,17 +60,17 @@ class SourceStory:
             named = {} if story.id is None else {"id": story.id}
             return cls({**named, "story": list(story.sentences)}, [list(story.sentences)])
         if len(story.windows) != SECTIONS:
-            raise StoryError(f"it is in {len(story.windows)} windows; a synopsis has {SECTIONS}, or comes uncut")
+            raise StoryError(f"the synopsis has {len(story.windows)} windows; give {SECTIONS}, or a list of sentences")
         windows = [list(story.sentences[lo:hi]) for lo, hi in story.windows]
-        kept = {
+        copied = {
             name: value
             for name, value in row.items()
             if name not in (*STORY_NAMES, *_NEGATIVE, *_REJECT, "text", "sentences")
         }
         if given is None:
-            kept = {name: kept[name] for name in ("id", "title") if name in kept}
-        row = {**kept, "story": windows}
-        if find(row, *_TWIN) is not None:
+            copied = {name: copied[name] for name in ("id", "title") if name in copied}
+        row = {**copied, "story": windows}
+        if find_column(row, *_TWIN) is not None:
             try:
                 window_twins(row, "the row", SECTIONS)
             except RowError as error:
@@ -82,20 +78,20 @@ class SourceStory:
         return cls(row, windows)
 
     @property
-    def twinless(self) -> bool:
-        """Whether its row will have no twin, since it came without and none is made."""
-        return len(self.windows) > 1 and find(self.row, *_TWIN) is None
+    def lacks_twin(self) -> bool:
+        """Whether the new row will have no twin: it is a synopsis without a twin, and none is made."""
+        return len(self.windows) > 1 and find_column(self.row, *_TWIN) is None
 
 
 @dataclass(frozen=True)
-class Made:
-    """What came of a run.
+class TwinsResult:
+    """The result of `make_twins`.
 
     Attributes:
-        rows: in the order of the stories, those that were set aside left out.
-        rejects: of these the story, the step, the reason and the last answer.
-        run: what was paid for.
-        facts: the card.
+        rows: the new rows, in the order of the stories.
+        rejects: the rejected stories, with the step, the reason, the number of attempts and the last answer.
+        run: the numbers of new answers and their tokens.
+        facts: the facts for the card.
     """
 
     rows: list[dict[str, Any]]
@@ -113,53 +109,52 @@ def make_twins(
     prices: Prices | None = None,
     language: str = "en",
     progress: bool = False,
-) -> Made:
+) -> TwinsResult:
     """Make rows of narrative twins, and write them.
 
-    Every answer is in `OUT.answers` before the next is asked for, so a run that was broken off goes on where it was,
-    by the same call. `OUT` then has the rows, if there are any, for `load_story_twins` or `load_window_twins`;
-    `OUT.rejects` the stories that were set aside, if there are any. Beside the rows are their facts and their card, see
-    `narrative_twins.making.facts`; there is no card while rows are without a twin, since these do not load. Equal
-    stories are asked for once.
+    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the rows,
+    for `load_story_twins` or `load_window_twins`, and `OUT.rejects` the rejected stories; neither is written if empty.
+    The facts and the card of the rows are written beside them, see `narrative_twins.making.facts`; without a card if
+    rows have no twin, since these do not load. The model is asked only once about equal stories.
 
     Args:
         sources: the stories.
         server: the language model.
-        out: the file of JSON Lines to write.
-        recipe: what is made of each story; default the one for short stories.
-        prices: for the progress bar.
-        language: of the stories, for the card.
+        out: the JSON Lines file to write.
+        recipe: what is made of each story; default: the recipe for short stories.
+        prices: for the cost in the progress bar.
+        language: the language of the stories, for the card.
         progress: show a progress bar.
 
     Raises:
         ServerError: the server can't be used.
-        OSError, ValueError: something can't be written or read; said before anything is asked.
+        OSError, ValueError: a file can't be read or written; raised before the model is asked.
     """
     recipe = recipe or Recipe()
-    # What can't be read or written is said before anything is asked.
+    # Problems with files are raised here, before the model is asked.
     facts_beside(out)
     settings = _settings(server, recipe)
     rows_file = ResumableFile(out, settings)
     rejects_file, *_ = [AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))]
     keep_edits = read_settings(run_path(rows_file.path)) == rows_file.settings
-    different = {digest(source.windows): source for source in sources}
+    unique = {digest(source.windows): source for source in sources}
 
     async def work(chat: ChatLike, source: SourceStory) -> dict[str, Any]:
         return await ask(chat, source.windows, recipe)
 
-    run = run_jobs(server, f"{out}.answers", list(different.values()), work, prices=prices, progress=progress)
-    results = dict(zip(different, run.results, strict=True))
+    run = run_jobs(server, f"{out}.answers", list(unique.values()), work, prices=prices, progress=progress)
+    results = dict(zip(unique, run.results, strict=True))
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, Any]] = []
     for source in sources:
-        _file(source, results[digest(source.windows)], rows, rejects)
-    made = Made(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
-    _write(rows_file, rows)
-    _write(rejects_file, rejects)
+        _add_result(source, results[digest(source.windows)], rows, rejects)
+    made = TwinsResult(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
+    _write_if_any(rows_file, rows)
+    _write_if_any(rejects_file, rejects)
     if not rejects and os.path.isfile(rejects_file.path):
-        # What an earlier run set aside has a row now.
+        # All stories that an earlier run rejected have a row now.
         os.unlink(rejects_file.path)
-    if any(find(row, *_TWIN) is None for row in rows):
+    if any(find_column(row, *_TWIN) is None for row in rows):
         write_facts(out, made.facts, keep_edits)
         remove_card(out)
     elif rows:
@@ -168,17 +163,16 @@ def make_twins(
     return made
 
 
-def _file(source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
-    """Put a story with the rows, or with those that are set aside."""
+def _add_result(source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
+    """Add a story to the rows or the rejected stories."""
     if isinstance(made, Rejected):
-        why = made.step, made.reason, made.attempts, made.answer
-        rejects.append({**source.row, **dict(zip(_REJECT, why, strict=True))})
+        values = made.step, made.reason, made.attempts, made.answer
+        rejects.append({**source.row, **dict(zip(_REJECT, values, strict=True))})
     else:
         rows.append({**source.row, **made})
 
 
-def _write(file: AtomicFile, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows, if there are any."""
+def _write_if_any(file: AtomicFile, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         with file:
             for row in rows:
@@ -198,15 +192,15 @@ def _facts(
     reasons = "; ".join(f"{count} at {step}" for step, count in aside.most_common())
     return DatasetFacts(
         name="Narrative twins",
-        what=(
-            f"Stories with what a language model made of each: {made}. Of {stories:,} stories {len(rows):,} have a row "
-            f"and {len(rejects):,} were set aside{f' ({reasons})' if reasons else ''}."
+        description=(
+            f"Stories, each with text written by a language model: {made}. Of {stories:,} stories {len(rows):,} have a "
+            f"row and {len(rejects):,} were rejected{f' ({reasons})' if reasons else ''}."
         ),
         source=recipe_text("narrative-twins make twins", settings),
         limits=(
-            "Nobody has read the rows: that a twin tells the same plot, and a distractor another, is what the model "
-            "was asked for and not what was checked. The licence of the stories holds for what was made of them, and "
-            "the terms of the model may say more."
+            "The rows were not reviewed: the model was asked for twins with the same plot and distractors with another "
+            "one, but the plots were not checked. The licence of the stories also applies to the generated text, and "
+            "the terms of the model may add restrictions."
         ),
         language=language,
         tags=["narrative-twins", "synthetic"],
@@ -214,14 +208,14 @@ def _facts(
 
 
 def _settings(server: Server, recipe: Recipe) -> dict[str, Any]:
-    """All that the rows depend on, for the card too."""
-    asked = {"temperature": server.temperature, "seed": server.seed, **server.fields}
+    """All settings that the rows depend on; also shown on the card."""
+    fields = {"temperature": server.temperature, "seed": server.seed, **server.fields}
     settings: dict[str, Any] = {
         "recipe": recipe.name,
         "columns": list(recipe.columns) if recipe.name == "stories" else ["negative"],
         "language model": public_name(server.model),
-        "fields of a request": {name: value for name, value in asked.items() if value is not None},
-        # By digest: the file name of a prompt may contain a path of this machine.
+        "fields of a request": {name: value for name, value in fields.items() if value is not None},
+        # By digest, since the name of a user's prompt is a local path.
         "prompts": {name: digest(template.text)[:12] for name, template in recipe.templates.items()},
         "prompts of the user": [name for name, template in recipe.templates.items() if template.name != name],
         "attempts": recipe.attempts,

@@ -30,33 +30,33 @@ from narrative_twins.making.twins.checks import (
 )
 
 COLUMNS = ("twin", "negative", "negative_twin")
-"""What is made of a short story."""
+"""Columns that are made for a short story."""
 SECTIONS = 5
 """Windows of a synopsis, each with a turning point."""
 LONGEST = 40
-"""Sentences of the longest story that is short."""
+"""Maximum number of sentences of a short story."""
 EXPANSION = 4
-"""How many times as many sentences an expansion has."""
+"""Number of sentences of an expansion for each sentence of the story."""
 
-_NAMES = {"stories": ("expand", "retell", "distract"), "synopses": ("distract_sections",)}
-RECIPES = tuple(_NAMES)
-"""`"stories"`: short ones, with twins and distractors; `"synopses"`: distractors of longer stories in five sections."""
+_TEMPLATES = {"stories": ("expand", "retell", "distract"), "synopses": ("distract_sections",)}
+RECIPES = tuple(_TEMPLATES)
+"""`"stories"`: twins and distractors of short stories; `"synopses"`: distractors of longer ones in five sections."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is made of each story, and what holds.
+    """What is made of each story, and when answers are valid.
 
     Attributes:
         name: one of `RECIPES`.
-        columns: of `COLUMNS`, the twin at least; of short stories only.
-        attempts: a question is asked so often, until an answer holds.
-        twin_overlap: a twin shares at most so much of its words with its story, from 0 to 1.
-        distractor_overlap: a distractor shares at least so much of its words with its story, from 0 to 1.
+        columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
+        attempts: maximum number of attempts to get a valid answer to a question.
+        twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `checks.overlap`.
+        distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
         prompts: a folder of templates that replace those of the package.
 
     Raises:
-        OSError, ValueError: there is no such recipe, column or folder; a prompt is no template; or a number is none.
+        OSError, ValueError: a setting is invalid, or a template can't be read.
     """
 
     name: str = "stories"
@@ -69,20 +69,20 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.name not in RECIPES:
-            raise ValueError(f"there is no recipe {self.name!r}; there are {', '.join(RECIPES)}")
+            raise ValueError(f"unknown recipe {self.name!r}; choose from {', '.join(RECIPES)}")
         unknown = [column for column in self.columns if column not in COLUMNS]
         if unknown or not self.columns:
-            raise ValueError(f"no column {unknown[0] if unknown else ''!r} is made; there are {', '.join(COLUMNS)}")
+            raise ValueError(f"columns={list(self.columns)}: must be one or more of {', '.join(COLUMNS)}")
         if "twin" not in self.columns:
-            raise ValueError("rows without a twin are not loaded as narrative twins; ask for the twin, too")
+            raise ValueError("rows without a twin can't be loaded as narrative twins; add the column twin")
         if "negative_twin" in self.columns and "negative" not in self.columns:
-            raise ValueError("a negative_twin is made of a negative; ask for both")
+            raise ValueError("the column negative_twin is made from negative; add the column negative")
         if self.attempts < 1:
-            raise ValueError(f"attempts={self.attempts}: a question is asked once at least")
+            raise ValueError(f"attempts={self.attempts}: must be 1 or more")
         for name in ("twin_overlap", "distractor_overlap"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: a share of the words is from 0 to 1")
-        templates = read_templates("narrative_twins.making.twins", _NAMES[self.name], self.prompts)
+                raise ValueError(f"{name}={getattr(self, name)}: must be from 0 to 1")
+        templates = read_templates("narrative_twins.making.twins", _TEMPLATES[self.name], self.prompts)
         object.__setattr__(self, "templates", templates)
 
 
@@ -111,31 +111,27 @@ class Step:
     follows: bool = False
 
     def prompt(self, recipe: Recipe) -> str:
-        """The question in words."""
+        """The text of the question."""
         return recipe.templates[self.template].fill(self.values)
 
 
 Steps: TypeAlias = Generator[Step, Any, dict[str, Any]]
-"""Yields the questions about a story, is sent the result of each, and returns the columns. It is the only account of
-the order of questions: `ask` sends it answers, an estimate sends it stand-ins."""
+"""Yields the questions about a story, is sent the result of each, and returns the columns. Only it defines the order
+of the questions: `ask` sends it answers, an estimate sends it stand-ins."""
 
 
 def recipe_steps(windows: Sequence[Sequence[str]], recipe: Recipe) -> Steps:
-    """The questions about a story.
-
-    Args:
-        windows: its sentences; those of a short story are one window.
-        recipe: the recipe.
+    """The questions about a story, whose sentences are in windows; a short story is a single window.
 
     Raises:
-        Rejected: a short story is not short.
+        Rejected: the story is too long for the recipe for short stories.
     """
     return _synopsis_steps(windows, recipe) if recipe.name == "synopses" else _story_steps(windows[0], recipe)
 
 
 def _story_steps(sentences: Sequence[str], recipe: Recipe) -> Steps:
     if len(sentences) > LONGEST:
-        raise Rejected("story", f"has {len(sentences)} sentences; the recipe for short stories takes {LONGEST} at most")
+        raise Rejected("story", f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}")
     columns = {"twin": (yield from _twin_steps("twin", sentences, recipe))}
     if "negative" in recipe.columns:
         columns["negative"] = yield _distract(sentences, recipe)
@@ -201,7 +197,7 @@ def _sentences_step(
     stand_in: Sequence[str],
     follows: bool = False,
 ) -> Step:
-    """A question whose prompt shows sentences, and whose answer is a list of about `count` sentences."""
+    """A question about sentences, whose answer is a list of about `count` sentences."""
     story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
     schema = schema_of({"sentences": list_schema("string", *bounds)})
     tokens = estimate_tokens(story) * count // len(sentences)
@@ -223,10 +219,10 @@ def _distract_sections(windows: Sequence[Sequence[str]], recipe: Recipe) -> Step
 
 
 async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
-    """Ask all questions about a story; gives the columns that the recipe makes.
+    """Ask all questions about a story, and return the columns that the recipe makes.
 
     Raises:
-        Rejected: no answer to one of the questions was valid, or the story is too long.
+        Rejected: a question got no valid answer, or the story is too long.
     """
     steps = recipe_steps(windows, recipe)
     try:
@@ -239,18 +235,14 @@ async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) 
 
 
 async def answer_step(chat: ChatLike, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
-    """The result of one question.
-
-    Raises:
-        Rejected: as `ask_until_valid`; or the answer would be longer than the limit, which would be paid for nothing.
-    """
+    """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would exceed the limit."""
     if step.answer_tokens > chat.server.limit:
         raise Rejected(
             step.name,
-            f"its answer would take about {step.answer_tokens:,} tokens, and {chat.server.limit:,} are allowed; allow "
-            "more by max_tokens",
+            f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of {chat.server.limit:,}; "
+            "increase max_tokens",
         )
-    # Answers are filed under the digest of the story.
+    # Answers are saved with the digest of the story.
     story = digest(windows if recipe.name == "synopses" else windows[0])
     return await ask_until_valid(
         chat, story, step.name, step.prompt(recipe), step.schema, step.read, attempts=recipe.attempts

@@ -1,4 +1,4 @@
-"""Sentences to vectors: which of them are cut is told."""
+"""Sentence vectors: truncated sentences are counted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def embed() -> SentenceEmbedder:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=4))
-def test_sentences_that_are_cut_are_counted_and_no_others(embed, lengths):
-    """One word is one token; two are special."""
-    before = embed.cut
+def test_only_truncated_sentences_are_counted(embed, lengths):
+    """Each word is one token; two tokens are special."""
+    before = embed.truncated
     vectors = embed(["dog " * length for length in lengths])
     assert vectors.shape == (len(lengths), 384)
-    assert embed.cut - before == sum(length > embed._model.max_seq_length - 2 for length in lengths)
+    assert embed.truncated - before == sum(length > embed._model.max_seq_length - 2 for length in lengths)
 
 
-def test_what_is_beyond_the_limit_does_not_count(embed):
-    most = embed._model.max_seq_length - 2
-    whole, cut = embed(["dog " * most, "dog " * most + "cat " * 50])
-    assert np.allclose(whole, cut, atol=1e-5)
+def test_words_beyond_the_limit_have_no_effect(embed):
+    limit = embed._model.max_seq_length - 2
+    complete, truncated = embed(["dog " * limit, "dog " * limit + "cat " * 50])
+    assert np.allclose(complete, truncated, atol=1e-5)

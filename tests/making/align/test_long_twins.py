@@ -1,4 +1,4 @@
-"""Long twins from works: who passes, who is drawn, what is counted; and the files works are read from."""
+"""Long twins from works: filters, draws, counts, and the files that works are read from."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EVENTS = 40
 
 
 def embed(sentences):
-    """Sentences of the same event are the same, neighbors a little alike, others not at all."""
-    at = np.array([int(re.search(r"\d+", sentence)[0]) for sentence in sentences])
-    return np.exp(-((at[:, None] - np.arange(EVENTS)) ** 2) / 2)
+    """Sentences of the same event have the same vector, those of neighboring events similar ones."""
+    events = np.array([int(re.search(r"\d+", sentence)[0]) for sentence in sentences])
+    return np.exp(-((events[:, None] - np.arange(EVENTS)) ** 2) / 2)
 
 
 def telling(events, words="happens"):
@@ -43,15 +43,15 @@ FILTERS = Filters(min_sentences=10, max_difference=6, min_window=2)
 MAKE = partial(LongTwins, embed, windows=3, filters=FILTERS)
 
 
-def test_a_row():
+def test_row():
     row = MAKE().row(work("w", range(12), Candidate(telling(range(10), "took place"), "de", 0.3)))
     check_twins_row(row, "row")
     assert [len(window) for window in row["story"]] == [4, 4, 4]
     assert row["twin"][0] == "Event 0 took place."
-    for sentence, homes in zip(row["twin"], row["twin_windows"], strict=True):
+    for sentence, windows in zip(row["twin"], row["twin_windows"], strict=True):
         event = int(re.search(r"\d+", sentence)[0])
-        # Its own window, or also one next to it.
-        assert event // 4 in homes and set(homes) <= {event // 4 - 1, event // 4, event // 4 + 1}
+        # Its own window, and perhaps an adjacent one.
+        assert event // 4 in windows and set(windows) <= {event // 4 - 1, event // 4, event // 4 + 1}
     assert row["alignment"][0] == (0, 0) and row["alignment"][-1] == (11, 9)
     assert (row["id"], row["language"], row["similarity"]) == ("w", "de", 0.3)
 
@@ -68,7 +68,7 @@ def test_a_row():
         (Candidate(telling(range(20), "again")), None),
         (Candidate(telling(range(20))), "similar"),
         (Candidate([" ".join(telling(range(20))).upper().replace(" ", " \n")]), "length"),
-        # All of it is of the beginning, so the end has one sentence.
+        # All but one sentence tell of the beginning.
         (Candidate(telling([*range(4)] * 4 + [39])), "windows"),
     ],
 )
@@ -81,25 +81,25 @@ def test_filters(candidate, reason):
     assert made.counts.no_twin == (row is None)
 
 
-def test_a_copy_is_no_twin():
-    """However it is cut, spaced or capitalized."""
+def test_copy_is_not_a_twin():
+    """Whatever its sentence boundaries, white space and case."""
     story = telling(range(20))
-    for copy in (story, [" ".join(story)], [one.upper().replace(" ", "  ") for one in story]):
+    for copy in (story, [" ".join(story)], [sentence.upper().replace(" ", "  ") for sentence in story]):
         assert Filters().too_similar(story, Candidate(copy))
     assert not Filters().too_similar(story, Candidate([*story[1:], story[0]]))
 
 
 @pytest.mark.parametrize(("longer", "kept"), [(13, True), (14, False), (-13, True), (-14, False)])
-def test_a_standard_deviation_of_the_paper(longer, kept):
+def test_default_difference_is_the_standard_deviation_in_the_paper(longer, kept):
     made = LongTwins(lambda sentences: np.ones((len(sentences), 1)), windows=1)
     story = ["A."] * 30
     assert (made.row(Work("w", None, story, [Candidate(["A."] * (30 + longer))])) is not None) == kept
 
 
-def test_short_stories_and_lost_ones():
+def test_short_and_missing_stories():
     made = MAKE()
-    for one in (work("a", range(9), EVEN), work("b", []), work("c", range(20)), work("d", range(20), EVEN)):
-        made.row(one)
+    for each in (work("a", range(9), EVEN), work("b", []), work("c", range(20)), work("d", range(20), EVEN)):
+        made.row(each)
     assert {name: number for name, number in asdict(made.counts).items() if number} == {
         "works": 4,
         "short": 1,
@@ -112,26 +112,26 @@ def test_short_stories_and_lost_ones():
 
 @st.composite
 def works(draw):
-    """Works of which some pass and some do not, for every reason there is."""
+    """Works that are kept or dropped for any reason."""
     made = []
     for number in range(draw(st.integers(1, 5))):
         candidates = [
             Candidate(
-                telling(sorted(draw(st.lists(st.integers(0, 19), min_size=1, max_size=24))), f"{place} times"),
+                telling(sorted(draw(st.lists(st.integers(0, 19), min_size=1, max_size=24))), f"{index} times"),
                 draw(st.sampled_from(["de", "fr", None])),
                 draw(st.sampled_from([None, 0.2, 0.9])),
             )
-            for place in range(draw(st.integers(0, 4)))
+            for index in range(draw(st.integers(0, 4)))
         ]
         made.append(work(f"w{number}", range(draw(st.sampled_from([0, 5, 12, 20]))), *candidates))
     return made
 
 
 @given(works(), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_everything_is_counted_and_order_does_not_matter(found, seed, shuffler):
-    one, other, again = (MAKE(seed=seed) for _ in range(3))
-    rows = {each.id: row for each in found if (row := one.row(each))}
-    counts = one.counts
+def test_all_is_counted_in_any_order(found, seed, shuffler):
+    first, other, again = (MAKE(seed=seed) for _ in range(3))
+    rows = {each.id: row for each in found if (row := first.row(each))}
+    counts = first.counts
     assert counts.works == len(found) == counts.no_story + counts.short + counts.no_twin + counts.kept
     assert counts.tellings == counts.length + counts.similar + counts.windows + counts.not_drawn + counts.kept
     assert counts.kept == len(rows)
@@ -141,40 +141,40 @@ def test_everything_is_counted_and_order_does_not_matter(found, seed, shuffler):
     assert other.counts == counts
     for each in found:
         if each.id in rows:
-            assert again.recall(each, [["Another."], rows[each.id]["twin"]]) == 1
+            assert again.count_existing(each, [["Another."], rows[each.id]["twin"]]) == 1
         else:
             again.row(each)
-    assert again.counts == counts, "what is known from an earlier run is counted the same"
+    assert again.counts == counts, "rows of an earlier run are counted the same"
     for row in rows.values():
         for w in range(3):
-            assert sum(w in homes for homes in row["twin_windows"]) >= FILTERS.min_window
+            assert sum(w in windows for windows in row["twin_windows"]) >= FILTERS.min_window
 
 
-def test_a_twin_that_passes_is_found_wherever_it_stands():
+def test_suitable_twin_is_found_in_any_position():
     bad = [Candidate(telling([*range(2)] * 8 + [39], f"{n} times")) for n in range(5)]
     for seed in range(10):
         row = MAKE(seed=seed).row(work("w", range(20), *bad, EVEN))
         assert row["twin"] == EVEN.sentences
 
 
-def test_the_draw_is_even_and_by_seed_and_id():
+def test_draw_is_even_and_depends_on_seed_and_id():
     candidates = [Candidate(telling(range(20), f"{n} times")) for n in range(4)]
     drawn = [MAKE(seed=7).row(work(f"w{n}", range(20), *candidates))["twin"] for n in range(200)]
     share = [drawn.count(candidate.sentences) / 200 for candidate in candidates]
-    assert all(0.15 < one < 0.35 for one in share), share
+    assert all(0.15 < value < 0.35 for value in share), share
     other = [MAKE(seed=8).row(work(f"w{n}", range(20), *candidates))["twin"] for n in range(200)]
     assert 0.6 < np.mean([a != b for a, b in zip(drawn, other, strict=True)]) < 0.9
 
 
-def test_a_twin_that_is_not_there_any_more():
+def test_twin_that_is_no_longer_in_the_input():
     made = MAKE()
-    assert made.recall(work("w", range(20), EVEN), [["Another."]]) is None
-    assert made.recall(work("w", range(20), EVEN), []) is None
-    assert made.recall(work("w", range(9), EVEN), [EVEN.sentences]) is None, "the story is too short now"
+    assert made.count_existing(work("w", range(20), EVEN), [["Another."]]) is None
+    assert made.count_existing(work("w", range(20), EVEN), []) is None
+    assert made.count_existing(work("w", range(9), EVEN), [EVEN.sentences]) is None, "the story is too short now"
     assert not any(asdict(made.counts).values()), "nothing is counted"
 
 
-def test_a_work_that_can_not_be_aligned_is_named_and_not_counted():
+def test_work_that_cannot_be_aligned_is_named_and_not_counted():
     made = LongTwins(lambda sentences: np.full((len(sentences), 2), np.nan), windows=3, filters=FILTERS)
     with pytest.raises(RowError, match="work 'w': can't be aligned"):
         made.row(work("w", range(20), EVEN))
@@ -192,7 +192,7 @@ def test_a_work_that_can_not_be_aligned_is_named_and_not_counted():
         (lambda: Filters(max_similarity={"fr": 68.1}), r"68.1 \(fr\)"),
     ],
 )
-def test_settings_that_make_no_sense(make, problem):
+def test_invalid_settings(make, problem):
     with pytest.raises(ValueError, match=problem):
         make()
 
@@ -227,7 +227,7 @@ def test_rows_in_every_form():
 
 
 @pytest.mark.parametrize(("measured", "taken"), [(1.0000001, 1), (-1.0005, -1), (1, 1), (float("nan"), None)])
-def test_similarities_that_are_rounded(measured, taken):
+def test_similarities_with_rounding_errors(measured, taken):
     found = read({"story": ["A."], "twins": [{"text": "B.", "similarity": measured}]})
     assert found.candidates[0].similarity == taken
 
@@ -248,11 +248,11 @@ def test_similarities_that_are_rounded(measured, taken):
         ({"story": ["A."], "twins": [{"text": "A.", "language": "\ud800"}]}, r"'twins\[0\].language' has a lone"),
         ({"story": ["A."], "twins": [], "id": "a\ud800"}, "'id' has a lone surrogate"),
         ({"story": ["A."], "twins": [], "title": "a\ud800"}, "'title' has a lone surrogate"),
-        ({"story": ["A."], "twins": [], "id": []}, "the id is list"),
+        ({"story": ["A."], "twins": [], "id": []}, "'id' is list"),
         ({"story": ["A."], "twins": [], "title": []}, "'title' is list"),
     ],
 )
-def test_rows_that_are_none(content, problem):
+def test_invalid_rows(content, problem):
     with pytest.raises(RowError, match=f"here.json: .*{problem}"):
         read(content)
 
@@ -298,7 +298,7 @@ def test_tell_me_again():
 
 
 @pytest.mark.parametrize("gap", [..., None])
-def test_tell_me_again_with_keys_missing(gap):
+def test_tell_me_again_with_missing_keys(gap):
     assert read(summaries(wikidata_id=gap)).id == "Qhere"
     assert read(summaries(title=gap)).title is None
     names = [
@@ -312,11 +312,11 @@ def test_tell_me_again_with_keys_missing(gap):
     assert read(summaries(summaries={"en": "# Plot\n\n ", "de": "Omar lief."})).story == []
     assert read(summaries(en_translated_summaries=gap)).candidates == []
     assert read(summaries(en_translated_summaries={"de": {}, "fr": {"text": ""}})).candidates == []
-    assert [one.similarity for one in read(summaries(similarity=gap)).candidates] == [None, None]
+    assert [each.similarity for each in read(summaries(similarity=gap)).candidates] == [None, None]
     other = {"indexes": ["de", "fr"], "similarities": [[0, 0.6], [0.6, 0]]}
-    assert [one.similarity for one in read(summaries(similarity=other)).candidates] == [None, None]
+    assert [each.similarity for each in read(summaries(similarity=other)).candidates] == [None, None]
     nan = {"indexes": ["en", "de"], "similarities": [[0, float("nan")], [0.5, 0]]}
-    assert [one.similarity for one in read(summaries(similarity=nan)).candidates] == [None, None]
+    assert [each.similarity for each in read(summaries(similarity=nan)).candidates] == [None, None]
     assert read(summaries(anonymized=gap), anonymized=True).story == []
 
 
@@ -338,12 +338,12 @@ def test_tell_me_again_with_keys_missing(gap):
         ({"en_translated_summaries": {"de": {"text": 3}}}, "'en_translated_summaries.de.text' is int; a text"),
         ({"similarity": []}, "'similarity' is list"),
         ({"similarity": {"indexes": "en"}}, "'similarity.indexes' is str"),
-        ({"similarity": {"indexes": ["en"], "similarities": []}}, "'similarity.similarities' is no square of the 1"),
-        ({"similarity": {"indexes": ["en"], "similarities": [[0, 1]]}}, "'similarity.similarities' is no square"),
+        ({"similarity": {"indexes": ["en"], "similarities": []}}, "'similarity.similarities' is not a .* of the 1"),
+        ({"similarity": {"indexes": ["en"], "similarities": [[0, 1]]}}, "'similarity.similarities' is not a square"),
         ({"similarity": {"indexes": ["en"], "similarities": [[67.0]]}}, r"'similarity.similarities \(en, en\)' is 67"),
     ],
 )
-def test_tell_me_again_with_keys_that_hold_something_else(keys, problem):
+def test_tell_me_again_with_invalid_values(keys, problem):
     with pytest.raises(RowError, match=f"here.json: {problem}"):
         read(summaries(**keys))
 
@@ -357,17 +357,17 @@ def test_folders_and_archives(tmp_path, packed):
         "wikidata/1/12.json": json.dumps({"title": "Q12"}),
         "train_stories.csv": "12",
     }
-    place = tmp_path / ("all.zip" if packed else "all")
+    path = tmp_path / ("all.zip" if packed else "all")
     if packed:
-        with zipfile.ZipFile(place, "w") as archive:
+        with zipfile.ZipFile(path, "w") as archive:
             for name, content in files.items():
                 archive.writestr(name, content)
     else:
         for name, content in files.items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(content)
-    found = list(read_works(read_documents([str(place)])))
-    assert [getattr(one, "id", None) for _, one in found] == ["Q12", None, "Q21"]
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(content)
+    found = list(read_works(read_documents([str(path)])))
+    assert [getattr(each, "id", None) for _, each in found] == ["Q12", None, "Q21"]
     assert "13.json" in found[1][0] and "not valid JSON" in str(found[1][1])
 
 
@@ -376,7 +376,7 @@ def test_other_folders_and_files(tmp_path):
     (tmp_path / "b.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row | {"id": "b"}) + "\n")
     (tmp_path / "c.json").write_text(json.dumps([row | {"id": "c"}, summaries(wikidata_id="d")]))
     (tmp_path / "notes.txt").write_text("Omar ran.")
-    assert [one.id for _, one in read_works(read_documents([str(tmp_path)]))] == ["a", "b", "c", "d"]
+    assert [each.id for _, each in read_works(read_documents([str(tmp_path)]))] == ["a", "b", "c", "d"]
     (tmp_path / "no.zip").write_bytes(b"PK")
     missing = str(tmp_path / "missing.jsonl")
     assert "not a zip file" in problems(tmp_path / "no.zip")[0]
@@ -385,20 +385,20 @@ def test_other_folders_and_files(tmp_path):
 
 
 def problems(path):
-    return [str(one) for _, one in read_works(read_documents([str(path)])) if isinstance(one, RowError)]
+    return [str(each) for _, each in read_works(read_documents([str(path)])) if isinstance(each, RowError)]
 
 
 ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
 
 
 @pytest.mark.parametrize("name", ["works.txt", "works.jsonl.gz", "works.parquet", "works"])
-def test_files_of_other_kinds_are_refused_by_name(tmp_path, name):
+def test_files_in_other_formats_are_refused(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(json.dumps(ROW).encode()))
     (problem,) = problems(tmp_path / name)
-    assert problem.startswith(f"{tmp_path / name}: is none of what is read, .json, .jsonl, .ndjson, .zip and folders")
+    assert problem.startswith(f"{tmp_path / name}: has an unsupported format; unpack or convert it to .json, .jsonl,")
 
 
-def test_a_folder_or_archive_without_works(tmp_path):
+def test_folder_or_archive_without_works(tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("Omar ran.")
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
@@ -407,7 +407,7 @@ def test_a_folder_or_archive_without_works(tmp_path):
         assert "has no file that ends in one of .json, .jsonl, .ndjson" in problems(tmp_path / name)[0]
 
 
-def test_an_archive_is_read_as_a_folder_of_its_files(tmp_path):
+def test_archive_is_read_like_a_folder_of_its_files(tmp_path):
     rows = [ROW | {"id": str(n)} for n in range(5)]
     files = {
         "a.json": json.dumps(rows[:2]),
@@ -421,36 +421,36 @@ def test_an_archive_is_read_as_a_folder_of_its_files(tmp_path):
             (tmp_path / "all" / name).write_text(content)
             archive.writestr(name, content)
     folder, packed = (list(read_works(read_documents([str(tmp_path / name)]))) for name in ("all", "all.zip"))
-    assert [getattr(one, "id", None) for _, one in folder] == ["0", "1", "2", "3", None, "4"]
-    places = [name.removeprefix(f"{tmp_path / 'all'}/") for name, _ in folder]
-    assert [name.removeprefix(f"{tmp_path / 'all.zip'}, ") for name, _ in packed] == places
-    assert [one for _, one in packed][:4] == [one for _, one in folder][:4]
+    assert [getattr(each, "id", None) for _, each in folder] == ["0", "1", "2", "3", None, "4"]
+    names = [name.removeprefix(f"{tmp_path / 'all'}/") for name, _ in folder]
+    assert [name.removeprefix(f"{tmp_path / 'all.zip'}, ") for name, _ in packed] == names
+    assert [each for _, each in packed][:4] == [each for _, each in folder][:4]
     assert "c.JSONL, line 2: is not valid JSON" in str(packed[4][1]) and "--" not in str(packed[4][1])
 
 
-def test_archives_that_are_damaged_or_locked(tmp_path):
-    """Each file in them that can't be read is told of, and the others are read."""
+def test_damaged_and_locked_archives(tmp_path):
+    """Each unreadable file is reported, and the others are read."""
     path = tmp_path / "works.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in "abcd":
             archive.writestr(f"{name}.json", json.dumps(ROW | {"id": name, "title": "Rain " * 50}))
         starts = {name: archive.getinfo(f"{name}.json").header_offset for name in "abcd"}
     data = bytearray(path.read_bytes())
-    # The compressed bytes of one, the password flag of another, the method of a third; the last two twice, since they
-    # also stand in the list of files.
+    # Change the compressed bytes of the first file, the password flag of the second, the method of the third; flag and
+    # method also in the central directory.
     data[starts["a"] + 40 : starts["a"] + 60] = b"\xff" * 20
     for name, offset, value in (("b", 6, 1), ("c", 8, 99)):
         data[starts[name] + offset] = value
         data[data.rindex(f"{name}.json".encode()) - 46 + offset + 2] = value
     path.write_bytes(data)
     found = list(read_works(read_documents([str(path)])))
-    assert [isinstance(one, RowError) for _, one in found] == [True, True, True, False]
-    for (name, one), member in zip(found[:3], "abc", strict=True):
-        assert name.endswith(f"works.zip, {member}.json") and "can't be read (" in str(one)
+    assert [isinstance(each, RowError) for _, each in found] == [True, True, True, False]
+    for (name, error), member in zip(found[:3], "abc", strict=True):
+        assert name.endswith(f"works.zip, {member}.json") and "can't be read (" in str(error)
 
 
-def test_shuffled_sources_are_read_in_order(tmp_path):
+def test_files_are_read_in_order_of_names(tmp_path):
     names = [f"{n:02}.json" for n in range(10)]
     for name in random.Random(0).sample(names, 10):
         (tmp_path / name).write_text(json.dumps({"id": name, "story": ["Omar ran."], "twins": []}))
-    assert [one.id for _, one in read_works(read_documents([str(tmp_path)]))] == names
+    assert [each.id for _, each in read_works(read_documents([str(tmp_path)]))] == names

@@ -1,4 +1,4 @@
-"""Who is who, and what is a name: people told apart, words that only look like names, and names that were missed."""
+"""Entity resolution: distinct people, common words that look like names, and names that were missed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ NAMES = GivenNames(
 
 
 class Found:
-    """A pipeline that finds what is listed, but not everywhere.
+    """A pipeline that finds listed names.
 
     Args:
-        people: what it finds.
-        times: how often, or None for always.
-        others: what it finds by further labels.
+        people: names of people.
+        times: the maximum number of entities found in a text, or None for all.
+        others: names by other labels.
     """
 
     def __init__(self, *people: str, times: int | None = None, **others: list[str]) -> None:
@@ -45,12 +45,12 @@ class Found:
 
 
 def sentences(*texts: str, pipeline, **columns) -> list[str]:
-    """The sentences of a story under other names."""
+    """The sentences of a story with replaced names."""
     return EntitySubstitution(pipeline, NAMES)({"story": list(texts), **columns}, "a").row["story"]
 
 
 def names_in(pattern: str, text: str) -> list[str]:
-    """The names where `{}` stands in a text that is so otherwise."""
+    """The words in place of `{}` in a text that is otherwise equal to the pattern."""
     found = re.fullmatch(re.escape(pattern).replace(r"\{\}", r"(\w+)"), text)
     assert found, text
     return list(found.groups())
@@ -63,9 +63,9 @@ def names_in(pattern: str, text: str) -> list[str]:
         (["Mrs. Brown smiled.", "Tom Brown came home."], ["Tom Brown", "Brown"], [True, False]),
         (["Mr. Brown came home.", "Mrs. Brown smiled."], ["Brown"], [False, True]),
         (["Mr. Brown came home.", "Mary Brown smiled."], ["Mary Brown", "Brown"], [False, True]),
-        # A title tells more than the list.
+        # A title is stronger evidence than the list.
         (["Mrs. Will came.", "Mr. Will sat."], ["Will"], [True, False]),
-        # The pipeline takes the title for a part of the name.
+        # The pipeline includes the title in the name.
         (["Colonel Forster came.", "Lady Forster smiled."], ["Colonel Forster", "Lady Forster", "x"], [None, True]),
     ],
 )
@@ -74,23 +74,23 @@ def test_husband_and_wife(texts, people, women):
     shape = [re.sub("|".join(sorted({"Forster", *people}, key=len, reverse=True)), "{}", text) for text in texts]
     shape = ["Colonel {} came.", "Lady {} smiled."] if "Forster" in texts[0] else shape
     drawn = [name for pattern, text in zip(shape, found, strict=True) for name in names_in(pattern, text)]
-    told = [woman for woman in women if woman is not None]
-    assert [name in WOMEN for name in drawn][-len(told) :] == told
+    known = [woman for woman in women if woman is not None]
+    assert [name in WOMEN for name in drawn][-len(known) :] == known
     if None not in women:
         assert len(set(drawn)) == 2
 
 
-def test_a_title_tells_who_of_a_family_is_meant():
+def test_titles_distinguish_members_of_a_family():
     people = Found("Tom Brown", "Mary Brown")
     found = sentences("Tom Brown met Mary Brown.", "Mrs. Brown saw Mr. Brown.", pipeline=people)
     tom, mary = names_in("{} met {}.", found[0])
     assert found[1] == f"Mrs. {mary} saw Mr. {tom}."
-    # One who is not recognized at all is not taken for another.
+    # A person who is not recognized at all is not confused with another.
     (found,) = sentences("So Mrs. Brown saw Mr. Brown.", pipeline=Found("Brown", times=1))
     assert re.fullmatch(r"So Mrs\. (Ada|Bea) saw Mr\. Brown\.", found)
 
 
-def test_clusters_of_one_text_that_share_a_surname_are_two_people():
+def test_two_clusters_with_the_same_surname_are_two_people():
     two = Clustered(["Tom Brown", "He"], ["Mr. Brown", "his"], entities={"PERSON": ["Tom Brown", "Brown"]})
     found = sentences("Tom Brown ran. He fell.", "Mr. Brown broke his leg.", pipeline=two)
     son, father = names_in("{} ran. He fell.", found[0]) + names_in("Mr. {} broke his leg.", found[1])
@@ -99,20 +99,20 @@ def test_clusters_of_one_text_that_share_a_surname_are_two_people():
     found = sentences("Brown said he ran.", "Mrs. Brown said she sat.", pipeline=he_and_she)
     (man,), (woman,) = names_in("{} said he ran.", found[0]), names_in("Mrs. {} said she sat.", found[1])
     assert man in MEN and woman in WOMEN
-    # A given name, or the same name, is one person's.
+    # A shared given name, or the same name, means one person.
     one = Clustered(["Tom Brown"], ["Tom"], ["Brown"], entities={"PERSON": ["Tom Brown", "Tom"]})
     found = sentences("Tom Brown ran.", "So Tom fell.", pipeline=one)
     assert names_in("{} ran.", found[0]) == names_in("So {} fell.", found[1])
 
 
-def test_a_given_name_that_a_pronoun_gainsays_is_still_the_same_person():
+def test_pronouns_override_the_gender_of_a_given_name():
     she = Clustered(["Will", "she"], entities={"PERSON": ["Will Brown", "Will"]})
     found = sentences("Will said she ran.", "So Will Brown fell.", pipeline=she)
     (first,), (second,) = names_in("{} said she ran.", found[0]), names_in("So {} fell.", found[1])
     assert first == second and first in WOMEN
 
 
-def test_a_surname_tells_no_gender():
+def test_surnames_do_not_indicate_a_gender():
     for seed in range(9):
         found = EntitySubstitution(Found("Zelda Will"), NAMES, seed)({"story": ["Zelda Will ran."]}, "a").row["story"]
         if found[0].split()[0] in WOMEN:
@@ -133,10 +133,10 @@ def test_a_surname_tells_no_gender():
     ],
 )
 @pytest.mark.parametrize("times", [None, 1])
-def test_words_that_begin_a_sentence_are_no_names(name, begun, times):
+def test_common_words_at_the_beginning_of_a_sentence_are_kept(name, begun, times):
     found = sentences(f"We saw {name}.", begun, f"We left {name}.", pipeline=Found(name, times=times))
     assert found[1] == begun
-    assert found[0].split()[-1] == found[2].split()[-1] != name.split()[-1], "the name itself is found"
+    assert found[0].split()[-1] == found[2].split()[-1] != name.split()[-1], "the name itself is replaced"
 
 
 def test_pronouns_in_a_name_are_kept():
@@ -147,21 +147,21 @@ def test_pronouns_in_a_name_are_kept():
 @pytest.mark.parametrize(
     ("others", "is_name"),
     [
-        # It has a capital letter where others have none.
+        # It has a capital letter within a sentence.
         (["We saw Vronsky.", "Vronsky ran."], True),
         (["We saw Olga Vronsky.", "Vronsky ran."], True),
-        # It is recognized as often as not.
+        # It is recognized in at least half of its places.
         (["Vronsky ran.", "Vronsky sat."], True),
         (["Vronsky ran.", "Vronsky sat.", "Vronsky hid."], False),
         (["Vronsky ran.", "Hearts of vronsky.", "Vronsky hid."], False),
         (["We saw Olga Vronsky.", "Olga ran."], False),
         (["We saw Olga Vronsky.", "Then Olga fell.", "Olga ran."], True),
-        # The list has it, though it may be another word.
+        # It is in the list, though it may be a common word.
         (["We saw Hope Vronsky.", "Hope is lost."], True),
         (["We saw Hope Vronsky.", "I hope.", "Hope is lost."], False),
     ],
 )
-def test_what_is_known_for_a_name(others, is_name):
+def test_words_that_are_known_as_names(others, is_name):
     found = sentences(*others, pipeline=Found("Olga Vronsky", "Hope Vronsky", "Vronsky", times=1))
     before, after = others[-1].split(), found[-1].split()
     assert after[1:] == before[1:] and (after[0] != before[0]) == is_name
@@ -186,7 +186,7 @@ def test_what_is_known_for_a_name(others, is_name):
         ("a (|X", True),
     ],
 )
-def test_where_a_sentence_begins(text, begins):
+def test_beginnings_of_sentences(text, begins):
     assert begins_sentence(text.replace("|", ""), text.index("|")) == begins
 
 
@@ -199,7 +199,7 @@ def test_families(recognized):
     assert sentences("Tom Brown met THE BROWNS.", pipeline=people) == [f"{tom} met THE {tom.upper()}S."]
     assert sentences("Tom Brown met Browns.", pipeline=Found("Tom Brown")) == [f"{tom} met Browns."]
     other = sentences("The Greens left.", "Tom Brown ran.", pipeline=Found("Tom Brown", "Greens"))
-    assert re.fullmatch(r"The \w+[^s] left\.", other[0]), "nobody is called Green"
+    assert re.fullmatch(r"The \w+[^s] left\.", other[0]), "nobody has the name Green"
 
 
 def test_names_in_upper_case():
@@ -219,12 +219,12 @@ def test_names_in_upper_case():
 @pytest.mark.parametrize(
     ("name", "short"), [("Sean O'Hara", "O'Hara"), ("Sean O’Hara", "O’Hara"), ("Jean-Luc Picard", "Jean-Luc")]
 )
-def test_names_with_marks_within(name, short):
+def test_names_with_punctuation(name, short):
     found = sentences(f"We met {name}.", f"Then {short} ran.", pipeline=Found(name))
     assert names_in("We met {}.", found[0]) == names_in("Then {} ran.", found[1])
 
 
-def test_names_with_either_apostrophe_are_one():
+def test_straight_and_curly_apostrophes_are_equal():
     found = sentences("We met Sean O'Hara.", "Then O’Hara ran.", pipeline=Found("Sean O'Hara", "O’Hara"))
     assert names_in("We met {}.", found[0]) == names_in("Then {} ran.", found[1])
 
@@ -236,8 +236,8 @@ TITLES = {
 }
 
 
-@pytest.mark.parametrize(("gender", "title"), [(gender, one) for gender in TITLES for one in TITLES[gender].split()])
-def test_titles_stay_and_tell(gender, title):
+@pytest.mark.parametrize(("gender", "title"), [(gender, word) for gender in TITLES for word in TITLES[gender].split()])
+def test_titles_stay_and_indicate_a_gender(gender, title):
     drawn = set()
     for seed in range(12):
         row = {"story": [f"Then {title} Forster ran."]}
@@ -247,12 +247,12 @@ def test_titles_stay_and_tell(gender, title):
     assert drawn <= wanted if wanted else drawn & set(WOMEN) and drawn & set(MEN)
 
 
-def test_the_nearest_title_that_tells_counts():
+def test_nearest_title_with_a_gender_counts():
     (found,) = sentences("Then Mrs. Dr. Vronsky ran.", pipeline=Found("Vronsky"))
     assert names_in("Then Mrs. Dr. {} ran.", found)[0] in WOMEN
 
 
-# Pieces of rows: before the name, who may be meant, the name, after it. What has no name is only before.
+# Pieces of rows: text before a name, the entities it may refer to, the name, text after it; or only text and no name.
 NAMED = [
     ("", "tom", "Tom Brown", ""),
     ("", "tom", "Tom", "'s"),
@@ -278,13 +278,13 @@ PLAIN = [(text, "", "", "") for text in ("she", "his hat", "him", "I", "they", "
 clause = st.tuples(
     st.sampled_from(NAMED + BEGUN), st.lists(st.sampled_from(NAMED + PLAIN), max_size=4).map(lambda rest: rest)
 ).map(lambda parts: [parts[0], *parts[1]])
-told = st.lists(st.lists(clause, min_size=1, max_size=3), min_size=1, max_size=4)
-FULL = [[("x", "", "", ""), *(one for one in NAMED if one[2] in ("Tom Brown", "Mary Brown", "Sean O'Hara", "Moscow"))]]
+clauses_of_column = st.lists(st.lists(clause, min_size=1, max_size=3), min_size=1, max_size=4)
+FULL = [[("x", "", "", ""), *(p for p in NAMED if p[2] in ("Tom Brown", "Mary Brown", "Sean O'Hara", "Moscow"))]]
 FULL[0].append(("", "hood", "Little Red Riding Hood", ""))
 
 
 def text_of(clauses) -> str:
-    return ". ".join(" ; ".join("".join((one[0], one[2], one[3])) for one in parts) for parts in clauses)
+    return ". ".join(" ; ".join("".join((piece[0], piece[2], piece[3])) for piece in parts) for parts in clauses)
 
 
 def pattern_of(clauses) -> str:
@@ -299,8 +299,8 @@ def pattern_of(clauses) -> str:
     return r"\. ".join(pieces)
 
 
-@given(st.tuples(told, told), st.integers(0, 999), st.sampled_from([0.0, 0.3, 1.0]))
-def test_the_same_person_everywhere_two_are_two_and_nothing_else_changes(columns, seed, missed):
+@given(st.tuples(clauses_of_column, clauses_of_column), st.integers(0, 999), st.sampled_from([0.0, 0.3, 1.0]))
+def test_names_are_replaced_consistently_and_all_else_is_kept(columns, seed, missed):
     random = Random(seed)
     listed = recognizer(
         {"PERSON": ["Tom Brown", "Mary Brown", "Brown", "Browns", "Sean O'Hara", "Tom", "Mary", "O'Hara"]}
@@ -310,8 +310,8 @@ def test_the_same_person_everywhere_two_are_two_and_nothing_else_changes(columns
     class Forgetful:
         def pipe(self, texts):
             for number, document in enumerate(listed.pipe(texts)):
-                # The last column is read well, where all full names stand.
-                document.ents = [one for one in document.ents if number == 2 or random.random() >= missed]
+                # In the last column, which has all full names, everything is recognized.
+                document.ents = [entity for entity in document.ents if number == 2 or random.random() >= missed]
                 yield document
 
     story, twin = columns
@@ -324,7 +324,7 @@ def test_the_same_person_everywhere_two_are_two_and_nothing_else_changes(columns
         for clauses, text in zip(content, after[column], strict=True):
             found = re.fullmatch(pattern_of(clauses), text)
             assert found, (row, after)
-            named = [one for parts in clauses for one in parts if one[2]]
+            named = [piece for parts in clauses for piece in parts if piece[2]]
             for (_, who, name, _), given_name in zip(named, found.groups(), strict=True):
                 assert given_name.isupper() == name.isupper() or who == "moscow"
                 usual = given_name.title() if name.isupper() else given_name

@@ -1,4 +1,4 @@
-"""Lists of given names: what is read, what is drawn, what is wrong with a list."""
+"""Lists of given names: reading, drawing, errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from narrative_twins.making.entities.names import GivenNames, read_names
 
 @pytest.fixture
 def listed(tmp_path):
-    """A list from its text."""
+    """Read a list from its text."""
 
     def read(text: str | bytes) -> GivenNames:
         path = tmp_path / "names.csv"
@@ -29,7 +29,7 @@ def drawn(names: GivenNames, gender, times: int = 300, taken=()) -> Counter[str]
     return Counter(names.draw(random, gender, taken) for _ in range(times))
 
 
-def test_the_list_of_the_package():
+def test_list_of_the_package():
     names = read_names()
     assert {name: names.gender_of(name) for name in ("Mary", "JAMES", "grace", "Karenina")} == {
         "Mary": "f",
@@ -40,8 +40,8 @@ def test_the_list_of_the_package():
     women, men = drawn(names, "f", 3000), drawn(names, "m", 3000)
     assert len(women) > 100 and len(men) > 100
     assert women["Mary"] > women["Yuki"] and men["James"] > men["Wei"]
-    assert {"m", "f"} <= {names.gender_of(name) for name in women}, "some names are for both"
-    # Common words tell a gender, and are not drawn.
+    assert {"m", "f"} <= {names.gender_of(name) for name in women}, "some names have both genders"
+    # Common words indicate a gender, but are not drawn.
     assert not {"Grace", "Hope", "Will", "Mark"} & (set(women) | set(men))
 
 
@@ -50,7 +50,7 @@ def test_the_list_of_the_package():
     st.sets(st.sampled_from(["ada", "bea", "mary", "dov"])),
     st.integers(),
 )
-def test_a_name_is_drawn_that_is_not_taken(counts, taken, seed):
+def test_taken_names_are_not_drawn(counts, taken, seed):
     names = GivenNames({(name, "f"): count for name, count in counts.items()})
     free = {name for name in counts if not set(name.lower().split()) & taken}
     for gender in ("f", None):
@@ -61,11 +61,11 @@ def test_a_name_is_drawn_that_is_not_taken(counts, taken, seed):
                 names.draw(Random(seed), gender, taken)
 
 
-def test_counts_weigh(listed):
+def test_names_are_drawn_by_count(listed):
     names = listed("name,gender,count\nAda,f,90\nBea,f,10\nCid,m,0\n")
     assert 0.8 < drawn(names, "f")["Ada"] / 300 < 0.98
     assert set(drawn(names, None)) == {"Ada", "Bea"}
-    # Also where few are left.
+    # Also if few are left.
     rest = listed("".join(f"N{i},f,1000\n" for i in range(50)) + "Ada,f,9\nBea,f,1\n")
     left = drawn(rest, "f", taken=[f"n{i}" for i in range(50)])
     assert set(left) == {"Ada", "Bea"} and left["Ada"] > left["Bea"]
@@ -73,7 +73,7 @@ def test_counts_weigh(listed):
         names.draw(Random(0), "m")
 
 
-def test_forms_of_a_list(listed):
+def test_formats_of_a_list(listed):
     names = listed(
         b"\xef\xbb\xbf# a note\r\nname,gender,count\r\n\r\nAda,F,1\r\n  Mary  Ann ,female,2\r\nKim,m,1\r\nKim,f,1\r\n"
     )
@@ -88,7 +88,7 @@ def test_forms_of_a_list(listed):
         ("Ada,f", r"names.csv, line 1: 'Ada,f' is not name,gender,count"),
         ("Ada,f,1\n,f,1", "line 2: ',f,1' is not"),
         ("Ada,x,1", "line 1: the gender 'x' is neither f nor m"),
-        ("Ada,f,-1", "line 1: the count '-1' is no whole number"),
+        ("Ada,f,-1", "line 1: the count '-1' is not an integer"),
         ("Ada,f,1.5", "count '1.5'"),
         ("Ada,f,²", "count '²'"),
         ("name,gender,count\n", "has no name to draw"),
@@ -97,6 +97,6 @@ def test_forms_of_a_list(listed):
         (f"{'x' * 200_000},f,1", "can't be read as CSV in UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_list(listed, text, problem):
+def test_invalid_lists(listed, text, problem):
     with pytest.raises(ValueError, match=problem):
         listed(text)

@@ -1,4 +1,4 @@
-"""Entity substitution: the same name for the same entity all through a row, and nothing else changed."""
+"""Entity substitution: one new name per entity in the whole row, and no other changes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from support.strategies import any_text
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 
 ADA_AND_CID = GivenNames({("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("Tom", "m"): 0, ("Bill", "m"): 0})
-"""One name to draw for a woman, one for a man."""
+"""One name to draw for women, one for men."""
 TWO_MEN = GivenNames({("Cid", "m"): 1, ("Dov", "m"): 1})
 
 
 def sentences(*texts: str, pipeline=None, names=None, **columns) -> list[str]:
-    """The sentences of a story under other names."""
+    """The sentences of a story with replaced names."""
     substitution = EntitySubstitution(pipeline or recognizer(), names or ADA_AND_CID)
     return substitution({"story": list(texts), **columns}, "a").row["story"]
 
 
-# What is drawn as a row: pieces that are names, each by who it is, and any other text.
+# Rows are made of pieces: names of these entities, and any other text.
 WHO = {
     "anna": ["Anna Karenina", "Anna", "Karenina"],
     "vronsky": ["Vronsky"],
@@ -79,7 +79,7 @@ def written(content):
 
 
 def pattern(content, seen: set[str]) -> str:
-    """A regular expression of JSON: a name is any the first time, and the same thereafter."""
+    """A regular expression for JSON: any new name at the first mention of an entity, and the same one after that."""
     if not is_sentence(content):
         return r"\[" + ", ".join(pattern(part, seen) for part in content) + r"\]"
     parts = []
@@ -95,20 +95,20 @@ def pattern(content, seen: set[str]) -> str:
 
 
 @given(row)
-def test_names_are_replaced_and_nothing_else(drawn):
-    # Last of all it is said that Anna and Karenina are one.
+def test_only_names_are_replaced(drawn):
+    # The last sentence shows that Anna and Karenina are the same person.
     drawn["negative_twin"] = [*drawn.pop("negative_twin", []), [("anna", "Anna Karenina")]]
     before = {name: written(content) for name, content in drawn.items()}
     given_row = copy.deepcopy(before)
     after = EntitySubstitution(recognizer())(before, "a").row
-    assert before == given_row, "the row given is left alone"
+    assert before == given_row, "the input is not changed"
     seen: set[str] = set()
     ordered = {name: drawn[name] for name in ("story", "twin", "negative", "negative_twin") if name in drawn}
     expected = r"\[" + ", ".join(pattern(content, seen) for content in ordered.values()) + r"\]"
     found = re.fullmatch(expected, json.dumps([after[name] for name in ordered], ensure_ascii=False), re.S)
     assert found, (before, after)
     new = {who: found[who] for who in seen}
-    assert len(set(new.values())) == len(new), "two under one name"
+    assert len(set(new.values())) == len(new), "entities have different names"
     for who, name in new.items():
         assert name not in WHO[who]
     people = {name for who, name in new.items() if who in ("anna", "vronsky")}
@@ -119,7 +119,7 @@ def test_names_are_replaced_and_nothing_else(drawn):
 
 
 @given(st.lists(st.lists(any_text.map(lambda text: f"x{text}"), min_size=1), min_size=1), st.integers())
-def test_a_row_without_entities_stays(texts, seed):
+def test_row_without_entities_stays(texts, seed):
     row = {"story": texts, "twin": texts[0], "title": "Anna", "key": [1], "other": {"Anna": None}}
     nobody = EntitySubstitution(recognizer({"PERSON": ["Nobodyatall"]}), seed=seed)
     result = nobody(row, "a")
@@ -127,23 +127,23 @@ def test_a_row_without_entities_stays(texts, seed):
 
 
 @given(st.integers(), st.text())
-def test_seed_and_id_decide(seed, id):
+def test_names_depend_on_seed_and_id_only(seed, id):
     row = {"story": ["Anna met Vronsky in Moscow."], "twin": ["Karenina ran."]}
     first, again = (EntitySubstitution(recognizer(), seed=seed)(row, id).row for _ in range(2))
     assert first == again
 
 
-def test_other_seeds_and_ids_draw_others():
+def test_other_seeds_and_ids_draw_other_names():
     row = {"story": ["Anna met Vronsky."]}
     by_seed = {tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["story"]) for seed in range(9)}
     by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["story"]) for id in range(9)}
     assert len(by_seed) > 5 and len(by_id) > 5
-    # As every machine is to draw them.
+    # The same on every machine.
     names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo", "Dora", "Eva")})
     assert EntitySubstitution(recognizer(), names)(row, "a").row["story"] == ["Eva met Bea."]
 
 
-def test_a_name_in_the_row_is_not_drawn():
+def test_names_in_the_row_are_not_drawn():
     names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo")})
     row = {"story": ["Anna met ADA."], "negative": [["x"], ["Bea's dog"]]}
     for id in range(20):
@@ -163,7 +163,7 @@ def test_first_names_and_surnames_of_one_person():
     assert both == ["Cid met Ada.", "Cid left."]
 
 
-def test_a_name_that_is_missed_somewhere():
+def test_names_that_are_missed_somewhere():
     pipeline = recognizer({"PERSON": ["Anna Karenina", "Will", "Alexander the Great", "Vronsky"], "GPE": ["New York"]})
     found = sentences("Anna Karenina hid.", "Karenina's Anna, Annabel.", "Karenina-like", pipeline=pipeline)
     assert found == ["Ada hid.", "Ada's Ada, Annabel.", "Ada-like"]
@@ -173,7 +173,7 @@ def test_a_name_that_is_missed_somewhere():
     assert great[1] == "Great news."
 
 
-def test_a_missed_name_of_two_is_the_first_one_s():
+def test_missed_surname_of_two_people_is_that_of_the_first():
     pipeline = recognizer({"PERSON": ["Tom Brown", "Mary Ann Brown"]})
     found = sentences("Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID)
     assert found[1] == f"{found[0].split()[0]} left."
@@ -185,9 +185,9 @@ def test_names_are_whole_words():
     assert found == [(0, 3), (5, 9), (text.index("नाम "), text.index(" नामी")), (text.index("(") + 1, text.index(")"))]
 
 
-def test_a_word_that_may_begin_a_sentence_is_no_name_by_itself():
+def test_ambiguous_word_at_the_beginning_of_a_sentence():
     class Once:
-        """Finds a name in the first of its places only."""
+        """Finds the first occurrence of a name only."""
 
         def pipe(self, texts):
             for document in recognizer({"PERSON": ["Will"]}).pipe(texts):
@@ -200,7 +200,7 @@ def test_a_word_that_may_begin_a_sentence_is_no_name_by_itself():
     assert "Will" not in found[0] and found[1:] == ["Will you?", "I will."]
 
 
-def test_a_name_found_in_part():
+def test_partially_recognized_name():
     pipeline = recognizer({"PERSON": ["Anna Karenina", "Karenina"]})
 
     class Parts:
@@ -213,7 +213,7 @@ def test_a_name_found_in_part():
     assert sentences("Anna Karenina ran.", "Anna Karenina sat.", pipeline=Parts()) == ["Ada ran.", "Ada sat."]
 
 
-def test_clusters_are_taken_together_and_only_their_names_replaced():
+def test_only_names_in_a_cluster_are_replaced():
     pipeline = Clustered(["William", "Bill", "the old man", "he", "Bill's brother"])
     found = sentences(
         "William slept, the old man, and he dreamt.",
@@ -225,7 +225,7 @@ def test_clusters_are_taken_together_and_only_their_names_replaced():
     assert found == ["Cid slept, the old man, and he dreamt.", "Cid woke.", "Cid's brother ran."]
 
 
-def test_whose_brother_it_is():
+def test_name_within_a_cluster_of_another_person():
     pipeline = Clustered(["Bill's brother", "Tom Brown"])
     assert sentences("Bill's brother was Tom Brown.", pipeline=pipeline, names=TWO_MEN) in (
         ["Cid's brother was Dov."],
@@ -233,7 +233,7 @@ def test_whose_brother_it_is():
     )
 
 
-def test_clusters_tell_who_is_called_by_a_shared_name():
+def test_clusters_resolve_a_shared_name():
     pipeline = Clustered(["Tom Brown", "he"], ["Mary Brown", "Brown", "she"])
     found = sentences("Tom Brown ran, he did.", "Mary Brown sat.", "Brown, she slept.", pipeline=pipeline)
     assert found == ["Cid ran, he did.", "Ada sat.", "Ada, she slept."]
@@ -244,7 +244,7 @@ def test_clusters_tell_who_is_called_by_a_shared_name():
     [
         (["Alex ran.", "She hid."], ["Alex", "She"], {"Ada"}),
         (["Alex ran.", "His hat"], ["Alex", "His"], {"Cid"}),
-        # Pronouns tell more than the list.
+        # Pronouns are stronger evidence than the list.
         (["Anna ran.", "He hid."], ["Anna", "He"], {"Cid"}),
         (["Anna ran.", "He saw her."], ["Anna", "He", "her"], {"Ada"}),
         (["Anna ran."], [], {"Ada"}),
@@ -255,13 +255,13 @@ def test_clusters_tell_who_is_called_by_a_shared_name():
     ],
 )
 def test_gender(texts, cluster, drawn):
-    substitution = (EntitySubstitution(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
-    found = [one({"story": texts}, "a").row["story"] for one in substitution]
+    substitutions = (EntitySubstitution(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
+    found = [substitute({"story": texts}, "a").row["story"] for substitute in substitutions]
     assert {re.sub(r"Mrs\. |Sir |Dr\. | ran\.", "", first) for first, *_ in found} == drawn
     assert all(rest == texts[1:] for _, *rest in found), "pronouns are kept"
 
 
-def test_what_is_not_of_the_name_stays():
+def test_titles_quotes_and_articles_stay():
     entities = {"PERSON": ["Mr. Brown", '"Anna', "Queen", "She"], "ORG": ["the United Nations", "The Acme's", "US"]}
     found = sentences(
         'Mr. Brown told the United Nations: "Anna"!',
@@ -275,7 +275,7 @@ def test_what_is_not_of_the_name_stays():
     assert found[2] == "She"
 
 
-def test_what_has_no_letter_is_no_name():
+def test_entities_without_letters_stay():
     assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == ["Anna 🙂 ... ran."]
 
 
@@ -286,12 +286,12 @@ def test_entities_of_other_kinds_stay():
     ]
 
 
-def test_an_entity_over_the_end_of_a_sentence():
+def test_entity_across_a_sentence_boundary():
     assert sentences("I saw Anna", "Karenina ran.") == ["I saw Ada", "Cid ran."]
     assert sentences("I saw New", "York burn.") == ["I saw Location A", "Location B burn."]
 
 
-def test_a_name_is_of_the_kind_it_is_mostly_taken_for():
+def test_name_gets_its_most_frequent_kind():
     class Confused:
         def pipe(self, texts):
             from spacy.tokens import Span
@@ -304,14 +304,14 @@ def test_a_name_is_of_the_kind_it_is_mostly_taken_for():
     assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == ["Location A, Location A and Location A."]
 
 
-def test_one_name_of_a_place_is_one_place_whatever_clusters_say():
+def test_places_of_one_name_are_the_same_in_any_cluster():
     entities = {"GPE": ["America", "US", "Union", "States", "Mexico"]}
     pipeline = Clustered(["America", "US"], ["Union", "States"], ["US", "Union"], entities=entities)
     (found,) = sentences("Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline)
     assert found == "Location A, Location B or Location B, the Location B or Location B, Location B or Location B."
 
 
-def test_labels_that_are_there_already_are_not_given():
+def test_labels_in_the_row_are_not_used():
     assert sentences("From location a and Location B, by Organization Able, to Moscow for Acme.") == [
         "From location a and Location B, by Organization Able, to Location C for Organization A."
     ]
@@ -341,12 +341,12 @@ def test_counts():
         ({"story": ["Anna"], "negative": 3}, "'negative' is int"),
     ],
 )
-def test_a_wrong_row_is_named(row, problem):
+def test_invalid_rows_are_named(row, problem):
     with pytest.raises(RowError, match=f"row 7: .*{problem}"):
         EntitySubstitution(recognizer())(row, "a", "row 7")
 
 
-def test_a_list_too_short_and_a_text_too_long_name_the_row():
+def test_row_is_named_if_the_list_is_too_short_or_a_text_too_long():
     with pytest.raises(RowError, match="row 7: the list has no name left for women"):
         EntitySubstitution(recognizer(), GivenNames({("Cid", "m"): 1, ("Anna", "f"): 0}))(
             {"story": ["Anna"]}, "a", "row 7"
@@ -355,7 +355,7 @@ def test_a_list_too_short_and_a_text_too_long_name_the_row():
         EntitySubstitution(recognizer())({"story": ["Anna " * 240_000]}, "a", "row 7")
 
 
-def test_published_shapes_load_as_before(tmp_path):
+def test_published_formats_load_as_before(tmp_path):
     short = {
         "id": "a",
         "story": ["Anna ran.", "She hid in Moscow."],
@@ -379,8 +379,8 @@ def test_published_shapes_load_as_before(tmp_path):
             loaded.append(load(str(path), split="train", cache_dir=str(tmp_path))[0])
         before, after = loaded
         assert before != after and set(before) == set(after)
-        shape = [re.sub(r'"[^"]*"', "text", json.dumps(one)) for one in (before, after)]
-        assert shape[0] == shape[1]
+        shapes = [re.sub(r'"[^"]*"', "text", json.dumps(row)) for row in (before, after)]
+        assert shapes[0] == shapes[1]
         assert after.get("title") == before.get("title")
         assert not any(
             name in json.dumps({**after, "title": ""})
