@@ -1,20 +1,20 @@
-# The torch to install first: the CPU build of a workshop or laptop; on a GPU machine for example
+# The torch to install first: the CPU build; on a GPU machine for example
 # `make demo TORCH="torch --index-url https://download.pytorch.org/whl/cu130"`.
 TORCH ?= torch==2.13.0
-# The same for `make lowest`; the package index has it with CUDA only, some gigabytes.
+# The same for `make lowest`; the package index has it with CUDA only, which is some gigabytes.
 LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
-# Precision for `make figures`, whose film synopses take ten minutes on two cores that have bfloat16.
+# Precision for `make figures`; its film synopses take ten minutes in bfloat16 on two cores.
 DTYPE ?= auto
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-app lint encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
+.PHONY: help demo app test test-all test-app lint encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,10 +44,13 @@ demo: $(VENV)/package  ## install, score the two stories of examples/stories, wr
 app: $(VENV)/dev  ## the web page, until Ctrl-C
 	$(BIN)/narrative-twins app
 
-test: lint  ## linters, types and all tests, offline
+test: lint  ## linters, types and tests, offline
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+test-all: lint  ## the same with the slow tests
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)
 
-test-app: $(VENV)/browser  ## the pages in headless Chromium, where there is one
+test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
 
 lint: $(VENV)/dev  ## linters and types
@@ -66,13 +69,13 @@ encoder: $(VENV)/package  ## train the default encoder anew, into the folder `ru
 parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
-figures: $(VENV)/package  ## the README's figures on human labels
+figures: $(VENV)/package  ## the figures of docs/evaluation.md on human labels
 	@if [ -e $(DATA)/roc_val.json ]; then $(BIN)/python examples/score_rocstories.py $(DATA)/roc_val.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
 	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/tripod_train.json (see github.com/ppapalampidi/TRIPOD; set DATA=)"; fi
 
-splitters: $(VENV)/dev  ## the default sentence splitter against its rivals
+splitters: $(VENV)/dev  ## the default sentence splitter beside others
 	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"
 	$(BIN)/python benchmarks/splitters.py $(DATA)
 
@@ -102,7 +105,7 @@ picture: $(VENV)/package  ## the README's picture
 	$(BIN)/narrative-twins score examples/stories/haunted_stable.txt --operations disruption,summarization \
 	--dtype float32 --format png --out docs/haunted_stable.png
 
-screenshots: $(VENV)/browser  ## pictures of the web page for the README, by headless Chromium
+screenshots: $(VENV)/browser  ## the README's picture of the web page, by headless Chromium
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots docs
 
 lowest:  ## all tests with the lowest versions setup.cfg allows

@@ -112,7 +112,7 @@ def floor(encoder: StoryEncoder, rows: Sequence[np.ndarray], products: bool) -> 
 
     @torch.inference_mode()
     def run() -> None:
-        with encoder.passes._products if products else nullcontext():
+        with encoder.passes.products if products else nullcontext():
             for batch in ids.split(size):
                 encoder.model(input_ids=batch)
         if encoder.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Print the Markdown tables of the README from the results in `benchmarks/results`:
+"""Print the Markdown tables of the README and docs/speed.md from the results in `benchmarks/results`:
 
 python benchmarks/tables.py
 """
@@ -6,11 +6,13 @@ python benchmarks/tables.py
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
+SUMMARY = ("naive loop", "sentence-transformers", "exact, float32", "exact, auto", "one pass, auto")
+"""The rows in the README."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -19,12 +21,12 @@ def read(name: str) -> dict[str, Any]:
     return report
 
 
-def speed(report: dict[str, Any]) -> Iterator[str]:
-    """Seconds, and speed relative to the naive loop, of scoring stories and a synopsis."""
+def speed(report: dict[str, Any], ways: Collection[str] = ()) -> Iterator[str]:
+    """Seconds, and speed relative to the naive loop, of scoring stories and a synopsis; of some ways or all."""
     stories, synopses = ({row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses"))
     yield "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as fast |"
     yield "|---|---|---|---|---|"
-    for way, row in stories.items():
+    for way, row in ((way, row) for way, row in stories.items() if not ways or way in ways):
         other = synopses[way]
         yield (
             f"| {way} | {row['seconds']:.3g} s | {row['times as fast']:,.1f} "
@@ -47,7 +49,7 @@ def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def ranks(report: dict[str, Any]) -> Iterator[str]:
     """Correlation with exact scores, and agreement with human labels."""
-    columns = "with exact | with people | exact |"
+    columns = "with exact | with labels | exact |"
     yield f"| setting | operation | stories: {columns} synopses: {columns}"
     yield "|---|---|---|---|---|---|---|---|"
     files = [report[name] for name in ("roc_val.json", "tripod_train.json")]
@@ -65,11 +67,18 @@ def ranks(report: dict[str, Any]) -> Iterator[str]:
                 yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
 
 
-def all_tables() -> list[Iterator[str]]:
-    """The tables of the README, in order."""
-    large = {name: read(f"speed-{file}-cpu.json") for name, file in LARGE.items()}
-    return [speed(read("speed-minilm-cpu.json")), sizes(large), ranks(read("ranks.json"))]
+def all_tables() -> dict[str, list[Iterator[str]]]:
+    """The tables, by file."""
+    default, large = (
+        read("speed-minilm-cpu.json"),
+        {name: read(f"speed-{file}-cpu.json") for name, file in LARGE.items()},
+    )
+    return {
+        "README.md": [speed(default, SUMMARY)],
+        "docs/speed.md": [speed(default), sizes(large), ranks(read("ranks.json"))],
+    }
 
 
 if __name__ == "__main__":
-    print("\n\n".join("\n".join(table) for table in all_tables()))
+    for file, tables in all_tables().items():
+        print(f"{file}\n\n" + "\n\n".join("\n".join(table) for table in tables) + "\n")

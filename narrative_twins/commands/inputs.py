@@ -196,13 +196,18 @@ def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncode
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Make sure that Ctrl-C is not lost: Python drops exceptions that are raised in callbacks of the garbage collector,
-    which run often while matplotlib draws. Yields a function that tells whether Ctrl-C was pressed."""
+    """Make sure that Ctrl-C is not lost: Python prints and drops exceptions that are raised in callbacks of the garbage
+    collector, which run often while matplotlib draws. Yields a function that tells whether Ctrl-C was pressed."""
     seen: list[int] = []
+    print_dropped = sys.unraisablehook
 
     def interrupt(number: int, frame: Any) -> None:
         seen.append(number)
         raise KeyboardInterrupt
+
+    def skip_interrupt(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            print_dropped(dropped)
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     # A process that ignores Ctrl-C, such as a background job, keeps ignoring it.
@@ -210,9 +215,11 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = skip_interrupt
     try:
         yield lambda: bool(seen)
     finally:
+        sys.unraisablehook = print_dropped
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -35,10 +35,11 @@ def read_records(path: str) -> Iterator[Record]:
     The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. Raises RowError if the
     format is unknown, the file can't be read, or a row is not an object of columns.
     """
-    if not is_data_file(path):
-        raise RowError(path, f"unknown format; use {', '.join(_READERS)}, text formats also gzipped")
+    suffix = _suffix(path)
+    if suffix is None:
+        raise RowError(path, f"unknown format; use {', '.join(_READERS)}")
     try:
-        for number, (location, key, row) in enumerate(_READERS[_suffix(path)](path)):
+        for number, (location, key, row) in enumerate(_READERS[suffix](path)):
             where = f"{path}, {location}"
             if not isinstance(row, Mapping):
                 where += "" if key is None else f", id {key!r}"
@@ -50,16 +51,17 @@ def read_records(path: str) -> Iterator[Record]:
     except RowError:
         raise
     except (OSError, EOFError, zlib.error, csv.Error, ValueError, RecursionError, pyarrow.ArrowException) as error:
-        raise RowError(path, f"can't be read as {_suffix(path)[1:]} ({error}); the file may be incomplete") from error
+        raise RowError(path, f"can't be read as {suffix[1:]} ({error}); the file may be incomplete") from error
 
 
 def is_data_file(path: str) -> bool:
     """Whether a file has the name of a supported format."""
-    return _suffix(path) in _READERS
+    return _suffix(path) is not None
 
 
-def _suffix(path: str) -> str:
-    return Path(path.lower().removesuffix(".gz")).suffix
+def _suffix(path: str) -> str | None:
+    """The suffix by which a format is known, if it is known."""
+    return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
 def _open(path: str) -> IO[bytes]:
@@ -106,12 +108,8 @@ def _csv(path: str) -> Iterator[Entry]:
                 yield f"row {number}", row["movie_name"], read_synopsis(row)
 
 
-_READERS: dict[str, Callable[[str], Iterator[Entry]]] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json,
-    ".parquet": _parquet,
-    ".csv": _csv,
-}
-DATA_PATTERNS = [f"*{suffix}{gz}" for suffix in _READERS for gz in ("", ".gz")]
+_Reader: TypeAlias = Callable[[str], Iterator[Entry]]
+_TEXT_READERS: dict[str, _Reader] = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
+_READERS = _TEXT_READERS | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()} | {".parquet": _parquet}
+DATA_PATTERNS = [f"*{suffix}" for suffix in _READERS]
 """Patterns of the file names that are supported."""

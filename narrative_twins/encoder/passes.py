@@ -39,6 +39,9 @@ class ForwardPasses:
         max_tokens, pad_id: how many tokens a text may have, and the token id to pad with.
         attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"` packs if the model can.
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the device.
+
+    Attributes:
+        products: a context in which matrix products are computed as this class does.
     """
 
     def __init__(
@@ -58,13 +61,13 @@ class ForwardPasses:
         self.mixes_lengths = True
         self._first_position = first_position(model)
         self._attention: str | None = None
-        self._products = MatrixProducts(self._choose_dtype(), sensitive_weights(model))
+        self.products = MatrixProducts(self._choose_dtype(), sensitive_weights(model))
         self._probe(probes, max_tokens, attention)
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of matrix products."""
-        dtype: torch.dtype = self._products.dtype or self.model.dtype
+        dtype: torch.dtype = self.products.dtype or self.model.dtype
         return dtype
 
     @property
@@ -90,7 +93,7 @@ class ForwardPasses:
     def running(self) -> Iterator[None]:
         """Prepare the model for `states`: disable gradients, set attention and precision, restore them on exit."""
         # The lock keeps other threads from restoring the attention during a pass: texts would attend to each other.
-        with _LOCK, torch.inference_mode(), using_attention(self.model, self._attention), self._products:
+        with _LOCK, torch.inference_mode(), using_attention(self.model, self._attention), self.products:
             yield
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
@@ -145,10 +148,10 @@ class ForwardPasses:
         try:
             return self._run([row])
         except RuntimeError as error:
-            if self._products.dtype is None:
+            if self.products.dtype is None:
                 raise
             logger.info("%s is run in the precision of its weights (%s)", type(self.model).__name__, error)
-            self._products = MatrixProducts()
+            self.products = MatrixProducts()
             return self._run([row])
 
     def _packs(self, rows: list[Ids], alone: list[torch.Tensor]) -> bool:

@@ -85,7 +85,7 @@ class Metric:
 
     Attributes:
         key: name in results.
-        words: name in tables and cards.
+        label: name in tables and cards.
         function: computes the metric from the scores and labels of the sentences; nan if it is undefined.
     """
 

@@ -192,6 +192,15 @@ def full_id(name: str, token: str | bool | None = None) -> str:
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
+def is_hub_id(name: str) -> bool:
+    """Whether `name` has the form of an id on the Hub."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True
+
+
 class _Repository:
     """A repository on the Hub."""
 

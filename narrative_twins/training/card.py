@@ -9,6 +9,7 @@ from typing import Any
 from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
 from narrative_twins.hub.facts import EncoderFacts, Figure
+from narrative_twins.hub.push import is_hub_id
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
@@ -35,7 +36,7 @@ def _base_model(model: Any) -> tuple[str, str | None]:
     name = str(getattr(config, "_name_or_path", "") or "")
     if name == str(DEFAULT_ENCODER):
         return "the default encoder of narrative_twins", None
-    if not name or Path(name).exists():
+    if Path(name).exists() or not is_hub_id(name):
         return f"a local {config.model_type} model", None
     return f"[{name}](https://huggingface.co/{name})", name
 

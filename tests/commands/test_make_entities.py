@@ -281,7 +281,7 @@ def test_invalid_options(make, twins, tmp_path, monkeypatch):
         (dict(pipeline="none_such"), "the spaCy pipeline 'none_such' can't be loaded"),
         (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
         (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
-        (dict(rows=tmp_path / "twins.txt"), "twins.txt: unknown format; use .jsonl, .ndjson, .json, .parquet, .csv"),
+        (dict(rows=tmp_path / "twins.txt"), "twins.txt: unknown format; use .jsonl, .ndjson, .json, .csv, .jsonl.gz"),
         (dict(rows=folder), "folder: unknown format"),
         (dict(rows="-"), "-: unknown format"),
     ):

@@ -90,6 +90,19 @@ def test_context_can_be_set():
     assert SalienceEvaluator(rows)(model) != pytest.approx(expected, nan_ok=True)
 
 
+def test_twins_are_compared_at_the_context_of_training():
+    """The twin has another first word and the same ending, the distractor the same first words and another ending."""
+    ending = ["The mill burned down.", "They told no one."] * 4
+    row = {
+        "story": ["Nadia ran.", *ending],
+        "twin": ["Ada ran.", *ending],
+        "negative": ["Nadia ran.", *["Why?", "Silver coins."] * 8],
+    }
+    model = trainable()
+    assert TwinsEvaluator([row])(model) == {"accuracy": 1.0}
+    assert TwinsEvaluator([row], context_tokens=5)(model) == {"accuracy": 0.0}
+
+
 def test_rows_without_labels_are_refused():
     for rows in ([], [{"story": ["Nadia ran."]}], [{"story": ["Nadia ran."], "counts": None}]):
         with pytest.raises(ValueError, match="rows with 'counts' or 'turning_points' are needed"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
+from transformers import TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
@@ -37,9 +38,8 @@ def rows(*content) -> Dataset:
 
 def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
     options = {key: settings.pop(key) for key in ("pooling", "evaluator", "eval_dataset") if key in settings}
-    arguments = MaskedLanguageModelTrainingArguments(
-        str(out), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no", **settings
-    )
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **settings}
+    arguments = MaskedLanguageModelTrainingArguments(str(out), **settings)
     return MaskedLanguageModelTrainer(folder, arguments, data, **options)
 
 
@@ -118,6 +118,25 @@ def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
     assert torch.equal(saved.model.embeddings.word_embeddings.weight, weights)
     sentence_transformer = SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
     assert evaluator(sentence_transformer) == evaluator(saved) == evaluator(trainer.encoder)
+
+
+def test_incomplete_checkpoint_is_skipped(bert_folder, tmp_path, caplog):
+    """For example, of a run that was killed while saving."""
+    settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
+    data = rows(*[ROW] * 4)
+    trainer_of(bert_folder, tmp_path, data, **settings).train()
+    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")
+    steps = []
+
+    class Steps(TrainerCallback):
+        def on_step_end(self, args, state, control, **options):
+            steps.append(state.global_step)
+
+    resumed = trainer_of(bert_folder, tmp_path, data, **settings)
+    resumed.add_callback(Steps())
+    resumed.train(resume_from_checkpoint=True)
+    assert "checkpoint-4 is incomplete" in caplog.text
+    assert steps == [3, 4]
 
 
 def test_low_precision_uses_master_weights(bert_folder, tmp_path):
