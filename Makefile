@@ -12,6 +12,7 @@ DTYPE ?= auto
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
+PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo app test test-all test-app lint encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
@@ -45,10 +46,10 @@ app: $(VENV)/dev  ## the web page, until Ctrl-C
 	$(BIN)/narrative-twins app
 
 test: lint  ## linters, types and tests, offline
-	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: lint  ## the same with the slow tests
-	HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS)
+	$(PYTEST)
 
 test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
@@ -112,7 +113,7 @@ lowest:  ## all tests with the lowest versions setup.cfg allows
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
-	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS)
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist loadgroup
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-lowest build *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from narrative_twins import Story, score_stories
 
 from support.models import SENTENCES, small
+from support.processes import run_python
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -21,12 +21,10 @@ import contenders  # noqa: E402
 
 
 def run(script: str, *arguments: object) -> str:
-    command = [sys.executable, str(BENCHMARKS / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(BENCHMARKS / script, *arguments)
 
 
+@pytest.mark.slow
 def test_speed_is_measured(bert_folder, tmp_path):
     out = tmp_path / "speed.json"
     printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--rounds", 1, "--out", out)
@@ -88,6 +86,7 @@ def test_floor_encodes_the_same_number_of_tokens():
     assert sum(seen) == pytest.approx(2 * total, rel=0.05)
 
 
+@pytest.mark.slow
 def test_ranks_are_measured(bert_folder, tmp_path):
     rows = {f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]} for at in range(4)}
     (tmp_path / "roc_val.json").write_text(json.dumps(rows))
@@ -99,6 +98,7 @@ def test_ranks_are_measured(bert_folder, tmp_path):
     assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
 
 
+@pytest.mark.slow
 def test_training_is_measured(bert_folder):
     lines = run("training.py", "--model", bert_folder, "--rounds", "1").splitlines()
     ways = ["plain, float32", "float32", "plain, bfloat16", "bfloat16, torch's attention", "bfloat16"]
@@ -106,6 +106,7 @@ def test_training_is_measured(bert_folder):
     assert all(float(line.split(" s   ")[0].split()[-1]) > 0 for line in lines)
 
 
+@pytest.mark.slow
 def test_alignment_is_measured():
     lines = run("alignment.py").splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]

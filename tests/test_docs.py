@@ -11,8 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +22,7 @@ import narrative_twins
 from narrative_twins.commands.cli import main
 
 from support.hub import Hub, running
+from support.processes import COMMAND, run_command
 from support.recognizers import save_pipeline
 
 ROOT = Path(__file__).parent.parent
@@ -123,10 +122,10 @@ def test_commands_run(guide, line, folder, capsys):
 @pytest.mark.parametrize(("guide", "line"), of_command("cat ", "narrative-twins push"))
 def test_commands_run_in_a_shell(guide, line, folder):
     """Pipes, and commands whose settings are read when a library is imported."""
-    command = line.replace("narrative-twins", shlex.quote(str(Path(sys.executable).with_name("narrative-twins"))))
+    command = line.replace("narrative-twins", shlex.quote(COMMAND))
     with running(Hub("secret")) as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
-        done = subprocess.run(command, shell=True, env=os.environ | settings, capture_output=True, text=True)
+        done = run_command("sh", "-c", command, env=os.environ | settings)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,4 +1,4 @@
-"""The examples, run as a user does, on small files of the same format."""
+"""The examples on small files of the same format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 from scipy.stats import spearmanr
 
 from support.chat_server import Model, model_answer, prompt_of, serving
-from support.examples import run
+from support.examples import EXAMPLES, run
+from support.processes import run_python
 
 
 def test_score_rocstories(tmp_path, bert_folder):
@@ -67,6 +68,7 @@ def test_score_tripod(tmp_path, bert_folder):
         assert abs(sum(map(float, row[1:6])) / 5 - float(row[6])) < 0.001
 
 
-def test_score_a_story(bert_folder):
-    out = run("score_a_story.py")
+def test_score_a_story():
+    """In a process of its own, as a user does."""
+    out = run_python(EXAMPLES / "score_a_story.py", EXAMPLES / "stories" / "window_cleaner.txt")
     assert out.count("\n") >= 4

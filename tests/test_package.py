@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from support.processes import run_python
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,9 +46,9 @@ def wheel(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
     for part in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / part, source)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder]
+    command = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder]
     command += [source]
-    subprocess.run([str(part) for part in command], check=True, timeout=240)
+    run_python(*command)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -74,11 +74,8 @@ def test_contents_of_the_wheel(wheel):
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
     """Importing uses no network and adds no heavy imports; the default encoder needs no network either."""
     target = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", target, wheel]
-    subprocess.run([str(part) for part in command], check=True, timeout=240)
+    command = ["-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", target, wheel]
+    run_python(*command)
     environment = os.environ | {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", QUICK_START], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(target / "narrative_twins" / "__init__.py"), "3"]
+    out = run_python("-c", QUICK_START, cwd=tmp_path, env=environment)
+    assert out.split() == [str(target / "narrative_twins" / "__init__.py"), "3"]

@@ -1,11 +1,9 @@
-"""The training scripts, run as a user does, with a small random encoder."""
+"""The training scripts with a small random encoder."""
 
 from __future__ import annotations
 
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from narrative_twins.training.arguments import MaskedLanguageModelTrainingArgume
 from narrative_twins.training.flags import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
+from support.processes import run_python
 
 CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
 
@@ -45,6 +44,7 @@ def test_smoke(script, steps, tmp_path, bert_folder):
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
+@pytest.mark.slow
 def test_resuming_and_own_data(tmp_path, bert_folder):
     """Rows and labels from files; a run with more steps resumes the first one."""
     five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
@@ -69,14 +69,13 @@ def test_resuming_and_own_data(tmp_path, bert_folder):
     assert "spearman" in out
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path, bert_folder):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    flags = ["--smoke", "--use_cpu", "--encoder", bert_folder, "--output_dir", str(tmp_path)]
-    command = [*launch, str(EXAMPLES / "train_roc.py"), *flags, "--gather_across_devices", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("on 2 processes (cpu)") == 1, "only one process prints"
-    assert done.stdout.count("2.00 epochs") == 1, "each process has half of the rows"
+    launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"
+    flags = "--smoke", "--use_cpu", "--encoder", bert_folder, "--output_dir", tmp_path
+    out = run_python(*launch, EXAMPLES / "train_roc.py", *flags, "--gather_across_devices", "true")
+    assert out.count("on 2 processes (cpu)") == 1, "only one process prints"
+    assert out.count("2.00 epochs") == 1, "each process has half of the rows"
     assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
 
 
@@ -106,9 +105,8 @@ def test_commented_settings_are_valid(config, tmp_path):
 
 
 def test_default_encoder_needs_the_research_data(tmp_path):
-    command = [sys.executable, str(EXAMPLES / "train_default.py"), str(tmp_path), "--out", str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and "no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in" in done.stderr
+    with pytest.raises(SystemExit, match="no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in"):
+        run("train_default.py", tmp_path, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import unicodedata
 from html.parser import HTMLParser
 from itertools import islice, permutations
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -29,7 +26,8 @@ from narrative_twins.app.server import POLICY, application
 from narrative_twins.commands.cli import main
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
 
-COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "app"]
+from support.processes import COMMAND, LIMIT, run_python, started
+
 TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
 ALL = list(OPERATIONS)
 
@@ -426,14 +424,14 @@ def test_the_command_serves_until_ctrl_c(bert_folder):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     import httpx
 
-    command = [*COMMAND, "--port", "0", "--model", bert_folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [COMMAND, "app", "--port", "0", "--model", bert_folder]
+    with started(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         line = process.stdout.readline()
         assert line.startswith("The page is at http://127.0.0.1:") and "Ctrl-C" in line
         address = line.split()[4]
         assert "Narrative salience" in httpx.get(address, trust_env=False).text
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert out == "" and errors == "narrative-twins: interrupted\n"
 
@@ -472,7 +470,7 @@ def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
 
 def test_importing_the_package_does_not_import_gradio():
     code = "import sys, narrative_twins; sys.exit('gradio' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "HF_HUB_OFFLINE": "1"}).returncode == 0
+    run_python("-c", code)
 
 
 def test_loading_measures_the_speed_of_the_encoder(bert_folder):

@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from support.browser import browser, contrasts, misplaced  # noqa: F401
+from support.processes import COMMAND, LIMIT, started
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
@@ -24,14 +24,13 @@ HOSTILE = (
     "<img src=x onerror='document.title=1'> שלום עולם. The end &amp; more."
 )
 LONG = " ".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300))
-WAIT = 120_000
+WAIT = LIMIT * 1000
 
 
 @pytest.fixture(scope="module")
 def server(browser):  # noqa: F811
     """The address of the page, and the process that serves it, which is ended by Ctrl-C while it scores a story."""
-    command = [str(Path(sys.executable).with_name("narrative-twins")), "app", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(COMMAND, "app", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         address = process.stdout.readline().split()[4]
         yield address, process
         page = browser.new_page()  # noqa: F811
@@ -39,7 +38,7 @@ def server(browser):  # noqa: F811
         score(page, LONG)
         page.locator("progress").wait_for(timeout=WAIT)
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=LIMIT)
         page.close()
         assert (process.returncode, out, errors) == (130, "", "narrative-twins: interrupted\n")
 
@@ -233,7 +232,7 @@ def test_progress_and_cancelling_of_a_long_scoring(page, server, close):
         page.close()
     else:
         page.get_by_role("button", name="Cancel").click()
-        page.get_by_text("Cancelled. The scoring has stopped.").wait_for(timeout=10_000)
+        page.get_by_text("Cancelled. The scoring has stopped.").wait_for(timeout=WAIT)
         assert page.get_by_role("button", name="Score").is_enabled()
     assert idle(server[1])
 

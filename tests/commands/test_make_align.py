@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,10 +24,10 @@ from narrative_twins.training.trainable import checked_rows
 
 from support.hub import Hub, running
 from support.models import SENTENCES, small
+from support.processes import COMMAND, run_command
 
 disable_progress_bars()
 
-COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "make", "align"]
 STORY = [f"{sentence} ({n})" for n, sentence in enumerate(SENTENCES * 3)][:24]
 TWINS = [[f"{sentence} So it was." for sentence in STORY[start:]] for start in range(3)]
 WORKS = [
@@ -70,9 +67,7 @@ def rows_of(path):
 
 def test_installed_command(works, tmp_path):
     """With the default encoder and no network."""
-    done = subprocess.run(
-        [*COMMAND, "works.jsonl", "--out", "twins.jsonl"], cwd=tmp_path, capture_output=True, text=True, timeout=240
-    )
+    done = run_command(COMMAND, "make", "align", "works.jsonl", "--out", "twins.jsonl", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     for words in (
         "8  works read",

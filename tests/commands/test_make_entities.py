@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
@@ -15,10 +14,10 @@ from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins
 from narrative_twins.making.entities.substitution import EntitySubstitution
 
+from support.processes import COMMAND, run_command
 from support.recognizers import recognizer, save_pipeline
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
-COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "make", "entities"]
 ROWS = [
     {"id": "a", "story": ["Anna Karenina ran.", "She hid in Moscow."], "twin": ["Karenina fled to Moscow."]},
     {"story": ["It rained."], "twin": ["Rain fell 🙂."], "note": {"of": ["Anna"]}},
@@ -55,9 +54,7 @@ def rows_of(path: Path) -> list[dict]:
 
 def test_installed_command(twins, pipeline, tmp_path):
     out = tmp_path / "out.jsonl"
-    done = subprocess.run(
-        [*COMMAND, twins, "--out", out, "--pipeline", pipeline], capture_output=True, text=True, timeout=120
-    )
+    done = run_command(COMMAND, "make", "entities", twins, "--out", out, "--pipeline", pipeline)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr == "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any\n"

@@ -11,9 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,8 @@ import pytest
 from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.commands.cli import main
 
-COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "score"]
+from support.processes import COMMAND, LIMIT, run_command, started, wait_until
+
 OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
 
 
@@ -53,7 +52,7 @@ def stories(tmp_path):
 
 def test_the_installed_command(story):
     """With the default encoder, in a process of its own."""
-    done = subprocess.run([*COMMAND, story], capture_output=True, text=True, timeout=120)
+    done = run_command(COMMAND, "score", story)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in OPERATIONS)
     assert "omar" not in done.stderr
@@ -63,12 +62,10 @@ def test_the_installed_command(story):
 
 
 def test_standard_input(bert_folder):
-    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl"]
-    for data in (OMAR, json.dumps({"text": OMAR}) + "\n"):
-        done = subprocess.run([*command, "-"], input=data, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert len(json.loads(done.stdout)["sentences"]) == 3
-        assert done.stderr == ""
+    done = run_command(COMMAND, "score", "--model", bert_folder, "--format", "jsonl", "-", input=OMAR)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["sentences"]) == 3
+    assert done.stderr == ""
 
 
 def test_jsonl_has_the_results_of_the_engine(run, stories, bert_folder):
@@ -366,14 +363,11 @@ def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
     source.write_text(
         "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
     )
-    command = [*COMMAND, "--model", bert_folder, "-f", form, "-o", str(out), "--batch-size", "1", str(source)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (part.exists() and part.read_text().count("\n") > 20):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    command = [COMMAND, "score", "--model", bert_folder, "-f", form, "-o", str(out), "--batch-size", "1", str(source)]
+    with started(*command, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -390,8 +384,8 @@ def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
 def test_a_terminal_shows_a_progress_bar(story, bert_folder):
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", str(story)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writer, timeout=120)
+    command = [COMMAND, "score", "--model", bert_folder, "--format", "jsonl", str(story)]
+    done = run_command(*command, stderr=writer)
     os.close(writer)
     shown = os.read(reader, 100_000).decode()
     os.close(reader)
@@ -401,14 +395,23 @@ def test_a_terminal_shows_a_progress_bar(story, bert_folder):
 
 def test_a_closed_pipe_is_not_an_error(stories, bert_folder):
     many = stories.read_text() * 200
-    command = [*COMMAND, "--model", bert_folder, "--format", "jsonl", "--operations", "deletion", "--batch-size", "1"]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdin.write(many)
-    process.stdin.close()
-    process.stdout.readline()
-    process.stdout.close()
-    err = process.stderr.read()
-    assert process.wait(timeout=60) == 0
+    command = [
+        COMMAND,
+        "score",
+        "--model",
+        bert_folder,
+        "--format",
+        "jsonl",
+        "--operations",
+        "deletion",
+        "--batch-size",
+        "1",
+    ]
+    with started(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(many)
+        process.stdin.close()
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+        assert process.wait(timeout=LIMIT) == 0
     assert err == ""

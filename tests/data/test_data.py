@@ -7,8 +7,6 @@ import gzip
 import json
 import os
 import pickle
-import subprocess
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -34,6 +32,7 @@ from narrative_twins.data import (
 )
 
 from support.hub import Hub, running
+from support.processes import run_python
 from support.strategies import any_text, sentence
 
 disable_progress_bars()
@@ -541,11 +540,8 @@ def test_data_from_the_hub_and_then_offline(tmp_path):
     home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
 
     def run(*calls: tuple[str, dict], **environment: str) -> list[str]:
-        command = [sys.executable, "-c", HUB, json.dumps(calls)]
         environment = os.environ | home | environment
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
+        return run_python("-c", HUB, json.dumps(calls), env=environment, cwd=tmp_path).splitlines()
 
     hub = Hub("secret")
     hub.put("datasets", "somebody/pinned", folder, branch="v1")

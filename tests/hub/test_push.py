@@ -29,8 +29,8 @@ from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_
 
 from support.hub import Hub, commit_of, running
 from support.models import modules
+from support.processes import COMMAND, run_command
 
-COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
 TEXT = "Omar cleaned a window. A man cried. Omar wrote a word."
 NAME = "somebody/encoder"
 LOAD = f"""
@@ -70,13 +70,7 @@ FACTS = EncoderFacts(
 def fresh(code: str, home: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python code or a command in a new process with its own cache."""
     settings = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
-    return subprocess.run(
-        command or [sys.executable, "-c", code],
-        env=os.environ | settings | environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+    return run_command(*(command or [sys.executable, "-c", code]), env=os.environ | settings | environment)
 
 
 @pytest.fixture

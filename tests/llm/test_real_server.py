@@ -13,9 +13,7 @@ import importlib.util
 import json
 import os
 import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +30,8 @@ from narrative_twins.baselines.prompted import SCORES, prompted_salience
 from narrative_twins.commands.cli import main
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.server import Server
+
+from support.processes import started, wait_until
 
 MISSING = [name for name in ("fastapi", "uvicorn", "openai", "rich") if importlib.util.find_spec(name) is None]
 
@@ -74,19 +74,18 @@ def served(folder: Path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     serve = "from transformers.cli.transformers import main; main()"
-    command = [sys.executable, "-c", serve, "serve", str(folder), "--port", str(port), "--device", "cpu"]
-    with open(folder / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    command = sys.executable, "-c", serve, "serve", folder, "--port", port, "--device", "cpu"
+
+    def healthy() -> bool:
         try:
-            for _ in range(240):
-                assert process.poll() is None, (folder / "log").read_text()
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-                    break
-                except OSError:
-                    time.sleep(0.5)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    with open(folder / "log", "wb") as log, started(*command, stdout=log, stderr=log) as process:
+        wait_until(healthy, process)
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 def test_real_server(tmp_path, capsys):

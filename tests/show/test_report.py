@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urljoin
@@ -23,9 +22,8 @@ from narrative_twins.commands.cli import main
 from narrative_twins.plots.printable import one_line, shortened
 from narrative_twins.show.report import Report
 
+from support.processes import COMMAND, LIMIT, started, wait_until
 from support.results import any_text, result_of, write_report
-
-COMMAND = [str(Path(sys.executable).with_name("narrative-twins")), "report"]
 
 
 class Page(HTMLParser):
@@ -306,14 +304,12 @@ def test_the_command_refuses_early(run, tmp_path, capsys):
 def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     source, folder = stories(tmp_path / "in.jsonl", 300), tmp_path / "r"
     arguments = [str(source), "--out", str(folder), "--operations", "summarization"]
-    command = [*COMMAND, "--model", bert_folder, "--device", "cpu", *arguments, "--batch-size", "1"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    pages, deadline = tmp_path / "r.part" / "stories", time.monotonic() + 120
-    while not (pages.exists() and len(list(pages.iterdir())) > 5):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    command = COMMAND, "report", "--model", bert_folder, "--device", "cpu", *arguments, "--batch-size", "1"
+    pages = tmp_path / "r.part" / "stories"
+    with started(*command, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: pages.exists() and len(list(pages.iterdir())) > 5, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130 and "Traceback" not in err
     assert "the pages so far are in" in err and "continue with --resume" in err
     assert not folder.exists() and not list(pages.glob("*.part"))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from support.browser import ARGUMENTS, NAMES
+from support.processes import COMMAND, LIMIT, started
 
 STORIES = Path(__file__).parents[2] / "examples" / "stories"
 VIEWS = {"app": (1280, 980, "haunted_stable"), "app-narrow": (390, 860, "window_cleaner")}
@@ -20,8 +21,8 @@ def take(folder: Path) -> None:
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
-    command = [str(Path(sys.executable).with_name("narrative-twins")), "app", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
+    command = COMMAND, "app", "--port", "0"
+    with started(*command, stdout=subprocess.PIPE) as server, sync_playwright() as playwright:
         address = server.stdout.readline().split()[4]
         chromium = playwright.chromium.launch(
             executable_path=next(filter(None, map(shutil.which, NAMES))), args=ARGUMENTS
@@ -31,7 +32,7 @@ def take(folder: Path) -> None:
             page.goto(address)
             page.get_by_label("Story", exact=True).fill((STORIES / f"{story}.txt").read_text(encoding="utf-8"))
             page.get_by_role("button", name="Score").click()
-            page.locator(".shaded").wait_for(timeout=120_000)
+            page.locator(".shaded").wait_for(timeout=LIMIT * 1000)
             page.locator("#story textarea").evaluate("area => { area.scrollTop = 0; scrollTo(0, 0) }")
             page.locator("#results").evaluate("element => { if (innerWidth < 800) element.scrollIntoView() }")
             page.locator(".sentence").nth(1).hover()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,6 +27,7 @@ from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support import make_curves, train_tiny
 from support.models import encoder_of, modules, trainable
+from support.processes import started, wait_until
 
 STORIES = [
     {
@@ -68,7 +68,9 @@ RUNS = {
 """Settings, and the number of steps per epoch."""
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", ["stories and windows", *(pytest.param(name, marks=pytest.mark.slow) for name in ("stories", "bfloat16"))]
+)
 def test_killed_and_resumed_run_matches_an_uninterrupted_run(name, tmp_path):
     """Killed in the second of three epochs, with dropout and with other random twins in each epoch."""
     options, steps = RUNS[name]
@@ -87,18 +89,13 @@ def test_killed_and_resumed_run_matches_an_uninterrupted_run(name, tmp_path):
     file = tmp_path / "settings.json"
     file.write_text(json.dumps(settings))
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    with open(tmp_path / "errors", "w") as errors:
-        command = [sys.executable, train_tiny.__file__, str(file), str(tmp_path / "killed")]
-        killed = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
-
-    train_tiny.main(settings, tmp_path / "uninterrupted", resume=False)
-
-    middle = tmp_path / "killed" / f"checkpoint-{steps + 4 - steps % 2}"
-    while not (middle / "trainer_state.json").exists():
-        assert killed.poll() is None, (tmp_path / "errors").read_text()[-3000:]
-        time.sleep(0.005)
-    killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
+    command = sys.executable, train_tiny.__file__, file, tmp_path / "killed"
+    with started(*command, env=environment, stdout=subprocess.DEVNULL) as killed:
+        train_tiny.main(settings, tmp_path / "uninterrupted", resume=False)
+        middle = tmp_path / "killed" / f"checkpoint-{steps + 4 - steps % 2}"
+        wait_until((middle / "trainer_state.json").exists, killed)
+        killed.kill()
+        assert killed.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed" / "final").exists(), "killed before the end"
     train_tiny.main(settings, tmp_path / "killed", resume=True)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,19 +12,20 @@ import torch
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support.models import trainable
+from support.processes import run_python
 from support.twins_batches import STORIES, WINDOWS, assert_same, features, trained
+
+pytestmark = pytest.mark.xdist_group("two processes")
+"""All in one worker, since `together` takes long."""
 
 SCRIPT = Path(__file__).parents[1] / "support" / "two_processes.py"
 
 
 def run_two(*arguments: object) -> None:
     """Run the script in two processes."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        [*torchrun, str(SCRIPT), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_python(*torchrun, SCRIPT, *arguments, env=environment)
 
 
 def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:

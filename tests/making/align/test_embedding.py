@@ -15,7 +15,7 @@ def embed() -> SentenceEmbedder:
     return SentenceEmbedder(device="cpu")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=4))
 def test_only_truncated_sentences_are_counted(embed, lengths):
     """Each word is one token; two tokens are special."""

@@ -30,6 +30,7 @@ from narrative_twins.making.twins.recipes import COLUMNS
 
 from support.chat_server import Model, completion, model_answer, prompt_of, rng, sentence, serving
 from support.hub import Hub, running
+from support.processes import COMMAND, started, wait_until
 
 KEY = "sk-very-secret-0123456789"
 
@@ -97,11 +98,9 @@ def test_killed_run_is_resumed_without_repeated_requests(tmp_path):
         assert main(command(source, tmp_path / "calm.jsonl", calm, *more)) == 0
     with serving(Model(hard, slow=0.01)) as model:
         out = tmp_path / "twins.jsonl"
-        run = [sys.executable, "-m", "narrative_twins.commands.cli", *command(source, out, model, *more)]
-        with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-            while model.answered < calm.answered / 2:
-                assert process.poll() is None, process.stdout.read()
-                time.sleep(0.01)
+        run = COMMAND, *command(source, out, model, *more)
+        with started(*run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            wait_until(lambda: model.answered >= calm.answered / 2, process)
             process.kill()
             printed = process.stdout.read()
         assert process.returncode == -signal.SIGKILL

@@ -1,0 +1,101 @@
+"""Child processes of tests. Each ends with the test that started it, also if the test fails or is killed.
+
+All descendants of a child are found by a variable in their environment, also those in other process groups."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+LIMIT = 900
+"""Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures wait so long."""
+
+COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
+"""The installed command."""
+
+_MARK = "NARRATIVE_TWINS_TEST_PROCESS"
+_numbers = itertools.count()
+
+
+@contextmanager
+def started(*command: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, and kill it and its descendants at the end of the block. Options are those of `Popen`."""
+    _start_reaper()
+    mark = f"{os.getpid()}-{next(_numbers)}."
+    environment = {**(os.environ if env is None else env), _MARK: mark}
+    process = subprocess.Popen([str(part) for part in command], env=environment, text=True, **options)
+    try:
+        with process:
+            try:
+                yield process
+            finally:
+                kill_marked(mark)
+    finally:
+        kill_marked(mark)
+
+
+def run_command(*command: object, input: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and capture its output; options are those of `Popen`."""
+    pipes = {"stdin": subprocess.PIPE if input is not None else subprocess.DEVNULL}
+    pipes |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(*command, **pipes | options) as process:
+        out, errors = process.communicate(input, timeout=LIMIT)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def run_python(*command: object, **options: Any) -> str:
+    """Run this Python with arguments; returns the standard output. The run must succeed."""
+    done = run_command(sys.executable, *command, **options)
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout
+
+
+def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
+    """Wait for a condition. Fails if the process ends first, or after `LIMIT` seconds."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        if process is not None and process.poll() is not None:
+            assert condition(), f"the process has ended with {process.returncode}"
+        time.sleep(0.01)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes whose mark begins with `mark`, until there are none."""
+    while found := [process for process in psutil.process_iter() if _is_marked(process, mark)]:
+        for process in found:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                pass
+        time.sleep(0.01)  # not `wait_procs`, which would take the exit status from the `Popen` of a child
+
+
+def _is_marked(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.environ().get(_MARK, "").startswith(mark) and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError):
+        return False
+
+
+@cache
+def _start_reaper() -> subprocess.Popen[bytes]:
+    """Start a process that kills all marked processes of this one when this one has ended, even by SIGKILL: then its
+    standard input is closed."""
+    code = "import sys; sys.stdin.read(); from support.processes import kill_marked; kill_marked(sys.argv[1])"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, f"{os.getpid()}-"],
+        stdin=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        start_new_session=True,
+    )
