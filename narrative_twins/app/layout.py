@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from narrative_twins.app.page import ONE_PASS, Page, Parts
+from narrative_twins.app.guard import Checks
+from narrative_twins.app.page import ONE_PASS, Page, Parts, Visitor
+from narrative_twins.app.queue import MAX_CHARACTERS
 from narrative_twins.salience.operations import OPERATIONS
 
 HEAD = """<script>
@@ -20,8 +22,29 @@ addEventListener("keydown", event => {
   event.preventDefault();
   if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
 });
-</script>"""
-"""Arrow keys move the focus between sentences, so that the tab key does not stop at each."""
+addEventListener("change", async event => {
+  if (!event.target.matches("#open input")) return;
+  const [file] = event.target.files, problem = document.querySelector("#open .problem");
+  event.target.value = "";
+  problem.textContent = "";
+  if (!file) return;
+  try {
+    if (file.size > MAX_BYTES) throw new RangeError();
+    const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+    const area = document.querySelector("#story textarea");
+    area.value = text;
+    area.dispatchEvent(new Event("input", {bubbles: true}));
+  } catch (error) {
+    problem.textContent = error instanceof TypeError ? `${file.name} is not UTF-8 text.`
+      : error instanceof RangeError ? `${file.name} is larger than MAX_BYTES bytes.` : `${file.name} can't be read.`;
+  }
+});
+</script>""".replace("MAX_BYTES", str(4 * MAX_CHARACTERS))
+"""Arrow keys move the focus between sentences, so that the tab key does not stop at each. Files are read by the browser
+into the text field, so that the server has no endpoint that takes a file."""
+
+_OPEN = """<label>Open a text file<input type="file" accept=".txt,.md,text/*"></label>
+<p class="problem" role="alert"></p>"""
 
 _INTRODUCTION = """<header><h1>Narrative salience</h1><p>Which sentences of a story carry it?
 The deeper the colour, the more salient the sentence.</p></header>"""
@@ -30,6 +53,7 @@ each sentence shaded by its salience.</p>"""
 _LEGEND = """<p class="hint">The most salient fifth is underlined. Point at a sentence to see its scores, or move to the
 text with the tab key and use the arrow keys. Colours range from the lowest score of the story to the highest.</p>"""
 
+_SERVER_EVENTS = ("load", "unload")
 _EARTH, _GREY, _SAND = "#8a3f08", "#64605a", "#efece4"
 _COLOURS = {
     "body_background_fill": "#fbfaf7",
@@ -81,19 +105,43 @@ def theme(gr: Any) -> Any:
     return base
 
 
-def build_blocks(gr: Any, page: Page, any_encoder: bool) -> Any:
-    """The page as gradio blocks, whose events call `page`; `any_encoder` adds a field for the name of an encoder."""
-    # gradio's copies of uploaded files are deleted after an hour, in case `Page.open` did not.
-    with gr.Blocks(title="Narrative salience", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
+def build_blocks(gr: Any, page: Page) -> Any:
+    """The page as gradio blocks, whose events call `page`."""
+    with gr.Blocks(title="Narrative salience", analytics_enabled=False) as blocks:
         _html(gr, _INTRODUCTION)
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280):
-                parts = _input_column(gr, any_encoder)
+                parts = _input_column(gr, page.any_encoder)
             with gr.Column(elem_id="reading", min_width=280):
                 parts |= _results_column(gr)
         _connect_events(gr, page, parts)
-        blocks.unload(_handler(gr, lambda session: page.cancel(session)))
+        blocks.unload(_handler(gr, page.cancel))
     return blocks
+
+
+def input_checks(gr: Any, blocks: Any) -> Checks:
+    """For each event that a browser posts, by its number: whether each of its input values is one that the component
+    can have. Events of the server itself are left out."""
+    posted = {
+        number: event
+        for number, event in blocks.fns.items()
+        if not any(trigger in _SERVER_EVENTS for _, trigger in event.targets)
+    }
+    return {number: [_check(gr, component) for component in event.inputs] for number, event in posted.items()}
+
+
+def _check(gr: Any, component: Any) -> Callable[[Any], bool]:
+    """Whether a value is one that a browser sends for a component."""
+    if isinstance(component, gr.State):
+        return lambda value: value is None  # its value is kept by the server
+    if isinstance(component, gr.CheckboxGroup):
+        choices = [value for _, value in component.choices]
+        return lambda value: isinstance(value, list) and all(choice in choices for choice in value)
+    if isinstance(component, gr.Slider):
+        return lambda value: type(value) in (int, float) and 0 <= value < 1_000_000
+    if isinstance(component, (gr.Textbox, gr.Radio)):
+        return lambda value: isinstance(value, str)
+    raise TypeError(f"no check for {component!r}")
 
 
 def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
@@ -103,7 +151,7 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
         "text": gr.Textbox(
             label="Story", lines=10, max_lines=10, placeholder="Once upon a time …", elem_id="story", autoscroll=False
         ),
-        "open": gr.UploadButton("Open a text file", file_count="single", size="sm", elem_id="open"),
+        "open": _html(gr, _OPEN, elem_id="open"),
         "operations": gr.CheckboxGroup(names, value=names, label="Operations", elem_id="operations"),
     }
     with gr.Row():
@@ -111,7 +159,8 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
         parts["method"] = gr.Radio(
             ["exact", ONE_PASS], value="exact", label="Scores", info="One pass is fast but approximate.", min_width=200
         )
-    parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info="folder or Hub id", visible=any_encoder)
+    if any_encoder:
+        parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info="folder or Hub id")
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel")
@@ -136,22 +185,18 @@ def _connect_events(gr: Any, page: Page, parts: dict[str, Any]) -> None:
     def update(changes: Parts) -> dict[Any, Any]:
         return {parts[name]: value for name, value in _updates(gr, changes).items()}
 
-    def score(session: str, *inputs: Any) -> Iterator[dict[Any, Any]]:
-        yield from map(update, page.score(session, *inputs))
-
-    def open_file(path: str) -> dict[Any, Any]:
-        return update(page.open(path))
+    def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
+        yield from map(update, page.score(visitor, *inputs))
 
     def shade(*inputs: Any) -> dict[Any, Any]:
         return update(page.shade(*inputs))
 
     options = {"show_progress": "hidden", "api_visibility": "private"}
-    inputs = [parts[name] for name in ("text", "operations", "windows", "method", "encoder")]
+    inputs = [parts[name] for name in ("text", "operations", "windows", "method", "encoder") if name in parts]
     outputs = [part for name, part in parts.items() if name != "open"]
-    parts["open"].upload(open_file, parts["open"], [parts["text"], parts["status"]], **options)
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
     parts["score"].click(_handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
-    parts["cancel"].click(_handler(gr, lambda session: page.cancel(session)), **options)
+    parts["cancel"].click(_handler(gr, page.cancel), **options)
     chosen = [parts[name] for name in ("token", "operation", "k")]
     shown = [parts[name] for name in ("curve", "shaded", "salient", "status")]
     # `input` and not `change`, which would draw everything again after each scoring.
@@ -176,19 +221,23 @@ def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
 
 
 def _handler(gr: Any, function: Any) -> Any:
-    """An event handler that calls a function with the id of the session first."""
+    """An event handler that calls a function with the visitor first."""
     if inspect.isgeneratorfunction(function):
 
         def handler(request: Any, *values: Any) -> Any:
-            yield from function(request.session_hash, *values)
+            yield from function(_visitor(request), *values)
     else:
 
         def handler(request: Any, *values: Any) -> Any:
-            return function(request.session_hash, *values)
+            return function(_visitor(request), *values)
 
     # gradio passes the request to a parameter with this annotation.
     handler.__annotations__["request"] = gr.Request
     return handler
+
+
+def _visitor(request: Any) -> Visitor:
+    return Visitor(request.client.host if request.client else "", request.session_hash)
 
 
 def _html(gr: Any, value: str = "", **options: Any) -> Any:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
-from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue, format_duration
+from narrative_twins.app.estimates import format_duration
+from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import write_results
 from narrative_twins.show.shaded import salience_curve, salient_list, shaded_text
-from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
@@ -26,59 +25,63 @@ Parts = dict[str, Any]
 """Changes of the page: new values by the name of the part."""
 
 
+class Visitor(NamedTuple):
+    """Who uses the page: the address of the client, and the session, which the browser chooses."""
+
+    address: str
+    session: str
+
+
 class Page:
     """Handles the events of the page: methods take user input, and return or yield changes of the page.
 
     Args:
         queue: scores the stories.
         pause: seconds between two updates of the progress.
+        any_encoder: whether visitors may name an encoder, which the server then loads from its disk or the Hub.
     """
 
-    def __init__(self, queue: ScoringQueue, pause: float = 0.3) -> None:
-        self.queue, self.pause = queue, pause
+    def __init__(self, queue: ScoringQueue, pause: float = 0.3, any_encoder: bool = False) -> None:
+        self.queue, self.pause, self.any_encoder = queue, pause, any_encoder
         self.results: OrderedDict[str, StorySalience] = OrderedDict()
-        self.jobs: dict[str, Job] = {}
-
-    def open(self, path: str) -> Parts:
-        """The text of an uploaded file; the file is deleted."""
-        (source,) = read_stories([path], "text")
-        os.unlink(path)
-        if source.problem is not None:
-            return {"status": _problem(f"The file {source.problem}.")}
-        return {"text": source.content, "status": ""}
+        self.jobs: dict[Visitor, Job] = {}
 
     def score(
-        self, session: str, text: str, operations: list[str], windows: str, method: str, encoder: str
+        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str, encoder: str = ""
     ) -> Iterator[Parts]:
         """Score a story: yields its progress, and in the end the results or an error message."""
-        job = self._start(text, operations, windows, method, encoder)
-        if isinstance(job, str):
-            yield {"status": _problem(job)}
+        try:
+            request = self._request(text, operations, windows, method, encoder)
+            job = self.queue.start(request, visitor.address)
+        except ValueError as error:
+            yield {"status": _problem(str(error))}
             return
-        self.jobs[session] = job
+        self.jobs[visitor] = job
         try:
             while not job.ended.wait(self.pause) and not job.stopped:
                 yield {"busy": True, "status": _progress(job)}
         finally:
             # Also if the user has closed the page, or scores another story.
             job.stop()
-            self.jobs.pop(session, None)
+            self.jobs.pop(visitor, None)
         if job.result is None:
             text = job.problem or "Cancelled. The scoring has stopped."
             yield {"busy": False, "status": _problem(text) if job.problem else _status(text)}
         else:
             yield {"busy": False, **self._finished(job, job.result)}
 
-    def cancel(self, session: str) -> None:
-        """Stop the scoring of a session's story, if there is one."""
-        if session in self.jobs:
-            self.jobs[session].stop()
+    def cancel(self, visitor: Visitor) -> None:
+        """Stop the scoring of a visitor's story, if there is one."""
+        if visitor in self.jobs:
+            self.jobs[visitor].stop()
 
     def shade(self, token: str, operation: str, k: int) -> Parts:
         """Show results by another operation, or with another number of most salient sentences."""
         result = self.results.get(token)
         if result is None:
             return {"status": _problem("These results are no longer stored; score the story again.")}
+        if operation not in result.scores:
+            return {"status": _problem(f"The story was not scored by {operation!r}.")}
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
@@ -92,22 +95,23 @@ class Page:
             raise KeyError(form)
         return write_results([result], form, result.scores)
 
-    def _start(self, text: str, operations: list[str], windows: str, method: str, encoder: str) -> Job | str:
-        """Start a job, or return what is wrong with the input."""
+    def _request(self, text: str, operations: list[str], windows: str, method: str, encoder: str) -> ScoreRequest:
+        """What to score. Raises `ValueError` with a sentence on what is wrong with the input."""
         if not text.strip():
-            return "There is no story yet: paste one, or open a text file."
+            raise ValueError("There is no story yet: paste one, or open a text file.")
         if not operations:
-            return "Choose at least one operation."
+            raise ValueError("Choose at least one operation.")
         try:
             chosen = parse_windows(windows.strip() or "auto")
         except ValueError as error:
-            return f"Windows: {error}."
+            raise ValueError(f"Windows: {error}.") from None
+        name = encoder.strip() if self.any_encoder else ""
         # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
         if approximate:
             operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
-        return self.queue.start(ScoreRequest(text, operations, chosen, encoder.strip() or None, approximate))
+        return ScoreRequest(text, operations, chosen, name or None, approximate)
 
     def _finished(self, job: Job, result: StorySalience) -> Parts:
         token = secrets.token_urlsafe(12)

@@ -1,28 +1,30 @@
-"""A queue of scoring jobs for the web page: one story at a time, in threads, with progress and cancellation. Stories
+"""A queue of scoring jobs for the web page: one story at a time, in a thread, with progress and cancellation. Stories
 that would take too long are refused, with hints on what would be faster."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
-from threading import Event, Lock, Thread
+from itertools import chain
+from threading import Condition, Event, Thread
 
+from narrative_twins.app.estimates import LoadedEncoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation, workload
+from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, Windows
 
 logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
-MAX_COUNTED_TOKENS = 100_000_000  # a larger workload is not counted further, since counting takes time too
-_SAMPLE = [f"On day {n} Nadia walked to house number {n * 7} by the river and found nobody there." for n in range(16)]
+MAX_WAITING = 4  # stories of a client
+MAX_WAITING_ALL = 32  # stories of all clients; each takes one of the 40 threads of gradio
+_WAITING = "Waiting for its turn"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Job:
     """
 
     request: ScoreRequest
-    phase: str = "Waiting for its turn"
+    phase: str = _WAITING
     share: float = 0.0
     seconds: float = 0.0
     began: float = 0.0
@@ -72,8 +74,10 @@ class Job:
         return self.seconds - spent if self.share < 0.02 else spent / self.share * (1 - self.share)
 
     def stop(self) -> None:
-        """Cancel the job; it ends after the current forward pass."""
+        """Cancel the job; it ends after the current forward pass, or at once if it waits for its turn."""
         self._stopped.set()
+        if self.phase == _WAITING:
+            self.ended.set()
 
     def update(self, share: float) -> None:
         """Set the share that is done. Raises `Cancelled` if the job was cancelled."""
@@ -86,16 +90,9 @@ class Cancelled(Exception):
     """Raised by `Job.update` to end the scoring of a cancelled job."""
 
 
-@dataclass
-class LoadedEncoder:
-    """An encoder, and its speed in tokens per second."""
-
-    encoder: StoryEncoder
-    speed: float
-
-
 class ScoringQueue:
-    """Scores the stories of any number of users, one at a time.
+    """Scores the stories of any number of clients, one at a time. Clients take turns, so that many stories of one
+    client do not hold up the others.
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
@@ -106,38 +103,78 @@ class ScoringQueue:
     def __init__(self, model: str | None = None, patience: float = 3600.0, encoders: int = 2) -> None:
         self.model, self.patience, self.encoders = model, patience, encoders
         self._loaded: OrderedDict[str | None, LoadedEncoder] = OrderedDict()
-        # `_scoring` is held while a story is scored, `_starting` while `_running` is changed or copied.
-        self._scoring, self._starting = Lock(), Lock()
-        self._running: dict[Thread, Job] = {}
+        # Held to read or change the attributes below; notified when there is work for the thread.
+        self._changed = Condition()
+        self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()
+        self._current: Job | None = None
+        self._thread: Thread | None = None
+        self._closed = False
 
-    def start(self, request: ScoreRequest) -> Job:
-        """Start a job in a thread, which waits until no other story is being scored."""
+    def start(self, request: ScoreRequest, client: str = "") -> Job:
+        """Add a story to the queue, which scores it in a thread. Raises `ValueError` with a sentence for the client if
+        the story is too long, or if too many stories are waiting."""
+        if len(request.text) > MAX_CHARACTERS:
+            raise ValueError(
+                f"The text has {len(request.text):,} characters, more than the limit of {MAX_CHARACTERS:,}; split "
+                "it, or use the command `narrative-twins score`."
+            )
         job = Job(request)
-        thread = Thread(target=self._run, args=(job,), daemon=True)
-        with self._starting:
-            self._running = {old: old_job for old, old_job in self._running.items() if old.is_alive()}
-            self._running[thread] = job
-            thread.start()
+        with self._changed:
+            self._drop_cancelled()
+            if len(self._waiting.get(client, ())) >= MAX_WAITING:
+                raise ValueError(f"{MAX_WAITING} of your stories are waiting already; wait for them, or cancel some.")
+            if self._closed or sum(map(len, self._waiting.values())) >= MAX_WAITING_ALL:
+                raise ValueError("Too many stories are waiting; try again later.")
+            self._waiting.setdefault(client, deque()).append(job)
+            if self._thread is None:
+                self._thread = Thread(target=self._work, daemon=True)
+                self._thread.start()
+            self._changed.notify()
         return job
 
     def close(self) -> None:
         """Cancel all jobs, and wait until they end: a process that exits during a forward pass crashes."""
-        with self._starting:
-            running = dict(self._running)
-        for job in running.values():
-            job.stop()
-        for thread in running:
-            thread.join()
+        with self._changed:
+            self._closed = True
+            for job in (self._current, *chain.from_iterable(self._waiting.values())):
+                if job is not None:
+                    job.stop()
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        """Score stories until the queue is closed."""
+        while (job := self._next()) is not None:
+            self._run(job)
+
+    def _next(self) -> Job | None:
+        """Wait for the next job; None if the queue is closed."""
+        with self._changed:
+            self._current = None
+            while not self._closed:
+                self._drop_cancelled()
+                if self._waiting:
+                    client, jobs = self._waiting.popitem(last=False)
+                    self._current = jobs.popleft()
+                    if jobs:
+                        self._waiting[client] = jobs  # after all other clients
+                    return self._current
+                self._changed.wait()
+            return None
+
+    def _drop_cancelled(self) -> None:
+        for client, jobs in list(self._waiting.items()):
+            kept = deque(job for job in jobs if not job.stopped)
+            if kept:
+                self._waiting[client] = kept
+            else:
+                del self._waiting[client]
 
     def _run(self, job: Job) -> None:
         try:
-            # Wakes up now and then to see whether the job was cancelled.
-            while not self._scoring.acquire(timeout=0.2):
-                job.update(0.0)
-            try:
-                job.result = self._score(job)
-            finally:
-                self._scoring.release()
+            job.update(0.0)
+            job.result = self._score(job)
         except Cancelled:
             job.phase = "Cancelled"
         except (OSError, ValueError, TypeError, MemoryError) as error:
@@ -150,11 +187,6 @@ class ScoringQueue:
 
     def _score(self, job: Job) -> StorySalience:
         request = job.request
-        if len(request.text) > MAX_CHARACTERS:
-            raise ValueError(
-                f"The text has {len(request.text):,} characters, more than the limit of {MAX_CHARACTERS:,}; split "
-                "it, or use the command `narrative-twins score`."
-            )
         operations = resolve_operations(request.operations, one_pass=request.approximate is not None)
         job.phase = "Splitting into sentences"
         story = Story.parse(request.text, request.windows)
@@ -163,7 +195,7 @@ class ScoringQueue:
         loaded = self.load(request.encoder)
         job.update(0.0)
         job.phase = "Estimating the time"
-        job.seconds = self._seconds(loaded, operations, story, request.approximate)
+        job.seconds = loaded.seconds(operations, story, request.approximate, self.patience)
         job.update(0.0)
         job.phase, job.began = "Scoring", time.monotonic()
         (result,) = score_stories(
@@ -181,65 +213,12 @@ class ScoringQueue:
         `StoryEncoder.from_pretrained`."""
         if name not in self._loaded:
             encoder = StoryEncoder.from_pretrained(self.model if name is None else name)
-            self._loaded[name] = LoadedEncoder(encoder, _speed(encoder))
+            self._loaded[name] = LoadedEncoder(encoder)
         self._loaded.move_to_end(name)
         others = [other for other in self._loaded if other is not None]
         for other in others[: -self.encoders]:
             del self._loaded[other]
         return self._loaded[name]
-
-    def _seconds(
-        self, loaded: LoadedEncoder, operations: list[Operation], story: Story, approximate: Approximation | None
-    ) -> float:
-        """The estimated time of a story. Raises `ValueError` with faster alternatives if it is above `patience`."""
-        tokens = loaded.encoder.tokenize(story.sentences)
-        # Windows fill at most half of the context and are read with the text around them: twice the story, or less.
-        one_pass = 2 * tokens.count_tokens((0, len(story))) / loaded.speed
-        if approximate is not None:
-            return one_pass
-        limit = min(MAX_COUNTED_TOKENS, int(loaded.speed * self.patience))
-
-        def seconds(chosen: list[Operation], windows: Windows | None = None) -> float:
-            spans = story.windows if windows is None else Story.parse(list(story.sentences), windows).windows
-            work = workload(chosen, tokens, spans, limit)
-            return inf if work > limit else work / loaded.speed
-
-        exact = seconds(operations)
-        if exact < inf:
-            return exact
-        others = [operation for operation in operations if operation.name != "shifting"]
-        hints = []
-        if (auto := seconds(operations, "auto")) < inf:
-            hints.append(f"use more windows ('auto' takes {format_duration(auto)})")
-        if 0 < len(others) < len(operations) and (without := seconds(others)) < inf:
-            hints.append(f"leave out shifting ({format_duration(without)})")
-        hints.append(f"choose one pass ({format_duration(one_pass)}, approximate, without shifting)")
-        longest = max(hi - lo for lo, hi in story.windows)
-        raise ValueError(
-            f"Windows of up to {longest:,} sentences take more than {format_duration(limit / loaded.speed)} to score "
-            f"exactly on this machine; {', or '.join(hints)}."
-        )
-
-
-def format_duration(seconds: float) -> str:
-    """A time in words, rounded, such as `2 minutes`."""
-    for unit, size in (("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * size:
-            return f"{round(seconds / size)} {unit}s"
-        if seconds >= 0.9 * size:
-            return f"1 {unit}"
-    return f"{max(1, round(seconds))} second{'s' * (seconds >= 1.5)}"
-
-
-def _speed(encoder: StoryEncoder) -> float:
-    """The tokens per second of an encoder: the best of three runs, the first of which is a warm-up."""
-    seconds = inf
-    for _ in range(3):
-        began = time.perf_counter()
-        list(score_stories([_SAMPLE], encoder, operations="deletion", windows=1, on_truncation="ignore"))
-        seconds = min(seconds, time.perf_counter() - began)
-    tokens, operations = encoder.tokenize(_SAMPLE), resolve_operations("deletion")
-    return workload(operations, tokens, [(0, len(_SAMPLE))], MAX_COUNTED_TOKENS) / seconds
 
 
 def _message(error: BaseException) -> str:

@@ -4,25 +4,17 @@ encoder from the Hub."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Collection
 from importlib.resources import files
 from typing import Any
 
-from narrative_twins.app.layout import HEAD, build_blocks, import_gradio, theme
+from narrative_twins.app.guard import LOCAL_NAMES, Guard
+from narrative_twins.app.layout import HEAD, build_blocks, import_gradio, input_checks, theme
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.show.formats import FORMATS
 
 PORT = 7860
-
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'"
-)
-"""The content security policy: browsers may load from and send to this server only."""
-
-MAX_UPLOAD = "8mb"  # per file
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
@@ -30,15 +22,18 @@ def serve(
     port: int | None = None,
     *,
     model: str | None = None,
+    allow_hosts: Collection[str] = (),
     patience: float = 3600.0,
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until Ctrl-C.
 
     Args:
-        host: the address to listen at; default this machine only. At others, users of the page can't name an encoder.
+        host: the address to listen at; default this machine only. At others, visitors can't name an encoder.
         port: default 7860, or the next free port; 0 for any free port.
         model: folder or Hub id of the encoder; None for the default encoder.
+        allow_hosts: names by which the page may be reached besides `host`, for example behind a proxy; visitors can't
+            name an encoder then. Requests to other hosts are refused.
         patience: the longest estimated time of a story, in seconds; longer stories are refused.
         ready: called with the address of the page when it is served.
 
@@ -53,7 +48,8 @@ def serve(
     with _listen(host, port) as listener:
         queue = ScoringQueue(model, patience)
         queue.load()
-        app = application(Page(queue), any_encoder=host in _LOCAL)
+        page = Page(queue, any_encoder=host in LOCAL_NAMES and not allow_hosts)
+        app = application(page, (host, *allow_hosts))
         # Connections that are open at the end are closed after a second, without error messages.
         config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         name = f"[{host}]" if ":" in host else host
@@ -64,19 +60,20 @@ def serve(
             queue.close()
 
 
-def application(page: Page, any_encoder: bool = True) -> Any:
+def application(page: Page, hosts: Collection[str] = ()) -> Any:
     """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio is not installed.
 
     Args:
         page: handles the events.
-        any_encoder: whether users may name an encoder, which the server then loads from its disk or the Hub.
+        hosts: names by which the page may be reached besides those of this machine.
     """
     gr = import_gradio()
     from fastapi import FastAPI, HTTPException
     from fastapi.responses import StreamingResponse
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(_Policy)
+    blocks = build_blocks(gr, page)
+    app.add_middleware(Guard, hosts=hosts, checks=input_checks(gr, blocks))
 
     def download(name: str) -> StreamingResponse:
         token, _, form = name.rpartition(".")
@@ -90,7 +87,7 @@ def application(page: Page, any_encoder: bool = True) -> Any:
     app.add_api_route("/download/{name}", download, response_model=None)
     return gr.mount_gradio_app(
         app,
-        build_blocks(gr, page, any_encoder),
+        blocks,
         path="/",
         theme=theme(gr),
         css=files("narrative_twins.app").joinpath("app.css").read_text(encoding="utf-8"),
@@ -102,24 +99,7 @@ def application(page: Page, any_encoder: bool = True) -> Any:
         pwa=False,
         mcp_server=False,
         enable_monitoring=False,
-        max_file_size=MAX_UPLOAD,
     )
-
-
-class _Policy:
-    """Middleware that adds the policy to every response."""
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        async def with_policy(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                added = [(b"content-security-policy", POLICY.encode()), (b"referrer-policy", b"no-referrer")]
-                message = {**message, "headers": [*message.get("headers", ()), *added]}
-            await send(message)
-
-        await self.app(scope, receive, with_policy)
 
 
 def _listen(host: str, port: int | None) -> socket.socket:

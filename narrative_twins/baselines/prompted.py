@@ -62,7 +62,7 @@ def prompted_salience(
 
     Returns:
         Results as those of `score_stories`, for example for `evaluation.agreement_with_votes`. Their `context_tokens`
-        is 0, since the context of the model is unknown.
+        is None, since the context of the model is unknown.
 
     Raises:
         StoryError: a story is invalid, or got no scores.
@@ -98,7 +98,7 @@ def prompted_salience(
     for index, story in enumerate(parsed):
         result = results_by_story[story.sentences]
         if not isinstance(result, Rejected):
-            results.append(StorySalience(story, dict(result), context_tokens=0, cut_tokens=0, index=index))
+            results.append(StorySalience(story, dict(result), context_tokens=None, cut_tokens=0, index=index))
         elif on_error == "raise":
             raise StoryError(f"no scores from the language model: {result}", index)
         else:

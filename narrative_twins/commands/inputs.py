@@ -48,6 +48,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 """The options of `score_stories` that are options of commands; `argparse` gets their names and defaults from there."""
 
+_SAME_RESULTS = ("operations", "on_truncation")  # written by name in `run_settings`, and without effect on the scores
+
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the input, of scoring and of the encoder."""
@@ -98,9 +100,7 @@ def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str
         "dtype": str(encoder.dtype).removeprefix("torch."),
         "context tokens": encoder.context_tokens,
         "operations": [operation.name for operation in options.operations],
-        "windows": options.windows,
-        "approximate": options.approximate,
-        "max shifts": options.max_shifts,
+        **{name.replace("_", " "): getattr(options, name) for name in _OPTIONS if name not in _SAME_RESULTS},
         "top": options.top,
     }
 

@@ -47,7 +47,8 @@ class OutputFormat:
         write: writes results.
         media_type: its MIME type.
         is_image: its pieces are bytes that no terminal can show.
-        is_resumable: each story is one line, so an interrupted run can be continued.
+        is_resumable: each story is a line of JSON with its `sentences` and `windows`, so an interrupted run can be
+            continued.
     """
 
     write: Writer

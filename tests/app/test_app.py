@@ -20,16 +20,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
-from narrative_twins.app.page import KEPT, ONE_PASS, Page
-from narrative_twins.app.queue import ScoreRequest, ScoringQueue, format_duration
-from narrative_twins.app.server import POLICY, application
+from narrative_twins.app import estimates
+from narrative_twins.app.estimates import LoadedEncoder, format_duration
+from narrative_twins.app.guard import POLICY
+from narrative_twins.app.page import KEPT, ONE_PASS, Page, Visitor
+from narrative_twins.app.queue import MAX_WAITING, MAX_WAITING_ALL, ScoreRequest, ScoringQueue
+from narrative_twins.app.server import application
 from narrative_twins.commands.cli import main
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
 
-from support.processes import COMMAND, LIMIT, run_python, started
+from support.processes import COMMAND, LIMIT, run_python, started, wait_until
 
 TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
 ALL = list(OPERATIONS)
+ME, SOMEBODY = Visitor("here", "me"), Visitor("here", "somebody else")
 
 
 @pytest.fixture
@@ -39,12 +43,12 @@ def queue(bert_folder):
 
 @pytest.fixture
 def page(queue):
-    return Page(queue, pause=0.01)
+    return Page(queue, pause=0.01, any_encoder=True)
 
 
-def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", encoder="", session="me"):
+def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", encoder="", visitor=ME):
     """The final changes of the page after scoring a story."""
-    *_, changes = page.score(session, text, operations, windows, method, encoder)
+    *_, changes = page.score(visitor, text, operations, windows, method, encoder)
     return changes
 
 
@@ -211,17 +215,6 @@ def test_lone_surrogates_are_replaced(page):
     assert Parsed(found["shaded"]).text == "Nadia\ufffd ran. 😀 It rained."
 
 
-def test_opening_a_file_deletes_the_upload(page, tmp_path):
-    path = tmp_path / "tale.txt"
-    path.write_bytes(b"\xef\xbb\xbf" + "Omar weinte. Über ihm saß ein Rabe.".encode())
-    assert page.open(str(path)) == {"text": "Omar weinte. Über ihm saß ein Rabe.", "status": ""}
-    assert not path.exists()
-    path.write_bytes("Über ihm saß ein Rabe.".encode("latin-1"))
-    found = page.open(str(path))
-    assert "The file is not UTF-8 at byte 0" in found["status"] and "text" not in found
-    assert not path.exists()
-
-
 @pytest.fixture
 def slow(monkeypatch):
     """Makes encoders slow; returns a list of the times of their forward passes."""
@@ -242,18 +235,18 @@ LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} bo
 
 
 def test_cancelling_stops_the_forward_passes(page, slow):
-    steps = page.score("me", LONG, ALL, "1", "exact", "")
+    steps = page.score(ME, LONG, ALL, "1", "exact", "")
     for found in steps:
         if "Scoring" in found["status"]:
             break
     assert found["busy"] and "about" in found["status"] and "<progress" in found["status"]
     (job,) = page.jobs.values()
-    page.cancel("somebody else")
+    page.cancel(SOMEBODY)
     assert not job.stopped
-    page.cancel("me")
+    page.cancel(ME)
     *_, found = steps
     assert found["busy"] is False and "Cancelled" in found["status"]
-    assert job.ended.wait(5) and job.result is None
+    assert job.ended.wait(LIMIT) and job.result is None
     passes = len(slow)
     time.sleep(0.2)
     assert len(slow) == passes
@@ -263,46 +256,84 @@ def test_cancelling_stops_the_forward_passes(page, slow):
 
 
 def test_closing_the_page_stops_the_scoring(page, slow):
-    steps = page.score("me", LONG, ALL, "1", "exact", "")
+    steps = page.score(ME, LONG, ALL, "1", "exact", "")
     next(steps)
     (job,) = page.jobs.values()
     steps.close()
-    assert job.ended.wait(20) and job.result is None
+    assert job.ended.wait(LIMIT) and job.result is None
 
 
 def test_stories_are_scored_one_at_a_time_and_waiting_jobs_can_be_cancelled(queue, slow):
     first = queue.start(ScoreRequest(LONG, ALL, 1))
-    while not first.began:
-        time.sleep(0.01)
+    wait_until(lambda: first.began)
     second, third = queue.start(ScoreRequest(TALE, ALL)), queue.start(ScoreRequest(TALE, ALL))
     second.stop()
-    assert second.ended.wait(5) and second.result is None
+    assert second.ended.wait(LIMIT) and second.result is None
     assert third.phase == "Waiting for its turn" and not third.ended.is_set()
     first.stop()
-    assert third.ended.wait(20) and len(third.result) == 4
+    assert third.ended.wait(LIMIT) and len(third.result) == 4
+
+
+def test_clients_take_turns(queue, slow):
+    first = queue.start(ScoreRequest(LONG, ALL, 1), "a")
+    wait_until(lambda: first.began)
+    many = [queue.start(ScoreRequest(TALE, ALL), "a") for _ in range(MAX_WAITING)]
+    with pytest.raises(ValueError, match="4 of your stories are waiting already"):
+        queue.start(ScoreRequest(TALE, ALL), "a")
+    other = queue.start(ScoreRequest(TALE, ALL), "b")
+    first.stop()
+    assert other.ended.wait(LIMIT) and len(other.result) == 4
+    assert not many[1].ended.is_set(), "at most one story of the first client was scored before"
+    many[2].stop()
+    queue.start(ScoreRequest(TALE, ALL), "a").stop()
+    assert many[3].ended.wait(LIMIT) and many[3].result is not None and many[2].result is None
+
+
+def test_a_limited_number_of_stories_waits(queue, slow):
+    running = queue.start(ScoreRequest(LONG, ALL, 1), "a")
+    wait_until(lambda: running.began)
+    jobs = [queue.start(ScoreRequest(TALE, ALL), f"client {n}") for n in range(MAX_WAITING_ALL)]
+    with pytest.raises(ValueError, match="Too many stories are waiting"):
+        queue.start(ScoreRequest(TALE, ALL), "one more")
+    jobs[0].stop()
+    queue.start(ScoreRequest(TALE, ALL), "one more")
+    queue.close()
+    with pytest.raises(ValueError, match="Too many stories are waiting"):
+        queue.start(ScoreRequest(TALE, ALL), "too late")
+
+
+def test_long_estimates_are_made_by_the_present_speed(encoder, monkeypatch):
+    """Measured under load, the speed was too low."""
+    speeds = [10.0, 1e7]
+    monkeypatch.setattr(estimates, "measured_speed", lambda encoder, runs=3: speeds.pop(0))
+    loaded = LoadedEncoder(encoder)
+    story, operations = Story.parse(LONG, 1), estimates.resolve_operations()
+    assert loaded.seconds(operations, story, None, patience=60.0) < 1
+    assert loaded.seconds(operations, story, None, patience=60.0) < 1 and speeds == []
+    loaded.speed, speeds[:] = 10.0, [20.0]
+    with pytest.raises(ValueError, match="take more than 1 minute to score exactly on this machine"):
+        loaded.seconds(operations, story, None, patience=60.0)
+    assert loaded.speed == 20.0
 
 
 def test_closing_the_queue_ends_all_jobs(queue, slow):
     jobs = [queue.start(ScoreRequest(LONG, ALL, 1)) for _ in range(3)]
-    while not any(job.began for job in jobs):
-        time.sleep(0.01)
+    wait_until(lambda: any(job.began for job in jobs))
     queue.close()
     assert all(job.ended.is_set() and job.result is None for job in jobs)
 
 
-def test_stories_that_take_too_long_are_refused_with_hints(bert_folder):
+def test_stories_that_take_too_long_are_refused_with_hints(bert_folder, monkeypatch):
+    monkeypatch.setattr(estimates, "measured_speed", lambda encoder, runs=3: 20_000.0)
     queue = ScoringQueue(bert_folder, patience=1.0)
-    queue.load().speed = 20_000.0
     text = " ".join(f"Nadia ran on {n}." for n in range(2_000))
-    began = time.monotonic()
     job = queue.start(ScoreRequest(text, ALL, 1))
-    assert job.ended.wait(60)
+    assert job.ended.wait(LIMIT)
     assert "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
     assert "choose one pass" in job.problem and "leave out shifting" not in job.problem
-    assert time.monotonic() - began < 30
     queue.patience = 600.0
     job = queue.start(ScoreRequest(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
-    assert job.ended.wait(60)
+    assert job.ended.wait(LIMIT)
     assert "use more windows ('auto' takes" in job.problem and "leave out shifting (" in job.problem
 
 
@@ -361,7 +392,7 @@ def client(page):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     from starlette.testclient import TestClient
 
-    return TestClient(application(page))
+    return TestClient(application(page), base_url="http://localhost")
 
 
 def test_downloads_are_the_output_of_the_command(page, client, tmp_path, bert_folder, capsys):
@@ -386,27 +417,36 @@ def test_downloads_are_the_output_of_the_command(page, client, tmp_path, bert_fo
 
 
 def test_every_response_has_the_content_security_policy(client):
-    for path in ("/", "/config", "/theme.css", "/download/nothing.json", "/nowhere"):
+    for path in ("/", "/theme.css", "/download/nothing.json", "/nowhere"):
         assert client.get(path).headers["content-security-policy"] == POLICY
     assert "http" not in POLICY and "*" not in POLICY
 
 
+def config_of(client):
+    """The page's configuration, which is part of its HTML."""
+    return json.loads(re.search(r"window.gradio_config = ({.*?});?</script>", client.get("/").text)[1])
+
+
 def test_the_page_has_no_api_and_no_external_links(client):
-    config = client.get("/config").json()
+    config = config_of(client)
     assert not config["analytics_enabled"] and config["footer_links"] == []
     assert all(event["api_visibility"] == "private" for event in config["dependencies"])
-    assert client.get("/docs").status_code == 404
     assert all(url.startswith(("data:", '"data:')) for url in re.findall(r"url\((.{6})", client.get("/theme.css").text))
 
 
-def test_the_field_for_an_encoder_can_be_hidden(page):
+def test_there_is_a_field_for_an_encoder_only_if_it_may_be_named(page):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     from starlette.testclient import TestClient
 
-    for allowed in (True, False):
-        config = TestClient(application(page, any_encoder=allowed)).get("/config").json()
-        (field,) = [part for part in config["components"] if part["props"].get("label") == "Encoder"]
-        assert field["props"]["visible"] is allowed
+    for page.any_encoder in (True, False):
+        config = config_of(TestClient(application(page), base_url="http://localhost"))
+        labels = [part["props"].get("label") for part in config["components"]]
+        assert ("Encoder" in labels) is page.any_encoder
+
+
+def test_an_encoder_that_may_not_be_named_is_not_loaded(queue):
+    found = scored(Page(queue, pause=0.01), encoder="no/such encoder")
+    assert "4 sentences" in found["status"]
 
 
 def test_building_the_page_uses_no_network(page, monkeypatch):

@@ -147,24 +147,35 @@ def test_downloads(page, tmp_path):
     assert "On the thirtieth floor" in (tmp_path / "HTML").read_text()
 
 
-def open_file(page, path):
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Open a text file").click()
-    chooser.value.set_files(path)
-
-
 def test_opening_a_file(page, tmp_path):
     path = tmp_path / "tale.txt"
-    path.write_text(OMAR)
-    open_file(page, path)
+    path.write_bytes(b"\xef\xbb\xbf" + OMAR.encode())
+    button = page.get_by_label("Open a text file")
+    button.focus()
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Space")
+    chooser.value.set_files(path)
     story = page.get_by_label("Story", exact=True)
     page.wait_for_function("document.querySelector('#story textarea').value.length > 0")
     assert story.input_value() == OMAR
-    path.write_bytes("Über ihm saß ein Rabe.".encode("latin-1"))
-    open_file(page, path)
-    page.get_by_role("alert").wait_for()
-    assert "is not UTF-8 at byte 0" in page.get_by_role("alert").text_content()
-    assert story.input_value() == OMAR
+    problem = page.locator("#open").get_by_role("alert")
+    for content, words in (
+        ("Über ihm saß ein Rabe.".encode("latin-1"), "tale.txt is not UTF-8 text."),
+        (b"a" * 8_000_001, "8000000 bytes"),
+    ):
+        path.write_bytes(content)
+        button.set_input_files(path)
+        page.wait_for_function(
+            "words => document.querySelector('#open .problem').textContent.includes(words)", arg=words
+        )
+        assert problem.is_visible()
+        assert story.input_value() == OMAR
+    path.write_text("Nadia ran. She fell.")
+    button.set_input_files(path)
+    page.wait_for_function("document.querySelector('#story textarea').value.startsWith('Nadia')")
+    assert not problem.is_visible()
+    page.get_by_role("button", name="Score").click()
+    assert shown(page).text_content() == "Nadia ran. She fell."
 
 
 def test_any_text_is_shown_as_text(page):
