@@ -138,6 +138,8 @@ def test_bad_stories(salience, caplog):
     found = salience(["", STORIES[0], 7, STORIES[2], ""], on_error="skip")
     assert [result is None for result in found] == [True, False, True, False, True]
     assert "skipped story 2: a story is a text" in caplog.text
+    malformed = [{"text": ["A b.", "C d."]}, {"sentences": ["A b."], "text": 5}]
+    assert salience([*malformed, STORIES[0]], on_error="skip")[:2] == [None, None]
     assert salience("", on_error="skip") is None
     assert salience(["", ""], on_error="skip") == [None, None]
     errors = []

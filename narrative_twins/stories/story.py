@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from narrative_twins.stories.splitting import Splitter, split_sentences
@@ -17,6 +19,10 @@ AUTO_WINDOW = 7
 """Target size of the windows of `windows="auto"`, in sentences: five windows for a synopsis of 35 sentences."""
 AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 3
 
 
 class StoryError(ValueError):
@@ -77,7 +83,10 @@ class Story:
         text: str | None = None
         if isinstance(source, Mapping):
             story_id, own_windows = _check_id(source.get("id")), source.get("windows")
-            source, text = _text_or_sentences(source), source.get("text")
+            text = source.get("text")
+            if text is not None and not isinstance(text, str):
+                raise StoryError(f"'text' is {type(text).__name__}, not text; sentences are given as 'sentences'")
+            source = _text_or_sentences(source)
             if own_windows is not None and _is_list(source) and all(map(_is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; remove one of them")
             windows = windows if own_windows is None else own_windows
@@ -107,12 +116,12 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
     n = len(sentences)
     if isinstance(windows, str):
         if windows != "auto":
-            raise StoryError(f"windows={windows!r} is invalid; use 'auto', a count, sizes or lists")
+            raise StoryError(f"windows={_shown(windows)} is invalid; use 'auto', a count, sizes or lists")
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
     count = _as_int(windows)
     if count is not None:
         if not 1 <= count <= n:
-            raise StoryError(f"windows={count} for {n} sentence(s); a count of windows goes from 1 to {n}")
+            raise StoryError(f"windows={_shown(count)} for {n} sentence(s); a count of windows goes from 1 to {n}")
         return even_windows(n, count)
     if isinstance(windows, Iterable):
         spans = _parse_spans(list(windows), sentences)
@@ -121,8 +130,8 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
             if all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False)):
                 return tuple(spans)
     raise StoryError(
-        f"windows={windows!r} does not partition the {n} sentence(s); every sentence belongs to one window, in order: "
-        f"sizes that add up to {n}, or lists or [lo, hi] pairs that run from 0 to {n} without a gap"
+        f"windows={_shown(windows)} does not partition the {n} sentence(s); every sentence belongs to one window, in "
+        f"order: sizes that add up to {n}, or lists or [lo, hi] pairs that run from 0 to {n} without a gap"
     )
 
 
@@ -144,7 +153,8 @@ def _text_or_sentences(source: Mapping[str, Any]) -> Any:
     windows = source.get("windows")
     if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
-    raise StoryError(f"the mapping has no 'sentences' or 'text' (its keys: {', '.join(map(repr, source)) or 'none'})")
+    keys = ", ".join(map(_shown, islice(source, 10))) or "none"
+    raise StoryError(f"the mapping has no 'sentences' or 'text' (its keys: {keys})")
 
 
 def _check_id(value: Any) -> str | int | None:
@@ -184,7 +194,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
         sentences, sizes = items, None
     for i, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {sentence!r:.60}")
+            raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {_shown(sentence)}")
         if _blank(sentence):
             raise StoryError(f"sentence {i} is empty or white space; leave it out")
         check_unicode(sentence, f"sentence {i}")
@@ -233,9 +243,10 @@ def _from_sizes(sizes: list[int]) -> list[Span]:
 
 def _is_list(value: Any) -> bool:
     """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
-    return (
-        isinstance(value, Iterable) and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, Mapping))
-    )
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__getitem__"):
+        return False
+    # Also false for arrays without dimensions, which have no length.
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
 
 
 def _all_text(values: Iterable[Any]) -> bool:
@@ -250,6 +261,15 @@ def _as_int(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def _shown(value: Any) -> str:
+    """The first characters of any value, nested and long ones too, for a message."""
+    try:
+        text = _REPR.repr(value)
+    except ValueError:  # an integer of thousands of digits
+        text = type(value).__name__
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _blank(text: str) -> bool:

@@ -331,6 +331,7 @@ def test_only_rows_of_removed_works(run, works, tmp_path):
 def test_invalid_works_are_skipped(run, works, tmp_path, monkeypatch):
     """Texts that are not valid Unicode, and vectors that are not numbers."""
     bad = [{"id": "w\ud800"}, {"title": "T\ud800"}, {"twins": [{"sentences": TWINS[0], "language": "\ud800"}]}]
+    bad += [{"story": {"text": ["A b.", "C d."]}}, {"twins": [{"sentences": ["A b."], "text": 5}]}]
     works.write_text("".join(json.dumps(work) + "\n" for work in (*(WORKS[0] | one for one in bad), *WORKS)))
     embed = SentenceEmbedder.__call__
 
@@ -339,12 +340,14 @@ def test_invalid_works_are_skipped(run, works, tmp_path, monkeypatch):
 
     monkeypatch.setattr(SentenceEmbedder, "__call__", some)
     code, out, err = run()
-    assert code == 1 and "4  - could not be read or aligned" in out and "11  works read" in out
+    assert code == 1 and "6  - could not be read or aligned" in out and "13  works read" in out
     for words in (
         "line 1: 'id' has a lone surrogate",
         "line 2: 'title' has a",
         "line 3: 'twins[0].language' has a",
-        "line 7: work 'w3': can't be aligned",
+        "line 4: 'story': 'text' is list, not text",
+        "line 5: 'twins[0]': 'text' is int, not text",
+        "line 9: work 'w3': can't be aligned",
     ):
         assert f"works.jsonl, {words}" in err
     assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")] == ["w0", "w1", "w2", "w4"]

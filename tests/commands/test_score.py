@@ -319,11 +319,12 @@ def test_invalid_lines_do_not_stop_the_run(run, tmp_path):
     source = tmp_path / "in.jsonl"
     bad = ['{"id": ["x"], "text": "A b."}', '{"id": "\\ud83d", "text": "A b."}', '{"id": 1.5, "text": "A b."}']
     bad += ['{"id": ' + "9" * 5000 + ', "text": "A b."}', "[" * 100_000]
+    bad += ['{"text": ["A b.", "C d."]}', '{"sentences": ["A b."], "text": 5}']
     source.write_text("\n".join(['"Nadia ran."', *bad, '"It rained."']) + "\n")
     code, out, err = run(source, "-f", "jsonl")
     assert code == 1
     assert [json.loads(line)["sentences"] for line in out.splitlines()] == [["Nadia ran."], ["It rained."]]
-    assert len(err.splitlines()) == 5
+    assert len(err.splitlines()) == 7
     assert "Traceback" not in err
 
 

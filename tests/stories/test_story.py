@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError
@@ -177,3 +177,44 @@ def test_error_names_its_story_when_index_is_set():
     assert str(error) == "something is wrong"
     error.index = 3
     assert str(error) == "story 3: something is wrong"
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["A b.", "C d.", "auto", b"x", range(2), 10**400, {1}])
+    | st.sampled_from([np.array(5), np.array(["A b."]), np.array([[1, 2]])])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4),
+    max_leaves=10,
+)
+ROWS = st.fixed_dictionaries({}, optional=dict.fromkeys(("text", "sentences", "windows", "id"), VALUES))
+
+
+@settings(max_examples=400)
+@given(source=VALUES | ROWS, windows=VALUES | st.just("auto"))
+@example(source={"text": ["A b.", "C d."]}, windows="auto")
+@example(source={"sentences": ["A b."], "text": 5}, windows="auto")
+@example(source={"sentences": ["A b."], "text": {"a": "A b."}}, windows="auto")
+@example(source=["A b."], windows=[None, 10**5000])
+def test_any_value_is_a_story_or_a_story_error(source, windows):
+    try:
+        story = Story.parse(source, windows)
+    except StoryError as error:
+        assert len(str(error)) < 1500
+    else:
+        assert len(story) and all(story.text[lo:hi] == story.sentences[i] for i, (lo, hi) in enumerate(story.spans))
+
+
+@pytest.mark.parametrize("key", ["text", "sentences", "windows", "id"])
+def test_deeply_nested_values_are_invalid_stories(key):
+    deep = "A b."
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(StoryError):
+        Story.parse({"text": "A b.", key: deep})
