@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Collection, Mapping
 from importlib import metadata
@@ -64,37 +66,48 @@ class AtomicFile:
                 os.close(earlier)
         elif not self.resume:
             os.ftruncate(self._descriptor, 0)
-        with open(self.part, "rb") as file:
-            # Remove an incomplete last line, which a power failure may leave.
-            os.ftruncate(self._descriptor, file.read().rfind(b"\n") + 1)
+        # Remove an incomplete last line, which a power failure may leave.
+        os.ftruncate(self._descriptor, _end_of_last_line(self._descriptor))
         os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
     def write(self, piece: str | bytes) -> None:
-        """Append text or bytes."""
-        if self.path == STDIN:
-            if isinstance(piece, str):
-                sys.stdout.write(piece)
-            else:
-                sys.stdout.buffer.write(piece)
-            sys.stdout.flush()
-            return
-        data = piece.encode("utf-8") if isinstance(piece, str) else piece
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-        if self.sync and self.is_regular:
-            os.fsync(self._descriptor)
+        """Append text or bytes. Raises `OSError` with the name of the file, for example if no space is left."""
+        try:
+            if self.path == STDIN:
+                write_stdout(piece)
+                return
+            data = memoryview(piece.encode("utf-8") if isinstance(piece, str) else piece)
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            if self.sync and self.is_regular:
+                os.fsync(self._descriptor)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            name = self.part if self.is_regular else "standard output" if self.path == STDIN else self.path
+            raise OSError(f"{name} can't be written: {error.strerror}") from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.path != STDIN:
-            # A later `write` must fail: the number of the closed descriptor may be reused for another file.
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
-        if not self.is_regular:
+        if self.path == STDIN:
             return
-        if kind is None:
+        # A later `write` must fail: the number of the closed descriptor may be reused for another file.
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            if sys.platform == "win32":
+                os.close(descriptor)  # an open file can't be renamed
+            if self.is_regular:
+                self._complete(kind is None)
+        finally:
+            # The part file is locked until it has its name; then another run may begin.
+            if sys.platform != "win32":
+                os.close(descriptor)
+
+    def _complete(self, succeeded: bool) -> None:
+        """Rename the part file, or remove it after an error unless it is kept."""
+        if succeeded:
             if os.path.exists(self.path):
                 os.chmod(self.part, os.stat(self.path).st_mode & 0o7777)
             self._rename(self.part, self.path)
@@ -105,20 +118,55 @@ class AtomicFile:
             self._rename(self.part, self.path)
 
     def _open(self) -> None:
-        """Open the part file and lock it, except on Windows."""
-        self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666)
-        if sys.platform == "win32":
-            return
-        import fcntl
-
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        """Open the part file and lock it. Links are not followed, since what they lead to would be overwritten."""
+        while True:
+            try:
+                self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            except OSError as error:
+                if not os.path.islink(self.part):
+                    raise
+                raise FileExistsError(f"{self.part} is a symbolic link; remove it first") from error
+            try:
+                lock(self._descriptor, self.part)
+                found = os.fstat(self._descriptor)
+                if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
+                    raise FileExistsError(f"{self.part} is also another file (a hard link); remove it first")
+                if os.path.samestat(found, os.lstat(self.part)):
+                    return
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+            # Another run has completed and renamed the file before it was locked here.
             os.close(self._descriptor)
-            raise FileExistsError(f"{self.part} is being written by another run; wait until it ends") from None
 
     def _rename(self, source: str, target: str) -> None:
         os.replace(source, target)
+
+
+def lock(descriptor: int, path: str) -> None:
+    """Lock an open file or folder until it is closed or the process ends, except on Windows. Raises `FileExistsError`
+    if another run has locked it."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileExistsError(f"{path} is being written by another run; wait until it ends") from None
+
+
+def write_stdout(piece: str | bytes) -> None:
+    """Write text or bytes to standard output at once. Raises `OSError` if it is closed."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed")
+    if isinstance(piece, str):
+        sys.stdout.write(piece)
+    else:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
 
 
 class ResumeError(ValueError):
@@ -207,6 +255,26 @@ def complete_lines(path: str) -> list[str]:
         data = file.read()
     # Not `splitlines`, which also splits at other line breaks that JSON strings may contain.
     return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
+
+
+def paths_written(path: str) -> list[str]:
+    """The paths that a `ResumableFile` or an `AtomicFile` may write, rename or replace."""
+    part = part_path(path)
+    files = [os.path.realpath(path), part, f"{part}.old"]
+    return [*files, *map(run_path, files), part_path(run_path(part))]
+
+
+def _end_of_last_line(descriptor: int, chunk: int = 1 << 20) -> int:
+    """The position after the last line break of an open file; 0 if it has none."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        start = max(0, end - chunk)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        found = os.read(descriptor, end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:

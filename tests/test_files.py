@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from narrative_twins import files
 from narrative_twins.files import (
     AtomicFile,
     ResumableFile,
@@ -230,3 +233,88 @@ def test_digest_depends_on_contents_and_names(tmp_path):
     assert digest_of_files(tmp_path) != all_files and digest_of_files(tmp_path, {".txt"}) == texts
     (tmp_path / "a.txt").rename(tmp_path / "c.txt")
     assert digest_of_files(tmp_path, {".txt"}) != texts
+
+
+def test_second_writer_is_refused_while_the_first_lives(tmp_path):
+    path = str(tmp_path / "out.jsonl")
+    for resume in (False, True):
+        with AtomicFile(path, keep=True) as out:
+            out.write("a\n")
+            with pytest.raises(FileExistsError, match="out.jsonl.part is being written by another run"):
+                AtomicFile(path, keep=True, resume=resume).__enter__()
+            out.write("b\n")
+        assert (tmp_path / "out.jsonl").read_text() == "a\nb\n"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl"]
+
+
+def test_part_file_that_is_completed_before_it_is_locked_is_not_used(tmp_path, monkeypatch):
+    """The lock of a file that another run has renamed in the meantime is of no use."""
+    path = str(tmp_path / "out.txt")
+    first, lock = AtomicFile(path), files.lock
+    first.__enter__()
+    first.write("first")
+
+    def lock_late(descriptor, name):
+        monkeypatch.setattr(files, "lock", lock)
+        first.__exit__(None, None, None)
+        lock(descriptor, name)
+
+    monkeypatch.setattr(files, "lock", lock_late)
+    with AtomicFile(path) as second:
+        assert (tmp_path / "out.txt").read_text() == "first"
+        second.write("second")
+        assert (tmp_path / "out.txt").read_text() == "first"
+    assert (tmp_path / "out.txt").read_text() == "second"
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_links_are_not_followed(tmp_path, link):
+    other = tmp_path / "other.txt"
+    other.write_text("precious")
+    link(other, tmp_path / "out.txt.part")
+    for resume in (False, True):
+        with pytest.raises(FileExistsError, match="out.txt.part is .* link.*remove it first"):
+            AtomicFile(str(tmp_path / "out.txt"), resume=resume).__enter__()
+    assert other.read_text() == "precious"
+
+
+def test_errors_of_writing_name_the_file(tmp_path, monkeypatch):
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "out.txt"
+    with pytest.raises(OSError, match="out.txt.part can't be written: No space left on device"):
+        with AtomicFile(str(path)) as out:
+            monkeypatch.setattr(os, "write", full)
+            out.write("a")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"a\n", b"a\nb", b"\n" * 5 + b"x" * 20, b"x" * 20 + b"\n"])
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_end_of_the_last_line(tmp_path, data, chunk):
+    path = tmp_path / "lines"
+    path.write_bytes(data)
+    with open(path, "rb") as file:
+        assert files._end_of_last_line(file.fileno(), chunk) == data.rfind(b"\n") + 1
+
+
+def test_many_writers_leave_one_complete_file(tmp_path):
+    path, refused = str(tmp_path / "out.txt"), []
+
+    def write(number):
+        try:
+            with AtomicFile(path) as out:
+                for _ in range(200):
+                    out.write(f"{number}\n")
+        except FileExistsError:
+            refused.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert len(lines) == 200 and len(set(lines)) == 1 and int(lines[0]) not in refused
+    assert os.listdir(tmp_path) == ["out.txt"]

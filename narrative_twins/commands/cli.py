@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0; 1 if something failed, for example a story that could not be scored; 130 after Ctrl-C. Wrong
         arguments exit with 2.
     """
+    _fill_closed_descriptors()
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
     parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
@@ -61,12 +62,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"narrative-twins: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the pipe has stopped reading; what is still buffered is discarded.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of the pipe has stopped reading.
+        _discard_output()
         return 0
     except (OSError, ValueError, ImportError) as error:
         print(f"narrative-twins: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except (OSError, AttributeError):
+            _discard_output()
         return 2 if isinstance(error, ResumeError) else 1
+
+
+def _discard_output() -> None:
+    """Discard what standard output still holds, which can't be written; Python would report it at exit."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fill_closed_descriptors() -> None:
+    """Open the null device in the place of closed standard streams. Otherwise the next file that is opened would take
+    their number, and what libraries print would be written into it."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
 
 
 def _add_commands(

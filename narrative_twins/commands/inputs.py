@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.commands.options import count, parsed_by
+from narrative_twins.commands.options import count, is_terminal, parsed_by
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, ResumeError
@@ -75,7 +75,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
-    if not options.files and sys.stdin.isatty():
+    if not options.files and is_terminal(sys.stdin):
         parser.error("name a file, or - for standard input")
 
 

@@ -14,6 +14,7 @@ from narrative_twins.commands.options import (
     check_output,
     check_rows_file,
     count,
+    is_terminal,
     natural,
     plural,
     positive,
@@ -123,7 +124,7 @@ def _add_check_options(add: Any) -> None:
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
-    if not options.files and sys.stdin.isatty():
+    if not options.files and is_terminal(sys.stdin):
         parser.error("name a file, or - for standard input")
     check_rows_file(parser, options.files, options.out)
     # The file of rejected stories is overwritten too.

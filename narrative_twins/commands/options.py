@@ -6,9 +6,9 @@ import argparse
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
-from narrative_twins.files import STDIN
+from narrative_twins.files import STDIN, paths_written
 
 Value = TypeVar("Value")
 
@@ -68,17 +68,33 @@ def share(text: str) -> float:
     return value
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; false if it is closed."""
+    return stream is not None and stream.isatty()
+
+
 def check_output(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
-    """Refuse an output file that is also an input, or is in a folder whose files are all read."""
+    """Refuse an output file or folder that is also an input, or is in a folder whose files are all read, or from which
+    a file is read."""
     if out == STDIN:
         return
-    path = os.path.realpath(out)
+    path, written = os.path.realpath(out), paths_written(out)
     for file in inputs:
         read = os.path.realpath(file)
-        if path == read:
-            parser.error(f"--out {out} is also read; write to another file")
+        # `samefile` recognizes hard links too.
+        if any(read == other or os.path.exists(other) and _is_same(read, other) for other in written):
+            parser.error(f"{file} is read, and would be overwritten by --out {out}; write to another file")
+        if any(read.startswith(os.path.join(other, "")) for other in written):
+            parser.error(f"{file} is in --out {out}, and is read; write to another folder")
         if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
             parser.error(f"--out {out} is in {file}, which is read; write to another folder")
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def check_rows_file(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:

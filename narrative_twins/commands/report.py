@@ -15,7 +15,7 @@ from narrative_twins.commands.inputs import (
     run_settings,
     score,
 )
-from narrative_twins.commands.options import count
+from narrative_twins.commands.options import check_output, count
 from narrative_twins.files import STDIN, part_path
 from narrative_twins.show.report import INDEX, Report
 
@@ -38,6 +38,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_options(parser, options)
     if options.out == STDIN:
         parser.error("a report is a folder; name one with --out")
+    check_output(parser, options.files, options.out)
 
 
 def on_interrupt(options: argparse.Namespace) -> str | None:

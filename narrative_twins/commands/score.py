@@ -17,7 +17,7 @@ from narrative_twins.commands.inputs import (
     run_settings,
     score,
 )
-from narrative_twins.commands.options import check_output, count, resume_hint
+from narrative_twins.commands.options import check_output, count, is_terminal, resume_hint
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
 from narrative_twins.show.formats import FORMATS, write_results
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
     check_options(parser, options)
-    if FORMATS[options.format].is_image and options.out == STDIN and sys.stdout.isatty():
+    if FORMATS[options.format].is_image and options.out == STDIN and is_terminal(sys.stdout):
         parser.error(f"--format {options.format} can't be shown in a terminal; name a file with --out")
     if options.resume and not _is_resumable(options):
         parser.error("--resume needs --format jsonl and --out FILE")
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         done = _digests(out)
     stories = StoryInput(options.files, options.input_format, options.windows, done)
     # A terminal gets colours and its own width.
-    console = Console() if options.out == STDIN and sys.stdout.isatty() else None
+    console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
     names = [operation.name for operation in options.operations]
     with out:
         for piece in write_results(score(options, stories, encoder), options.format, names, options.top, console):

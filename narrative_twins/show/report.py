@@ -12,13 +12,14 @@ import json
 import os
 import re
 import shutil
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from html import escape
 from types import TracebackType
 from typing import Any
 
-from narrative_twins.files import AtomicFile, ResumableFile, ResumeError, complete_lines, run_path, run_settings
+from narrative_twins.files import AtomicFile, ResumableFile, ResumeError, complete_lines, lock, run_path, run_settings
 from narrative_twins.plots.printable import shortened
 from narrative_twins.plots.style import check_matplotlib, render
 from narrative_twins.salience.result import StorySalience
@@ -65,6 +66,7 @@ class Report:
         self.count, self._last, self._next = 0, "", ""
         self._waiting: tuple[str, StorySalience] | None = None
         self._settings: dict[str, Any] = {}
+        self._folder = -1  # the descriptor that holds the lock
         if not os.path.isdir(os.path.dirname(self.path)):
             raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
         for folder in (self.path, self.part):
@@ -101,9 +103,14 @@ class Report:
         return done
 
     def __enter__(self) -> Report:
+        os.makedirs(self.part, exist_ok=True)
+        if sys.platform != "win32":
+            self._folder = os.open(self.part, os.O_RDONLY)
+            lock(self._folder, self.part)
         if not self.count:
             # Left by a run that was interrupted before its first page was complete.
-            shutil.rmtree(self.part, ignore_errors=True)
+            for entry in os.scandir(self.part):
+                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
         os.makedirs(os.path.join(self.part, PAGES), exist_ok=True)
         self._list = ResumableFile(os.path.join(self.part, LIST), self._settings, resume=True)
         self._list.__enter__()
@@ -118,6 +125,14 @@ class Report:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            self._end(kind, error, trace)
+        finally:
+            if self._folder >= 0:
+                os.close(self._folder)
+
+    def _end(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Complete and publish the report, unless an error ended it."""
         try:
             if kind is None:
                 self._write_waiting("")

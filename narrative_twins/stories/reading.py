@@ -43,6 +43,9 @@ def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> It
     for path in paths:
         # A file name need not be valid text.
         name = "standard input" if path == STDIN else os.fsencode(path).decode("utf-8", "replace")
+        if path == STDIN and sys.stdin is None:
+            yield Document(name, None, "is closed; name a file")
+            continue
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
                 yield from stories_in(file, name, input_format, named=len(paths) > 1)

@@ -372,7 +372,7 @@ def test_no_work_is_left(run, tmp_path):
     [
         (("works.jsonl", "--out", "-"), "ends in .jsonl"),
         (("works.jsonl", "--out", "twins.parquet"), "ends in .jsonl"),
-        (("works.jsonl", "--out", "works.jsonl"), "also read"),
+        (("works.jsonl", "--out", "works.jsonl"), "would be overwritten"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"), "not a list of similarities"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "fr=0.7,fr=0.6"), "two numbers for fr"),
         (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "0.7,0.6"), "two numbers for other"),

@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import struct
@@ -18,6 +19,7 @@ import pytest
 
 from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.commands.cli import main
+from narrative_twins.files import AtomicFile
 
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 
@@ -158,7 +160,7 @@ def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
         (["--top", "0"], "'0' is not an integer of 1 or more"),
         (["--format", "xml"], "invalid choice: 'xml'"),
         (["--resume"], "--resume needs"),
-        (["--out", "omar.txt"], "--out omar.txt is also read"),
+        (["--out", "omar.txt"], "would be overwritten by --out omar.txt"),
     ],
 )
 def test_invalid_options(run, story, capsys, monkeypatch, arguments, problem):
@@ -369,7 +371,7 @@ def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
         wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err
     assert not out.exists()
@@ -416,3 +418,49 @@ def test_a_closed_pipe_is_not_an_error(stories, bert_folder):
         err = process.stderr.read()
         assert process.wait(timeout=LIMIT) == 0
     assert err == ""
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "html"])
+def test_second_run_on_the_same_output_is_refused(run, story, tmp_path, form):
+    out = tmp_path / "out"
+    with AtomicFile(str(out)):
+        code, _, err = run(story, "-f", form, "-o", out)
+        assert code == 1 and "is being written by another run; wait until it ends" in err
+    assert run(story, "-f", form, "-o", out)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run", "link"])
+def test_input_is_never_overwritten(run, tmp_path, name, capsys):
+    """Also if it is the file of an earlier run, or another name for it."""
+    source = tmp_path / ("source.jsonl" if name == "link" else name)
+    source.write_text('"Nadia ran. It rained."\n')
+    if name == "link":
+        os.link(source, tmp_path / "out.jsonl.part")
+    for resume in ([], ["--resume"]):
+        with pytest.raises(SystemExit, match="2"):
+            run(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", *resume)
+        assert "would be overwritten" in capsys.readouterr().err
+    assert source.read_text() == '"Nadia ran. It rained."\n'
+
+
+@pytest.mark.parametrize(
+    ("redirections", "problem"),
+    [
+        ("> /dev/full", "standard output can't be written: No space left on device"),
+        (">&-", "standard output can't be written: it is closed"),
+        ("- <&-", "standard input: is closed; name a file"),
+        ("-o /dev/full", "/dev/full can't be written: No space left on device"),
+    ],
+)
+def test_closed_and_full_streams(story, bert_folder, redirections, problem):
+    command = f"{shlex.join([COMMAND, 'score', '--model', bert_folder, '--operations', 'deletion', '-q'])} "
+    done = run_command("sh", "-c", command + (redirections if "- <" in redirections else f"{story} {redirections}"))
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
+
+
+def test_all_streams_may_be_closed(story, bert_folder, tmp_path):
+    """What libraries print is not written into the output file."""
+    command = [COMMAND, "score", "--model", bert_folder, "--operations", "deletion", "-f", "csv", story]
+    command += ["-o", tmp_path / "out.csv"]
+    assert run_command("sh", "-c", f"{shlex.join(map(str, command))} <&- >&- 2>&-").returncode == 0
+    assert (tmp_path / "out.csv").read_text().startswith("story,index")

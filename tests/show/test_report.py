@@ -337,3 +337,22 @@ def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
     assert run(source, "--out", tmp_path / "r", "--resume")[0] == 1
     assert pages_of(tmp_path / "r") == pages_of(tmp_path / "complete")
     assert [page.texts["bdi"][0] for page in read(tmp_path / "r")] == [f"story {i}" for i in (1, 2, 3, 5, 6)]
+
+
+def test_second_report_in_the_same_folder_is_refused(run, tmp_path):
+    """Also before the first page is complete."""
+    source = stories(tmp_path / "in.jsonl", 2)
+    report = Report(str(tmp_path / "r"))
+    report.begin({})
+    with report:
+        code, _, err = run(source, "--out", tmp_path / "r")
+        assert code == 1 and "r.part is being written by another run" in err
+        assert (tmp_path / "r.part" / "stories").is_dir()
+
+
+def test_stories_of_the_folder_are_not_read(run, tmp_path, capsys):
+    (tmp_path / "r.part").mkdir()
+    source = stories(tmp_path / "r.part" / "in.jsonl", 2)
+    with pytest.raises(SystemExit, match="2"):
+        run(source, "--out", tmp_path / "r")
+    assert source.exists() and "is in --out" in capsys.readouterr().err
