@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoModel
 from transformers.utils import cached_file
 
+from narrative_twins.encoder.loading import hub_options, load_model
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.files import digest_of_files
@@ -22,7 +23,6 @@ SETTINGS = "narrative_twins"
 
 _MODEL_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
-_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
 
@@ -41,40 +41,60 @@ def fingerprint(name: str | Path, config: Any) -> str | None:
     return digest_of_files(name, _MODEL_FILES)
 
 
-def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options for `from_pretrained` that determine where and how the files of a checkpoint are found."""
-    return {key: options[key] for key in _HUB_OPTIONS if key in options}
-
-
 class CheckpointSettings(NamedTuple):
     """Settings of a sentence-transformers checkpoint that change its vectors.
 
     Attributes:
-        pooling: `"mean"`, `"first"`, or a description of pooling that the package does not support; None if not given.
+        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support; None if not given.
         lowercase: whether text is lowercased before it is tokenized.
         prompt: name of the prompt that sentence-transformers puts before every text, if any.
+        problem: why the settings can't be read, if so.
     """
 
     pooling: str | None = None
     lowercase: bool = False
     prompt: str | None = None
+    problem: str | None = None
+
+
+class CheckpointError(Exception):
+    """A checkpoint can't be loaded; the message has one line.
+
+    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in another way, without
+    the checks of `load_model`.
+    """
 
 
 class AutoStoryModel(AutoModel):
-    """`AutoModel` that also sets two attributes of the model: `checkpoint_settings`, the settings of its checkpoint,
-    and `precision`, which is `"auto"` unless a dtype was chosen."""
+    """`AutoModel` for `transformers.pipeline`: `load_story_model`, but with `CheckpointError` instead of `OSError`."""
 
     @classmethod
-    def from_pretrained(cls, name: str, *args: Any, **kwargs: Any) -> Any:
-        model = super().from_pretrained(name, *args, **kwargs)
-        # `pipeline` would swallow an exception here and load the model in another way, so errors are stored as well.
-        model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(kwargs))
-        model.precision = "auto" if kwargs.get("dtype", "auto") in ("auto", None) else None
-        return model
+    def from_pretrained(cls, name: str, **kwargs: Any) -> Any:
+        try:
+            return load_story_model(name, **kwargs)
+        except OSError as error:
+            raise CheckpointError(str(error)) from error
+
+
+def load_story_model(name: str | Path, **options: Any) -> Any:
+    """Load a model of a story encoder with `load_model`, and set two attributes of it: `checkpoint_settings`, the
+    settings of its checkpoint, and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`."""
+    model = load_model(AutoModel, name, **options)
+    model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
+    model.precision = "auto" if options.get("dtype", "auto") in ("auto", None) else None
+    return model
+
+
+def check_checkpoint(name: str | Path, **options: Any) -> None:
+    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError` if it can't be
+    loaded, its weights do not fit it, or a file of its settings is invalid or outside of its folder."""
+    problem = load_story_model(name, **options).checkpoint_settings.problem
+    if problem is not None:
+        raise OSError(f"encoder {str(name)!r} can't be loaded: {problem}")
 
 
 def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
-    """The settings of a checkpoint in a folder or on the Hub. Errors are not raised but described in `pooling`."""
+    """The settings of a checkpoint in a folder or on the Hub. Errors are not raised but described in `problem`."""
 
     def read(file: str) -> Any:
         path = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options)
@@ -85,13 +105,19 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
         if modules is None:
             return CheckpointSettings()
         paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+        for path in map(PurePosixPath, paths.values()):
+            if path.is_absolute() or ".." in path.parts or "\\" in str(path):
+                raise ValueError(f"it names {str(path)!r}, which is outside of the folder")
         pooling = read(f"{paths['Pooling']}/config.json") if "Pooling" in paths else None
         lowercase = bool((read("sentence_bert_config.json") or {}).get("do_lower_case"))
         prompt = (read("config_sentence_transformers.json") or {}).get("default_prompt_name")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return CheckpointSettings(f"settings that can't be read ({error})")
+        mode = _pooling_mode(pooling or {})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return CheckpointSettings(
+            problem=f"modules.json of {str(name)!r}, or a file that it names, is invalid ({error})"
+        )
     unknown = [kind for kind in paths if kind not in _KNOWN_MODULES]
-    return CheckpointSettings("+".join(unknown) or _pooling_mode(pooling or {}), lowercase, prompt)
+    return CheckpointSettings("+".join(unknown) or mode, lowercase, prompt)
 
 
 def module_settings(modules: Iterable[Any]) -> CheckpointSettings:

@@ -14,19 +14,22 @@ from transformers import AutoTokenizer
 
 from narrative_twins.encoder.checkpoint import (
     SETTINGS,
-    AutoStoryModel,
     CheckpointSettings,
     default_encoder,
+    load_story_model,
     module_settings,
     read_checkpoint_settings,
     story_tokenizer,
     write_checkpoint_settings,
 )
+from narrative_twins.encoder.loading import one_line
 from narrative_twins.encoder.passes import Attention, ForwardPasses
 from narrative_twins.encoder.pooling import Pooling, check_pooling, pool
 from narrative_twins.encoder.tokens import Chunk, TokenizedStory
 
 logger = logging.getLogger(__name__)
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 class StoryEncoder:
@@ -56,12 +59,15 @@ class StoryEncoder:
     ) -> None:
         self.model = model.eval()
         settings = _settings_of(model)
+        if settings.problem is not None and pooling is None:
+            raise ValueError(f"{settings.problem}; repair it, or set pooling= to 'mean' or 'first'")
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
         self.tokens = story_tokenizer(model, tokenizer, settings, context_tokens)
         # Two short texts that differ only in the last token, for testing what the model can do.
         plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
+        _check_vocabulary(model, plain)
         text, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         # Padding is masked, so any id will do if the tokenizer has no padding token.
         pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
@@ -78,6 +84,7 @@ class StoryEncoder:
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
         attention: Attention = "auto",
+        allow_pickle: bool = False,
         **options: Any,
     ) -> StoryEncoder:
         """Load an encoder.
@@ -88,27 +95,27 @@ class StoryEncoder:
             dtype: precision; `"auto"` for the fastest that keeps ranks: on a CPU or CUDA device with native bfloat16,
                 matrix products in bfloat16 and float32 between them, else float32 throughout.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
+            allow_pickle: also load weights in pickles (`.bin`), which can execute code; else only safetensors.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
-            OSError: the model is missing or can't be loaded.
+            OSError: the model or tokenizer is missing or can't be loaded, or the weights are not those of the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
         """
         name = str(name) if name is not None else default_encoder()
-        if isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ValueError(f"dtype {dtype!r} is not a torch dtype; use 'auto', 'float32' or 'bfloat16'")
+        if dtype != "auto" and (getattr(torch, dtype, None) if isinstance(dtype, str) else dtype) not in _DTYPES:
+            raise ValueError(f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'")
         if device is None:
             device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
+        model = load_story_model(name, dtype=dtype, allow_pickle=allow_pickle, **options)
         try:
-            model = AutoStoryModel.from_pretrained(name, dtype=dtype, **options)
-            tokenizer = AutoTokenizer.from_pretrained(name, **options)
-        except OSError as error:
-            kind = "it is a folder" if Path(name).exists() else "no folder of this name, so taken as a Hub id"
-            raise OSError(f"encoder {name!r} can't be loaded ({kind}): {error}") from error
+            tokenizer = AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
+        except Exception as error:  # of any kind, since the files may contain anything
+            raise OSError(one_line(f"the tokenizer of encoder {name!r} can't be loaded: {error}")) from error
         try:
             model.to(device)
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"device {str(device)!r} can't be used: {error}") from error
+            raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
         return cls(
             model,
             tokenizer,
@@ -221,6 +228,17 @@ class StoryEncoder:
                     progress(int(starts[-1]) / total)
         order = np.argsort(vector_ids)
         return torch.cat(vectors).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
+
+
+def _check_vocabulary(model: Any, ids: Sequence[int]) -> None:
+    """Check the last ids of a tokenizer's vocabulary; raises ValueError if it is not that of the model."""
+    if len(ids) < 3:
+        raise ValueError(
+            f"the tokenizer of {model.name_or_path!r} has no vocabulary; its files are missing, as tokenizer.json"
+        )
+    known = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    if known is not None and ids[-1] >= known:
+        raise ValueError(f"the tokenizer has the id {ids[-1]}, and the model {known} ids; it is that of another model")
 
 
 def _settings_of(model: Any) -> CheckpointSettings:

@@ -12,7 +12,8 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import AutoModelForMaskedLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer, set_seed
 
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
-from narrative_twins.encoder.checkpoint import default_encoder, hub_options, read_checkpoint_settings
+from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
+from narrative_twins.encoder.loading import hub_options, load_model
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokens import StoryTokenizer
@@ -23,14 +24,15 @@ from narrative_twins.training.trainable import checked_rows
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:
-    """Load an encoder with its masked-language-model head for training, in float32. An OSError if it is not found.
+    """Load an encoder with its masked-language-model head for training, in float32. Raises `OSError` if it can't be
+    loaded.
 
     Args:
         name: folder or Hub id of any encoder; None for the default. A missing head is initialized.
         options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
     """
     name = str(name) if name is not None else default_encoder()
-    model = AutoModelForMaskedLM.from_pretrained(name, **{"dtype": torch.float32, **options})
+    model = load_model(AutoModelForMaskedLM, name, **{"dtype": torch.float32, **options})
     model.base_model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
     return model
 

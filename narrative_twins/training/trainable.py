@@ -16,7 +16,8 @@ from transformers import AutoConfig
 from transformers.trainer import TRAINER_STATE_NAME
 
 from narrative_twins.data.rows import RowError, check_twins_row
-from narrative_twins.encoder.checkpoint import default_encoder, hub_options, model_limit, read_checkpoint_settings
+from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, model_limit, read_checkpoint_settings
+from narrative_twins.encoder.loading import hub_options
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 
 logger = logging.getLogger(__name__)
@@ -37,18 +38,24 @@ def trainable_encoder(
         options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
 
     Raises:
-        OSError: the model is not found.
+        OSError: the model can't be loaded, or its weights do not fit it.
         ValueError: the pooling is unknown.
     """
     name = str(name) if name is not None else default_encoder()
     hub = hub_options(options)
-    config = AutoConfig.from_pretrained(name, **hub)
+    # `Transformer` loads the model again, without checks.
+    check_checkpoint(name, **options)
+    allow_pickle = options.pop("allow_pickle", False)
+    config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
     changes: dict[str, Any] = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         changes["attention_dropout"] = dropout
     kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
     transformer = Transformer(
-        name, model_kwargs={"dtype": "float32", **options}, config_kwargs={**hub, **changes}, processor_kwargs=hub
+        name,
+        model_kwargs={"dtype": "float32", "use_safetensors": None if allow_pickle else True, **options},
+        config_kwargs={**hub, **changes},
+        processor_kwargs=hub,
     )
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
     card = SentenceTransformerModelCardData(

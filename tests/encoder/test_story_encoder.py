@@ -152,7 +152,7 @@ def test_bidirectional_model_with_another_script_is_not_taken_for_a_decoder():
 def test_tokenizer_with_more_tokens_than_the_model_is_refused():
     _, tokenizer = encoder_of("bert")
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(ValueError, match="did not return token states for a text"):
+    with pytest.raises(ValueError, match="it is that of another model"):
         StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
+from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, fingerprint
 
 _SPECIAL_TOKENS = 4
 """Upper bound on the special tokens that a tokenizer adds to a sentence."""
@@ -31,7 +31,11 @@ class SentenceEmbedder:
         from sentence_transformers import SentenceTransformer
 
         self._name = str(name or default_encoder())
-        self._model = SentenceTransformer(self._name, device=device, model_kwargs={"dtype": "float32"})
+        # The checks are ours, and the model may have parts that only sentence-transformers knows.
+        check_checkpoint(self._name)
+        self._model = SentenceTransformer(
+            self._name, device=device, model_kwargs={"dtype": "float32", "use_safetensors": True}
+        )
         self._batch_size = batch_size
         self.truncated = 0
 

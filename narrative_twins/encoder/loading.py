@@ -1,0 +1,134 @@
+"""Loading of a model's weights, with checks that they are those of the model: `transformers` fills what is missing with
+random numbers, and only warns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers.utils import cached_file
+
+_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
+_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+_OTHER_NAMES = ("subfolder", "variant", "gguf_file", "state_dict")
+"""Options by which the weights are in other files."""
+
+_UNUSED = ("pooler.",)
+"""Parts of models that no token state depends on. Checkpoints of language models lack them."""
+_BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
+"""Ends of the names of buffers, which checkpoints of earlier releases contain."""
+
+
+def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, **options: Any) -> Any:
+    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers.
+
+    Args:
+        kind: for example `AutoModel`.
+        name: folder or Hub id.
+        allow_pickle: also load weights in pickles; only for files from people you trust.
+        options: for `from_pretrained`. No code of the checkpoint is executed unless `trust_remote_code` is set.
+
+    Raises:
+        OSError: the model can't be loaded, or its weights do not fit it.
+    """
+    options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
+    if not allow_pickle and not any(options.get(other) for other in _OTHER_NAMES):
+        _check_safetensors(name, options)
+        options["use_safetensors"] = True
+    try:
+        with _quiet():
+            # Weights of other sizes are then listed, like those that are missing.
+            options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+            model, info = kind.from_pretrained(name, **options)
+    except SafetensorError as error:
+        raise OSError(f"{_at(name)}: model.safetensors is damaged ({error}); copy or download it again") from error
+    except Exception as error:  # of any kind, since the files may contain anything
+        kind_of_error = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
+        raise OSError(one_line(f"{_at(name)}: {kind_of_error}{error}")) from error
+    problem = _misfit(model, info) or _degenerate(getattr(model, model.base_model_prefix, model))
+    if problem:
+        raise OSError(f"{_at(name)}: {problem}")
+    return model
+
+
+def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options for `from_pretrained` that determine where and how the files of a checkpoint are found."""
+    return {key: options[key] for key in _HUB_OPTIONS if key in options}
+
+
+def one_line(message: str) -> str:
+    """A message on one line of at most about 500 characters."""
+    text = " ".join(message.split())
+    return text if len(text) <= 500 else f"{text[:500].rsplit(' ', 1)[0]} ..."
+
+
+def _at(name: str | Path) -> str:
+    kind = "it is a folder" if Path(name).exists() else "no folder of this name, so taken as a Hub id"
+    return f"encoder {str(name)!r} can't be loaded ({kind})"
+
+
+def _check_safetensors(name: str | Path, options: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint without weights in safetensors; transformers would ask a service to convert others."""
+    for file in _SAFETENSORS:
+        try:
+            if cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options(options)):
+                return
+        except Exception as error:
+            raise OSError(one_line(f"{_at(name)}: {error}")) from error
+    pickles = sorted(file.name for file in Path(name).glob("*.bin")) if Path(name).is_dir() else []
+    what = f"its weights are in a pickle ({pickles[0]}), which can execute code" if pickles else "no model.safetensors"
+    cure = "save the model with save_pretrained, or load it with allow_pickle=True if you trust its source"
+    raise OSError(f"{_at(name)}: {what}; {cure}")
+
+
+def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
+    """What is wrong with the names or sizes of the weights, if anything."""
+    prefix = f"{model.base_model_prefix}."
+    base = getattr(model, model.base_model_prefix, model)
+    parts = {name for name, _ in base.named_children()}
+
+    def of_base(keys: Any, unused: tuple[str, ...]) -> list[str]:
+        names = sorted(key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix))
+        return [name for name in names if name.partition(".")[0] in parts and not name.startswith(unused)]
+
+    mismatched = {key: sizes for key, *sizes in info.get("mismatched_keys", ())}
+    if names := of_base(mismatched, _UNUSED):
+        sizes = next(sizes for key, sizes in mismatched.items() if key.endswith(names[0]))
+        shapes = " instead of ".join(str(tuple(size)) for size in sizes)
+        return f"{names[0]} has the size {shapes} of config.json; the weights are those of another model"
+    for keys, words in ((info["missing_keys"], "are missing"), (info["unexpected_keys"], "are not part of the model")):
+        names = [name for name in of_base(keys, _UNUSED) if not name.endswith(_BUFFERS)]
+        if names:
+            return f"{len(names)} of its weights {words} ({names[0]}, ...); the weights are those of another model"
+    return None
+
+
+def _degenerate(model: torch.nn.Module) -> str | None:
+    """What is wrong with the values of the weights, if anything."""
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
+            return f"{name} has values that are not finite numbers; the file is damaged, or training diverged"
+    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+    if matrices and not any(bool(weight.detach().any()) for weight in matrices):
+        return "all weights are zero; the file is damaged"
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the table of transformers on weights that do not fit, which takes many lines."""
+    logger = logging.getLogger("transformers.modeling_utils")
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "LOAD REPORT" not in record.getMessage()
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)

@@ -1,0 +1,236 @@
+"""Damaged and hostile checkpoints: each is refused in one line, by the package, the pipeline and the command."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, pipeline
+
+from narrative_twins import StoryEncoder
+from narrative_twins.commands.cli import main
+from narrative_twins.encoder.checkpoint import CheckpointError
+from narrative_twins.encoder.loading import load_model
+from narrative_twins.making.align.embedding import SentenceEmbedder
+from narrative_twins.training.mlm import masked_language_model
+from narrative_twins.training.trainable import trainable_encoder
+
+from support.models import small
+
+STORY = "Nadia found a map. It led to a mill. The mill was gone."
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    small("bert").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(base, tmp_path):
+    return Path(shutil.copytree(base, tmp_path / "encoder"))
+
+
+def weights(change):
+    """A change of the weights of a folder."""
+
+    def apply(folder):
+        file = folder / "model.safetensors"
+        save_file(change(load_file(file)), file, metadata={"format": "pt"})
+
+    return apply
+
+
+def file(name, content):
+    def apply(folder):
+        (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+    return apply
+
+
+def truncated(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pickled(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def without(pattern):
+    def apply(folder):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+    return apply
+
+
+def other_config(**changes):
+    def apply(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return apply
+
+
+def outside(folder):
+    """A pooling from a folder beside that of the encoder."""
+    shutil.copytree(folder / "1_Pooling", folder.parent / "other")
+    path = folder / "modules.json"
+    path.write_text(path.read_text().replace('"1_Pooling"', '"../other"'))
+
+
+def with_code(folder):
+    other_config(auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil")(folder)
+    (folder / "evil.py").write_text(f"open({str(folder / 'executed')!r}, 'w')")
+
+
+WEIGHTS = {
+    "no layer 1": (
+        weights(lambda found: {name: value for name, value in found.items() if "layer.1." not in name}),
+        r"16 of its weights are missing \(encoder.layer.1.attention",
+    ),
+    "another layer": (
+        weights(lambda found: found | {"encoder.layer.2.output.dense.bias": torch.ones(3)}),
+        r"1 of its weights are not part of the model \(encoder.layer.2.output.dense.bias",
+    ),
+    "unrelated": (
+        weights(lambda found: {f"x.{name}": value for name, value in found.items()}),
+        r"37 of its weights are missing \(embeddings.LayerNorm.bias",
+    ),
+    "other sizes": (other_config(intermediate_size=40), r"has the size \(48,\) instead of \(40,\)"),
+    "fewer layers in the configuration": (other_config(num_hidden_layers=1), "16 of its weights are not part of"),
+    "truncated": (truncated, "model.safetensors is damaged .*; copy or download it again"),
+    "no safetensors": (file("model.safetensors", b"abc"), "model.safetensors is damaged"),
+    "pickle": (pickled, r"in a pickle \(pytorch_model.bin\), which can execute code; .* allow_pickle=True"),
+    "no weights": (without("*.safetensors"), "no model.safetensors; save the model with save_pretrained"),
+    "zero": (weights(lambda found: {name: 0 * value for name, value in found.items()}), "all weights are zero"),
+    "nan": (
+        weights(lambda found: found | {"embeddings.LayerNorm.bias": torch.full((32,), torch.nan)}),
+        "embeddings.LayerNorm.bias has values that are not finite",
+    ),
+    "no configuration": (without("config.json"), "config.json"),
+    "configuration is no JSON": (file("config.json", b"{"), "config.json"),
+    "configuration is a list": (file("config.json", []), "config.json"),
+    "configuration of other types": (other_config(hidden_size="x"), "hidden_size"),
+    "code": (with_code, "custom code"),
+}
+SETTINGS = {
+    "pooling is a list": (file("1_Pooling/config.json", [1]), "modules.json of .* is invalid"),
+    "pooling is a number": (file("1_Pooling/config.json", {"pooling_mode": 5}), "modules.json of .* is invalid"),
+    "pooling is no JSON": (file("1_Pooling/config.json", b"{"), "modules.json of .* is invalid"),
+    "pooling is deep": (file("1_Pooling/config.json", b"[" * 100_000), "modules.json of .* is invalid"),
+    "modules are an object": (file("modules.json", {"a": 1}), "modules.json of .* is invalid"),
+    "modules have no type": (file("modules.json", [{"path": ""}]), "modules.json of .* is invalid"),
+    "pooling is outside": (outside, "'../other', which is outside of the folder"),
+}
+TOKENIZER = {
+    "no tokenizer": (without("tokenizer*"), "tokenizer"),
+    "tokenizer is no JSON": (file("tokenizer.json", b"{"), "tokenizer"),
+}
+
+
+@pytest.mark.parametrize("case", WEIGHTS | SETTINGS | TOKENIZER)
+def test_checkpoint_is_refused_in_one_line(case, folder, tmp_path, capsys, caplog):
+    damage, problem = (WEIGHTS | SETTINGS | TOKENIZER)[case]
+    damage(folder)
+    with pytest.raises((OSError, ValueError), match=problem) as refused:
+        StoryEncoder.from_pretrained(folder, device="cpu")
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 800
+    (story := tmp_path / "story.txt").write_text(STORY)
+    capsys.readouterr()
+    assert main(["score", str(story), "--model", str(folder), "--device", "cpu"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err == f"narrative-twins: {refused.value}\n"
+    assert "LOAD REPORT" not in caplog.text
+    assert not (folder / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in WEIGHTS if case not in ("code", *filter(lambda c: "config" in c, WEIGHTS))]
+)
+def test_pipeline_does_not_load_it_in_another_way(case, folder):
+    damage, problem = WEIGHTS[case]
+    damage(folder)
+    with pytest.raises(CheckpointError, match=problem):
+        pipeline("narrative-salience", model=str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("load", [trainable_encoder, masked_language_model, SentenceEmbedder])
+@pytest.mark.parametrize("case", ["no layer 1", "other sizes", "pickle", "truncated", "zero"])
+def test_training_and_alignment_refuse_it_too(case, load, folder):
+    damage, problem = WEIGHTS[case]
+    damage(folder)
+    with pytest.raises(OSError, match=problem):
+        load(folder)
+
+
+@pytest.mark.parametrize("load", [trainable_encoder, SentenceEmbedder])
+def test_files_outside_of_the_folder_are_not_read(load, folder):
+    outside(folder)
+    with pytest.raises(OSError, match="outside of the folder"):
+        load(folder)
+
+
+def test_pickles_are_loaded_on_request(folder):
+    expected = StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict()
+    pickled(folder)
+    found = StoryEncoder.from_pretrained(folder, device="cpu", allow_pickle=True).model.state_dict()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+    loaded = pipeline("narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True})
+    assert len(loaded(STORY)["sentences"]) == 3
+    assert trainable_encoder(folder, allow_pickle=True).encode(STORY).shape == (32,)
+
+
+def test_language_models_fit_as_encoders(folder, caplog):
+    """They have a head that an encoder does not need, and no pooler."""
+    config = BertConfig.from_pretrained(folder)
+    BertForMaskedLM(config).save_pretrained(folder)
+    with caplog.at_level(logging.WARNING):
+        assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
+        load_model(AutoModelForMaskedLM, folder)
+    assert "LOAD REPORT" not in caplog.text
+    AutoModel.from_pretrained(folder).save_pretrained(folder)
+    assert masked_language_model(folder).base_model.checkpoint_settings.pooling == "mean"
+
+
+def test_buffers_of_earlier_releases_fit(folder):
+    weights(lambda found: found | {"embeddings.position_ids": torch.arange(5)[None]})(folder)
+    assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
+
+
+def test_tokenizer_of_another_model_is_refused(folder):
+    change = weights(lambda found: found | {"embeddings.word_embeddings.weight": torch.ones(50, 32)})
+    change(folder)
+    other_config(vocab_size=50)(folder)
+    with pytest.raises(ValueError, match="the tokenizer has the id .*, and the model 50 ids"):
+        StoryEncoder.from_pretrained(folder, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--dtype", "int8", "dtype 'int8' is not supported"),
+        ("--dtype", "float", "dtype 'float'"),
+        ("--dtype", "nonsense", "dtype 'nonsense' is not supported"),
+        ("--dtype", "complex64", "dtype 'complex64' is not supported"),
+        ("--device", "nonsense", "device 'nonsense' can't be used"),
+        ("--device", "cuda:99", "device 'cuda:99' can't be used"),
+        ("--device", "cpu:7x", "device 'cpu:7x' can't be used"),
+    ],
+)
+def test_unsupported_precisions_and_devices(option, value, problem, base, tmp_path, capsys):
+    (story := tmp_path / "story.txt").write_text(STORY)
+    code = main(["score", str(story), "--model", str(base), option, value])
+    out, err = capsys.readouterr()
+    if code:  # "float" is another name of float32 in torch
+        assert code == 1 and out == "" and err.count("\n") == 1 and err.startswith(f"narrative-twins: {problem}")
+    else:
+        assert value == "float"
