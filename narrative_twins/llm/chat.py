@@ -6,13 +6,17 @@ import asyncio
 from typing import Any
 
 from narrative_twins.llm.answers import Answer, Answers
+from narrative_twins.llm.bounded import bounded_client
 from narrative_twins.llm.server import Question, Server, estimate_tokens
 
+_INVALID = (ValueError, TypeError, AttributeError, RecursionError)
 MALFORMED_RETRIES = 2
 """Retries of a request whose response is not a chat completion, for example an HTML page."""
 _FATAL_STATUS = (401, 403, 404)
 _REFUSED_STATUS = (400, 413, 422)
 """The server refuses this request: the prompt is too long or violates its rules, or a field is unknown."""
+MAX_TOKENS = 10_000_000
+"""Servers that report more tokens of a request are not believed; then the tokens are estimated."""
 _MESSAGE_LENGTH = 200
 """Error messages of the server are cut after this number of characters."""
 
@@ -68,6 +72,7 @@ class Chat:
             api_key=self._secret.reveal(),
             max_retries=self.server.retries,
             timeout=self.server.timeout,
+            http_client=bounded_client(self._openai, self.server.timeout),
         )
         return self
 
@@ -111,6 +116,11 @@ class Chat:
             if error.status_code in _FATAL_STATUS:
                 target = f"{self.server.url}, model {self.server.model!r}"
                 raise ServerError(f"{problem}; check the address, the model and the key ({target})") from None
+            if 300 <= error.status_code < 400:
+                target = self._one_line(error.response.headers.get("location", "another address"))
+                raise ServerError(
+                    f"the server redirects to {target}, which is not followed; use that address"
+                ) from None
             if error.status_code in _REFUSED_STATUS:
                 if self._has_answered:
                     # The server answers other requests, so it refuses this prompt.
@@ -142,7 +152,8 @@ class Chat:
                     model=body.pop("model"), messages=body.pop("messages"), extra_body=body
                 )
                 return self._answer_of(completion, question, key)
-            except (ValueError, self._openai.APIResponseValidationError) as error:
+            # Also deep nesting (RecursionError), and fields of other types.
+            except (*_INVALID, self._openai.APIResponseValidationError) as error:
                 if retry == MALFORMED_RETRIES or self.stopping:
                     raise _MalformedResponse(str(error)) from None
                 await asyncio.sleep(0.5 * 2**retry)
@@ -161,10 +172,7 @@ class Chat:
             raise _MalformedResponse(str(completion)) from None
         usage = completion.usage
         counts = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-        tokens = [
-            count if isinstance(count, int) else estimate_tokens(content)
-            for count, content in zip(counts, (question.prompt, text), strict=True)
-        ]
+        tokens = [_tokens(*pair) for pair in zip(counts, (question.prompt, text), strict=True)]
         return Answer(
             key,
             question.story,
@@ -185,6 +193,13 @@ class Chat:
         """An error message on one line, cut if it is long."""
         line = " ".join(self._clean(str(error)).split())
         return line if len(line) <= _MESSAGE_LENGTH else f"{line[:_MESSAGE_LENGTH]} ..."
+
+
+def _tokens(count: object, content: str) -> int:
+    """A server's count of the tokens of a content, or an estimate if it can't be one."""
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_TOKENS:
+        return count
+    return estimate_tokens(content)
 
 
 def _error_message(error: Any) -> object:

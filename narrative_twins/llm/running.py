@@ -22,6 +22,8 @@ from narrative_twins.llm.server import Question, Server
 
 logger = logging.getLogger(__name__)
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -139,8 +141,8 @@ def run_jobs(
 ) -> Run:
     """Run jobs that ask a language model, at most `server.concurrency` at a time.
 
-    After Ctrl-C no further requests are sent, but the answers under way, which are paid for, are awaited; after a
-    second Ctrl-C they are not.
+    After Ctrl-C or SIGTERM no further requests are sent, but the answers under way, which are paid for, are awaited;
+    after a second one they are not.
 
     Args:
         server: the server.
@@ -212,7 +214,7 @@ async def _run_all(
 
 @contextmanager
 def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
-    """Handle Ctrl-C as `run_jobs` describes, if the platform and the thread support signal handlers."""
+    """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the platform and the thread support signal handlers."""
 
     def interrupted() -> None:
         if chat.stopping:
@@ -224,15 +226,17 @@ def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> I
 
     loop = asyncio.get_running_loop()
     try:
-        loop.add_signal_handler(signal.SIGINT, interrupted)
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, interrupted)
     except (RuntimeError, ValueError):
         yield
         return
     try:
         yield
     finally:
-        with suppress(ValueError):
-            loop.remove_signal_handler(signal.SIGINT)
+        for number in _SIGNALS:
+            with suppress(ValueError):
+                loop.remove_signal_handler(number)
 
 
 def _run_coroutine(run: Coroutine[Any, Any, Result], chat: Chat) -> Result:

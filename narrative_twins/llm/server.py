@@ -14,6 +14,7 @@ from narrative_twins.llm.json_answers import Schema
 KEY_VARIABLE = "OPENAI_API_KEY"
 """The default environment variable of the API key."""
 
+_EXAMPLE = "http://localhost:8000/v1"
 _SHORTEST_KEY = 8
 """Shorter values are taken for placeholders and not for secret keys."""
 _LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
@@ -35,7 +36,7 @@ class Server:
         concurrency: maximum number of requests at once.
         retries: maximum number of retries of a request that failed, timed out or was refused by a busy server. The wait
             grows up to 8 seconds, or is as long as the server requests, up to two minutes.
-        timeout: seconds for a request.
+        timeout: seconds for an attempt of a request as a whole, however slowly the answer arrives.
         temperature: the sampling temperature.
         max_tokens: maximum length of an answer in tokens, unless `fields` override it; see `limit`.
         structured: send the JSON schema of the answer, for servers with structured output.
@@ -60,9 +61,13 @@ class Server:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            parts.port  # noqa: B018 - raises ValueError if it is not a port
+        except ValueError as error:
+            raise ValueError(f"the address of the server is invalid ({error}); use one like {_EXAMPLE}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the address of the server must be of the form http://localhost:8000/v1")
+            raise ValueError(f"the address of the server must be of the form {_EXAMPLE}")
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError(f"the server's address contains a password or query; put the API key into {KEY_VARIABLE}")
         for name, least in {"concurrency": 1, "retries": 0, "max_tokens": 1}.items():

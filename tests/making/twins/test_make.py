@@ -124,26 +124,27 @@ def test_killed_run_is_resumed_without_repeated_requests(tmp_path):
     no_key_in(tmp_path, printed)
 
 
-def press_ctrl_c(times: int, model: Model, after: int) -> Thread:
-    """Send SIGINT a number of times, after the model got a number of requests."""
+def press_ctrl_c(times: int, model: Model, after: int, number: int = signal.SIGINT) -> Thread:
+    """Send a signal a number of times, after the model got a number of requests."""
 
     def press():
         while len(model.bodies) < after:
             time.sleep(0.01)
         for _ in range(times):
             time.sleep(0.1)
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     thread = Thread(target=press, daemon=True)
     thread.start()
     return thread
 
 
-def test_ctrl_c_loses_no_answers(tmp_path, capsys):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_loses_no_answers(number, tmp_path, capsys):
     source = write(tmp_path / "stories.jsonl", stories(12))
     out = tmp_path / "twins.jsonl"
     with serving(Model(slow=0.3)) as model:
-        pressing = press_ctrl_c(1, model, after=8)
+        pressing = press_ctrl_c(1, model, 8, number)
         assert main(command(source, out, model, "--concurrency", "4")) == 130
         pressing.join()
         printed = capsys.readouterr().err
