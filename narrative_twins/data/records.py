@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -16,9 +16,14 @@ import pyarrow.parquet
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tripod import is_second_annotation, read_synopsis
+from narrative_twins.stories.reading import LimitedFile
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location for error messages, its key in a JSON object of rows (or None), and its content."""
+
+
+MAX_DOCUMENT = 1_000_000_000
+"""Bytes of a compressed JSON document, which is read as a whole."""
 
 
 class Record(NamedTuple):
@@ -68,9 +73,14 @@ def _open(path: str) -> IO[bytes]:
     return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
+def _lines(path: str, file: IO[bytes]) -> Iterable[bytes]:
+    """The lines of a file; those of a compressed one have a maximum length."""
+    return LimitedFile(file) if path.lower().endswith(".gz") else file
+
+
 def _json_lines(path: str) -> Iterator[Entry]:
     with _open(path) as file:
-        lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        lines = ((number, line) for number, line in enumerate(_lines(path, file), start=1) if line.strip())
         for row, (number, line) in enumerate(lines):
             location = f"row {row} (line {number})"
             try:
@@ -82,7 +92,8 @@ def _json_lines(path: str) -> Iterator[Entry]:
 
 def _json(path: str) -> Iterator[Entry]:
     with _open(path) as file:
-        rows = json.load(file)
+        compressed = path.lower().endswith(".gz")
+        rows = json.loads(b"".join(LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT)) if compressed else file.read())
     if not isinstance(rows, (Mapping, list)):
         raise RowError(path, f"contains {type(rows).__name__}; a list of rows is needed, or an object of rows by id")
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from narrative_twins.files import STDIN
 
@@ -18,6 +18,10 @@ InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".rejects": "jsonl", ".json": "json"}
+
+
+MAX_LINE = 64_000_000
+"""Bytes of a line, or of a document, in a compressed file or an archive; a few kilobytes of it can hold gigabytes."""
 
 
 class Document(NamedTuple):
@@ -42,7 +46,7 @@ def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> It
     paths = list(paths)
     for path in paths:
         # A file name need not be valid text.
-        name = "standard input" if path == STDIN else os.fsencode(path).decode("utf-8", "replace")
+        name = "standard input" if path == STDIN else printable_name(path)
         if path == STDIN and sys.stdin is None:
             yield Document(name, None, "is closed; name a file")
             continue
@@ -69,7 +73,7 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
 
 
 def stories_in(
-    file: BinaryIO, name: str, input_format: InputFormat = "auto", named: bool = False
+    file: BinaryIO | LimitedFile, name: str, input_format: InputFormat = "auto", named: bool = False
 ) -> Iterator[Document]:
     """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name the id of a text."""
     lines = iter(file)
@@ -94,6 +98,35 @@ def stories_in(
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
     yield text
+
+
+class LimitedFile:
+    """The lines of a binary file, for `stories_in`. Raises `ValueError` for a line, or in the whole file, that is too
+    long, before it is in memory.
+
+    Args:
+        file: the file.
+        line: maximum bytes of a line.
+        total: maximum bytes of the file; None for no limit.
+    """
+
+    def __init__(self, file: IO[bytes], line: int = MAX_LINE, total: int | None = None) -> None:
+        self.file, self.line, self.total, self.count = file, line, total, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self.file.readline(self.line + 1):
+            self.count += len(line)
+            if len(line) > self.line:
+                raise ValueError(f"a line has more than {self.line:,} bytes; is it JSON Lines?")
+            if self.total is not None and self.count > self.total:
+                raise ValueError(f"it has more than {self.total:,} bytes; unpack it first")
+            yield line
+
+
+def printable_name(name: str) -> str:
+    """A file name for messages: not all are valid text, and terminals obey control characters."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:

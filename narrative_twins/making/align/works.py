@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from narrative_twins.data.rows import RowError, check_list, find_column, require_column
 from narrative_twins.files import STDIN
-from narrative_twins.stories.reading import Document, read_stories, stories_in
+from narrative_twins.stories.reading import MAX_LINE, Document, LimitedFile, printable_name, read_stories, stories_in
 from narrative_twins.stories.story import Story, StoryError, check_unicode
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
+MAX_ARCHIVE = 20_000_000_000
+"""Bytes of all documents of an archive; the largest known corpus has a tenth of it."""
 _TOLERANCE = 0.001
 """How far a cosine in half precision may be outside of -1 to 1."""
 _ARCHIVE_ERRORS = (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
@@ -58,7 +59,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[Document]:
         if path == STDIN:
             yield from read_stories([path], "jsonl")
         elif os.path.isdir(path):
-            found = (file.relative_to(path).as_posix() for file in Path(path).rglob("*") if not file.is_dir())
+            found = (file.relative_to(path).as_posix() for file in Path(path).rglob("*") if file.is_file())
             names = _work_files(found)
             yield from read_stories([str(Path(path) / name) for name in names]) if names else [_no_works(path)]
         elif not os.path.exists(path) or path.lower().endswith(_SUFFIXES):
@@ -151,19 +152,23 @@ def _zipped(path: str) -> Iterator[Document]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = _work_files(archive.namelist())
+            left = MAX_ARCHIVE
             for name in names:
-                yield from _member(archive, name, f"{path}, {name}")
+                left -= yield from _member(archive, name, f"{path}, {printable_name(name)}", left)
             if not names:
                 yield _no_works(path)
     except _ARCHIVE_ERRORS as error:
         yield Document(path, None, f"can't be read ({error}); check that the file is complete")
 
 
-def _member(archive: zipfile.ZipFile, name: str, where: str) -> Iterator[Document]:
-    """The documents in a file of an archive."""
+def _member(archive: zipfile.ZipFile, name: str, where: str, left: int) -> Generator[Document, None, int]:
+    """Yield the documents in a file of an archive, of which `left` bytes may be read; returns how many it has."""
+    whole = not name.lower().endswith((".jsonl", ".ndjson"))
+    lines = None
     try:
-        data = archive.read(name)
+        with archive.open(name) as file:
+            lines = LimitedFile(file, total=min(left, MAX_LINE) if whole else left)
+            yield from stories_in(lines, where)
     except _ARCHIVE_ERRORS as error:
         yield Document(where, None, f"can't be read ({error}); check that the archive is complete and has no password")
-    else:
-        yield from stories_in(io.BytesIO(data), where)
+    return 0 if lines is None else lines.count
