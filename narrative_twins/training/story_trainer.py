@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers.base.evaluation import BaseEvaluator, SequentialEvaluator
 
 from narrative_twins.encoder.attention import training_attention, using_attention
@@ -18,7 +19,7 @@ from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import full_id, push_encoder
 from narrative_twins.training.card import training_facts
 from narrative_twins.training.optimizer import optimizer_for
-from narrative_twins.training.trainable import last_complete_checkpoint
+from narrative_twins.training.trainable import check_checkpoint_files, last_complete_checkpoint
 
 
 class StoryTrainer:
@@ -51,12 +52,42 @@ class StoryTrainer:
         """Save the encoder as a sentence-transformers checkpoint without its card. Called by all processes."""
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any) -> Any:
-        """Train as `transformers.Trainer.train` does; `resume_from_checkpoint=True` skips incomplete checkpoints."""
+        """Train as `transformers.Trainer.train` does.
+
+        `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped. A ValueError if a
+        file of the checkpoint is missing or damaged, with which training would go on to other weights; a
+        FloatingPointError if the loss is not finite.
+        """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
+        if isinstance(resume_from_checkpoint, (str, Path)) and not self._is_sharded:
+            check_checkpoint_files(Path(resume_from_checkpoint), self.args)
         model = self.transformer
         with MatrixProducts(), using_attention(model, training_attention(model)):
             return super().train(resume_from_checkpoint, *args, **options)  # type: ignore[misc]
+
+    @property
+    def _is_sharded(self) -> bool:
+        """Whether DeepSpeed or FSDP save the state of the optimizer, in files of their own."""
+        return bool(getattr(self, "is_deepspeed_enabled", False) or getattr(self, "is_fsdp_enabled", False))
+
+    def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
+        """A step of training. Raises `FloatingPointError` if the loss is not finite, before anything is saved."""
+        loss: torch.Tensor = super().training_step(*args, **options)  # type: ignore[misc]
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss is {loss.item()} in step {self.state.global_step + 1}, so the weights are of no use; "
+                f"{self._advice()}. Earlier checkpoints in {self.args.output_dir} are complete"
+            )
+        return loss
+
+    def _advice(self) -> str:
+        """What to change after a loss that is not finite."""
+        weights = {weight.dtype for weight in self.transformer.parameters()}
+        used = "float16" if self.args.fp16 or torch.float16 in weights else None
+        used = used or ("bfloat16" if self.args.bf16 or torch.bfloat16 in weights else "float32")
+        other = {"float16": ", or train in bfloat16 or float32", "bfloat16": ", or train in float32", "float32": ""}
+        return f"lower the learning rate ({self.args.learning_rate:g}){other[used]} (training is in {used})"
 
     def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
         """The optimizer of the arguments; AdamW keeps float32 copies of weights in lower precision."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling as Poolin
 from sentence_transformers.sentence_transformer.modules import Transformer
 from tqdm.auto import tqdm
 from transformers import AutoConfig
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, model_limit, read_checkpoint_settings
@@ -82,6 +83,8 @@ def checked_rows(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
         RowError: a row is invalid, or there are no rows; names the data set and the row.
     """
     if isinstance(data, dict):
+        if not data:
+            raise RowError(name, "there are no rows; at least one data set is needed")
         checked = {key: checked_rows(rows, f"{name}[{key!r}]", silent) for key, rows in data.items()}
         twinless = next((row for _, row in checked.values() if row is not None), None)
         return {key: rows for key, (rows, _) in checked.items()}, twinless
@@ -131,6 +134,26 @@ def last_complete_checkpoint(folder: Path) -> str | None:
     if found:
         raise ValueError(f"no checkpoint in {folder} is complete; start over without resuming")
     return None
+
+
+def check_checkpoint_files(checkpoint: Path, args: Any) -> None:
+    """Check that a checkpoint of a trainer has all files that the next steps depend on, each of them complete. Raises
+    ValueError with the name of a file; transformers would go on without it, to other weights.
+
+    Args:
+        checkpoint: the folder.
+        args: the arguments of the trainer.
+    """
+    ranked = f"rng_state_{args.process_index}.pth" if args.world_size > 1 else "rng_state.pth"
+    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, ranked):
+        file = checkpoint / name
+        # torch saves zip archives, whose index is at the end.
+        problem = "missing" if not file.is_file() else None if zipfile.is_zipfile(file) else "incomplete or damaged"
+        if problem:
+            raise ValueError(
+                f"{file} is {problem}, so training would not go on as if it had not been interrupted; resume from "
+                "another checkpoint, or start over"
+            )
 
 
 def _step(checkpoint: Path) -> int:

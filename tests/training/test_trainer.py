@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +131,62 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, caplog):
         (tmp_path / "run" / f"checkpoint-{step}" / "trainer_state.json").unlink()
     with pytest.raises(ValueError, match="no checkpoint in .*run is complete; start over"):
         train_tiny.main(settings, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_checkpoint_without_its_state_is_refused(name, damage, tmp_path, checkpoint_folder):
+    shutil.copytree(checkpoint_folder, tmp_path / "run")
+    file = tmp_path / "run" / "checkpoint-2" / name
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-100])
+    settings = json.loads((checkpoint_folder / "settings.json").read_text())
+    problem = {"missing": "missing", "cut": "incomplete"}[damage]
+    with pytest.raises(ValueError, match=f"checkpoint-2/{name} is {problem}"):
+        train_tiny.main(settings, tmp_path / "run", resume=True)
+
+
+@pytest.fixture(scope="module")
+def checkpoint_folder(tmp_path_factory):
+    """The output folder of a run of two steps, with a checkpoint."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "run"
+    trainable().save(str(folder / "model"), create_model_card=False)
+    options = {"max_steps": 2, "save_steps": 2, "per_device_train_batch_size": 2}
+    settings = {"rows": {"stories": STORIES}, "model": str(folder / "model"), "arguments": options}
+    train_tiny.main(settings, folder, resume=False)
+    (folder / "settings.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        ("float32", r"lower the learning rate \(0.001\) \(training is in float32\)"),
+        ("bfloat16", r", or train in float32 \(training is in bfloat16\)"),
+    ],
+)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_stops_the_run(value, dtype, advice, tmp_path):
+    model = trainable()
+    model.to(getattr(torch, dtype))
+    trainer = NarrativeTwinsTrainer(
+        model,
+        arguments(tmp_path, max_steps=5, save_steps=1, save_strategy="steps", learning_rate=1e-3),
+        Dataset.from_list(STORIES),
+    )
+    found, step = trainer.loss.forward, iter(range(5))
+    trainer.loss.forward = lambda *args, **options: found(*args, **options) * (value if next(step) == 2 else 1)
+    with pytest.raises(FloatingPointError, match=f"the loss is {value} in step 3, .*{advice}"):
+        trainer.train()
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_training_without_rows_says_so(tmp_path):
+    for empty in (Dataset.from_list(STORIES).select([]), {"stories": Dataset.from_list(STORIES).select([])}, {}):
+        with pytest.raises(ValueError, match="there are no rows"):
+            NarrativeTwinsTrainer(trainable(), arguments(tmp_path), empty)
 
 
 def arguments(folder: Path, **options) -> NarrativeTwinsTrainingArguments:
