@@ -21,6 +21,7 @@ from narrative_twins.commands.options import check_output, count, is_terminal, r
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
 from narrative_twins.show.formats import FORMATS, write_results
+from narrative_twins.show.highlights import in_encoding
 from narrative_twins.stories.reading import story_digest
 
 
@@ -72,8 +73,16 @@ def run(options: argparse.Namespace) -> int:
     names = [operation.name for operation in options.operations]
     with out:
         for piece in write_results(score(options, stories, encoder), options.format, names, options.top, console):
-            out.write(piece)
+            out.write(_for_stdout(piece, options.format) if options.out == STDIN else piece)
     return exit_code(stories)
+
+
+def _for_stdout(piece: str | bytes, form: str) -> str | bytes:
+    """Output that standard output can write. Formats for programs are UTF-8, as in files, whatever its encoding is."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if isinstance(piece, bytes) or encoding.lower().replace("-", "") == "utf8":
+        return piece
+    return in_encoding(piece, encoding) if form == "text" else piece.encode("utf-8")
 
 
 def _is_resumable(options: argparse.Namespace) -> bool:

@@ -26,6 +26,7 @@ from narrative_twins.hub.cards import (
     template,
 )
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
+from narrative_twins.hub.layout import encoder_layout
 from narrative_twins.hub.self_contained import self_contained_files
 
 logger = logging.getLogger(__name__)
@@ -41,24 +42,7 @@ HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
 )
 """Connection errors of the HTTP client of huggingface_hub; the client depends on the release."""
 
-_ENCODER_FILES = (
-    "config.json",
-    "modules.json",
-    "config_sentence_transformers.json",
-    "sentence_*_config.json",
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-    "LICENSE*",
-    "[0-9]*_*/*.json",
-    "[0-9]*_*/*.safetensors",
-)
+_SERVER_ERRORS: tuple[type[Exception], ...] = (HfHubHTTPError, *HTTP_ERRORS)
 _INITIAL_FILES = {".gitattributes"}
 
 
@@ -80,7 +64,8 @@ def push_encoder(
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    Only files of the encoder are pushed: no checkpoints, optimizer states, logs or pickled weights.
+    Only files of the encoder are pushed, by their exact names: no checkpoints, optimizer states, logs, pickled weights,
+    nor links out of the folder.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`.
@@ -107,21 +92,23 @@ def push_encoder(
         with _pushing(repo_id, "model", token, private, update) as hub:
             hub.commit(content, message or "Story encoder", revision)
             if with_code:
-                hub.commit(
-                    self_contained_files(content, read_checkpoint_settings(folder)), "Self-contained form", WITH_CODE
-                )
+                complete = self_contained_files(content, read_checkpoint_settings(folder))
+                try:
+                    hub.commit(complete, "Self-contained form", WITH_CODE)
+                except _SERVER_ERRORS as error:
+                    raise HubError(
+                        f"{hub.address} has the encoder, but the branch {WITH_CODE!r} could not be pushed: "
+                        f"{' '.join(str(error).split())}; run it again with update=True (--update)"
+                    ) from error
             return hub.address
 
 
 def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None = None) -> Files:
-    """The files of a folder that `push_encoder` pushes, with the card."""
+    """The files of a folder that `push_encoder` pushes, see `encoder_layout`, with the card."""
     folder = Path(folder)
-    found = sorted({path for pattern in _ENCODER_FILES for path in folder.glob(pattern) if path.is_file()})
-    content: Files = {path.relative_to(folder).as_posix(): path for path in found}
-    if not any(name.endswith(".safetensors") for name in content):
-        raise ValueError(f"{folder} has no safetensors weights; load the model and save it with save_pretrained")
+    content: Files = {path.relative_to(folder).as_posix(): path for path in encoder_layout(folder)}
     readme = folder / "README.md"
-    if facts is None and readme.is_file():
+    if facts is None and readme.is_file() and not readme.is_symlink():
         card = readme.read_text(encoding="utf-8")
     else:
         if facts is None:

@@ -57,6 +57,8 @@ class OutputFormat:
     is_resumable: bool = False
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 FORMATS: dict[str, OutputFormat] = {}  # the registry: formats by name, in the order they are listed
 
 
@@ -110,7 +112,7 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Iterator[st
 
 @register_format("csv", "text/csv")
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
-    """One row per sentence."""
+    """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in front."""
     yield _row(["story", "index", "window", "start", "end", "sentence", *layout.operations])
     for result in results:
         name = result.index if result.story.id is None else result.story.id
@@ -155,5 +157,13 @@ def _object(result: StorySalience, layout: Layout) -> str:
 
 def _row(cells: Sequence[Any]) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    # With this terminator cells that have a carriage return are quoted too.
+    writer = csv.writer(line, lineterminator="\r\n")
+    writer.writerow([_as_text(cell) if isinstance(cell, str) else cell for cell in cells])
+    return line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _as_text(cell: str) -> str:
+    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken for a formula (OWASP,
+    "CSV injection")."""
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -12,6 +12,17 @@ STRONG = (0xF2, 0x9E, 0x4C)
 """The background of the least and the most salient sentence; text has a contrast of at least 7.5 to 1 on all shades."""
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
+_ASCII = str.maketrans({MARK: "*", "─": "-", "━": "-", "│": "|", "…": ".", "·": "|"} | dict(zip(BARS, "12345678")))
+
+
+def in_encoding(text: str, encoding: str) -> str:
+    """Text that an encoding can write: itself, or with ASCII in place of stars, bars and lines, and `?` in place of
+    other characters that the encoding lacks."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def marked(result: StorySalience, operation: str) -> set[int]:

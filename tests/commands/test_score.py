@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -470,3 +471,32 @@ def test_all_streams_may_be_closed(story, bert_folder, tmp_path):
     command += ["-o", tmp_path / "out.csv"]
     assert run_command("sh", "-c", f"{shlex.join(map(str, command))} <&- >&- 2>&-").returncode == 0
     assert (tmp_path / "out.csv").read_text().startswith("story,index")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=HYPERLINK("http://evil")'])
+def test_cells_of_csv_are_no_formulas(run, tmp_path, text):
+    (source := tmp_path / "in.jsonl").write_text(
+        json.dumps({"id": text, "sentences": [text, "Nadia ran.", f"a{text}"]})
+    )
+    _, out, _ = run(source, "-f", "csv", "--operations", "deletion")
+    header, first, second, third = csv.reader(io.StringIO(out, newline=""))
+    assert first[0] == f"'{text}" and first[5] == f"'{text}"
+    assert second[5] == "Nadia ran." and third[5] == f"a{text}"
+    assert all(float(row[6]) or True for row in (first, second, third)), "numbers stay numbers"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv", "html"])
+def test_standard_output_of_other_encodings(run, tmp_path, monkeypatch, encoding, form):
+    (source := tmp_path / "in.txt").write_text("Kagerō ran — far. It rained. ★")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    code, _, err = run(source, "-f", form)
+    assert (code, err) == (0, "")
+    if form == "text":
+        lines = written.getvalue().decode(encoding).splitlines()
+        assert any(re.search(r"\* 0\.\d{3} 8", line) for line in lines), "a star, and the highest bar"
+        assert any(set(line.strip()) == {"-"} for line in lines), "a line below the heading"
+        assert any("Kager? ran" in line for line in lines)
+    else:
+        assert "Kagerō ran — far." in written.getvalue().decode("utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 from datasets import Dataset, DatasetDict
-from huggingface_hub import ModelCard
+from huggingface_hub import HfApi, ModelCard
 from sentence_transformers import SentenceTransformer
 from transformers import pipeline
 
@@ -25,7 +25,8 @@ from narrative_twins import (
 )
 from narrative_twins.commands.cli import main
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
-from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
+from narrative_twins.hub.layout import encoder_layout
+from narrative_twins.hub.push import HTTP_ERRORS, HubError, push_dataset, push_encoder, push_metric
 
 from support.hub import Hub, commit_of, running
 from support.models import modules
@@ -150,8 +151,18 @@ def test_only_files_of_the_encoder_are_pushed(checkpoint, hub, tmp_path):
         ".env",
         "rows.jsonl",
         "eval.csv",
+        "9_private/keys.json",
+        "1_Pooling/keys.json",
+        "1_Pooling/sub/config.json",
+        "vocab.env",
+        "vocab.json.bak",
+        "secret.safetensors",
+        "model-00001-of-00002.safetensors",
+        "secret.model",
+        "sentence_secret_config.json",
+        "LICENSE.key",
     ):
-        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("secret")
     push_encoder(tmp_path / "run", NAME)
     pushed = hub.files("models", NAME)
@@ -160,6 +171,66 @@ def test_only_files_of_the_encoder_are_pushed(checkpoint, hub, tmp_path):
         ".gitattributes",
     } == set(pushed)
     assert all(b"secret" not in content for content in pushed.values())
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "1_Pooling/config.json", "LICENSE"])
+def test_links_out_of_the_folder_are_refused(checkpoint, hub, tmp_path, name):
+    shutil.copytree(checkpoint, tmp_path / "run")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "secret")
+    with pytest.raises((OSError, ValueError)):
+        push_encoder(tmp_path / "run", NAME)
+    with pytest.raises(ValueError, match=f"{name} is a link to .*secret, outside of the folder"):
+        encoder_layout(tmp_path / "run")
+    assert not hub.repositories
+
+
+def test_linked_module_folder_and_card_are_not_followed(checkpoint, hub, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "run")
+    shutil.move(tmp_path / "run" / "1_Pooling", tmp_path / "other")
+    (tmp_path / "run" / "1_Pooling").symlink_to(tmp_path / "other")
+    with pytest.raises(ValueError, match="outside of the folder"):
+        encoder_layout(tmp_path / "run")
+    shutil.copytree(checkpoint, tmp_path / "second")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "second" / "README.md").symlink_to(tmp_path / "secret")
+    push_encoder(tmp_path / "second", NAME)
+    assert b"secret" not in hub.files("models", NAME)["README.md"]
+
+
+@pytest.mark.parametrize(
+    "index", [{}, [], {"weight_map": {"a": "../../secret"}}, {"weight_map": {"a": "optimizer.pt"}}]
+)
+def test_index_of_weights_names_only_weights(checkpoint, tmp_path, index):
+    shutil.copytree(checkpoint, tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="does not list weights like"):
+        encoder_layout(tmp_path / "run")
+
+
+def test_weights_in_several_files_are_pushed(bert_folder, hub, tmp_path):
+    encoder = StoryEncoder.from_pretrained(bert_folder, device="cpu")
+    encoder.save_pretrained(tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    encoder.model.save_pretrained(tmp_path / "run", max_shard_size="20KB")
+    push_encoder(tmp_path / "run", NAME, facts=FACTS)
+    shards = [name for name in hub.files("models", NAME) if name.startswith("model-")]
+    assert len(shards) > 1 and "model.safetensors.index.json" in hub.files("models", NAME)
+
+
+def test_second_commit_that_fails_says_what_is_there(checkpoint, hub, monkeypatch):
+    commit = HfApi.create_commit
+
+    def fail_second(self, *args, revision=None, **options):
+        if revision == "with-code":
+            raise HTTP_ERRORS[0]("the connection broke")
+        return commit(self, *args, revision=revision, **options)
+
+    monkeypatch.setattr(HfApi, "create_commit", fail_second)
+    with pytest.raises(HubError, match="has the encoder, but the branch 'with-code' could not be pushed: .*--update"):
+        push_encoder(checkpoint, NAME, with_code=True)
+    assert "model.safetensors" in hub.files("models", NAME)
 
 
 def test_encoders_of_all_kinds_are_pushed_in_the_plain_layout(bert_folder, hub, tmp_path):
