@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
+.PHONY: help demo app test test-all test-app lint attack encoder parity figures splitters speed speed-large speed-training ranks picture screenshots lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -75,6 +75,9 @@ figures: $(VENV)/package  ## the figures of docs/evaluation.md on human labels
 	else echo "skipped: no $(DATA)/roc_val.json (stories with human labels can't be redistributed; set DATA=)"; fi
 	@if [ -e $(DATA)/tripod_train.json ]; then $(BIN)/python examples/score_tripod.py $(DATA)/tripod_train.json --dtype $(DTYPE); \
 	else echo "skipped: no $(DATA)/tripod_train.json (see github.com/ppapalampidi/TRIPOD; set DATA=)"; fi
+
+attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack
 
 splitters: $(VENV)/dev  ## the default sentence splitter beside others
 	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"

@@ -1,0 +1,302 @@
+"""`make attack`: hostile input to the installed package and to a running page. Prints a table of attempts and faults.
+
+A fault is an error that is not told in words: a traceback, a crash, a server error, a file that was read, sent or
+overwritten though nobody named it, or input that was accepted though it is invalid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import logging
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+
+from narrative_twins import Story, StoryEncoder, StoryError
+from narrative_twins.app.guard import EVENTS, MAX_BODY
+from narrative_twins.commands.cli import main
+from narrative_twins.data.rows import RowError, check_twins_row
+from narrative_twins.files import AtomicFile
+from narrative_twins.hub import encoder_files
+
+from support.chat_server import completion
+from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS
+from support.hostile_requests import INVALID_EVENTS, KNOWN_HOSTS, OTHER_HOSTS, OTHER_PAGES, event, file_requests
+from support.models import small
+from support.processes import COMMAND, run_command, started
+from support.raw_server import http, raw_server
+
+SECRET = "the secret of the user"
+STORY = "Nadia found a map. It led to a mill. The mill was gone."
+
+Fault = str | None
+Attempts = Iterator[Fault]
+"""For each attempt what went wrong, or None."""
+
+
+def random_json(rng: random.Random, depth: int = 4) -> object:
+    """An arbitrary JSON value with names of columns in it."""
+    names = ("text", "sentences", "windows", "id", "story", "twin", "twins", "negative", "summaries", "x")
+    kinds = ["leaf"] * 2 + ["list", "object"] * (depth > 0)
+    kind = rng.choice(kinds)
+    if kind == "list":
+        return [random_json(rng, depth - 1) for _ in range(rng.randrange(4))]
+    if kind == "object":
+        return {rng.choice(names): random_json(rng, depth - 1) for _ in range(rng.randrange(5))}
+    return rng.choice([None, True, 0, -1, 3, 1.5, 1e308, "", " ", "A b.", "C d. E f.", "\ud800", "\0", "=1+1", "auto"])
+
+
+def command(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
+    """Run a command of the package in this process: exit code, output and errors."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return code, out.getvalue(), errors.getvalue()
+
+
+def told(result: tuple[int, str, str], code: int = 1) -> Fault:
+    """A fault unless a command ended with a code and an error in words."""
+    found, _, errors = result
+    if found != code:
+        return f"exit code {found}: {errors[:200]}"
+    return f"traceback: {errors[-300:]}" if "Traceback" in errors or not errors.strip() else None
+
+
+def stories(folder: Path, encoder: Path) -> Attempts:
+    """Arbitrary JSON as stories and rows, in the library and in one run of the command."""
+    rng = random.Random(0)
+    values = [random_json(rng) for _ in range(1000)]
+    for value in values:
+        try:
+            Story.parse(value)
+            yield None
+        except StoryError:
+            yield None
+        except Exception as error:
+            yield f"Story.parse: {type(error).__name__} for {value!r:.100}"
+        try:
+            check_twins_row(value if isinstance(value, dict) else {"story": value}, "row")
+            yield None
+        except RowError:
+            yield None
+        except Exception as error:
+            yield f"check_twins_row: {type(error).__name__} for {value!r:.100}"
+    source = folder / "stories.jsonl"
+    source.write_text("".join(json.dumps(value) + "\n" for value in [*values[:200], STORY]))
+    code, out, errors = command("score", source, "--model", encoder, "-f", "jsonl", "--operations", "deletion", "-q")
+    lines = out.splitlines()
+    yield told((code, out, errors))
+    yield None if lines and len(json.loads(lines[-1])["sentences"]) == 3 else "the last story was not scored"
+    works = folder / "works.jsonl"
+    works.write_text("".join(json.dumps({"story": v, "twins": [v]}) + "\n" for v in values[:200]))
+    yield told(command("make", "align", works, "--out", folder / "aligned.jsonl", "--encoder", encoder, "-q"))
+
+
+def checkpoints(folder: Path, encoder: Path) -> Attempts:
+    """Damaged and hostile checkpoints, each by the library and by the command."""
+    (folder / "story.txt").write_text(STORY)
+    for number, (name, (damage, _)) in enumerate((WEIGHTS | SETTINGS | TOKENIZER).items()):
+        damaged = Path(shutil.copytree(encoder, folder / str(number) / "encoder"))
+        damage(damaged)
+        try:
+            StoryEncoder.from_pretrained(damaged, device="cpu")
+            yield f"{name}: loaded"
+        except (OSError, ValueError) as error:
+            yield None if "\n" not in str(error) else f"{name}: more than one line"
+        except Exception as error:
+            yield f"{name}: {type(error).__name__}"
+        yield told(command("score", folder / "story.txt", "--model", damaged, "--device", "cpu", "-q"))
+        yield f"{name}: code was executed" if (damaged / "executed").exists() else None
+
+
+def files(folder: Path, encoder: Path) -> Attempts:
+    """Output that is input, locked, linked or full; archives that expand; cells that are formulas."""
+    score = "score", "--model", encoder, "--operations", "deletion", "-q"
+    for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run"):
+        (folder / name).write_text(json.dumps(STORY) + "\n")
+        yield told(command(*score, folder / name, "-f", "jsonl", "-o", folder / "out.jsonl"), 2)
+        yield None if json.loads((folder / name).read_text()) == STORY else f"{name} was overwritten"
+        (folder / name).unlink()
+    (folder / "story.txt").write_text(STORY)
+    for link in (os.symlink, os.link):
+        (folder / "secret").write_text(SECRET)
+        link(folder / "secret", folder / "linked.csv.part")
+        yield told(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
+        yield None if (folder / "secret").read_text() == SECRET else "a linked file was overwritten"
+        (folder / "linked.csv.part").unlink()
+    for form in ("csv", "jsonl", "html"):
+        with AtomicFile(str(folder / "locked")):
+            yield told(command(*score, folder / "story.txt", "-f", form, "-o", folder / "locked"))
+    yield told(command(*score, folder / "story.txt", "-o", "/dev/full"))
+    with (
+        zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("a.json", "w") as file,
+    ):
+        for _ in range(300):
+            file.write(b" " * 1_000_000)
+    yield told(command("make", "align", folder / "bomb.zip", "--out", folder / "b.jsonl", "--encoder", encoder, "-q"))
+    for text in ("=1+1", "+1", "-1", "@A1", "\tx", "\rx"):
+        (folder / "cells.jsonl").write_text(json.dumps({"id": text, "sentences": [text, "A b."]}))
+        rows = list(csv.reader(io.StringIO(command(*score, folder / "cells.jsonl", "-f", "csv")[1], newline="")))
+        yield None if rows[1][0] == rows[1][5] == f"'{text}" else f"a formula in csv: {rows[1]}"
+
+
+def streams(folder: Path, encoder: Path) -> Attempts:
+    """Closed and full standard streams of the installed command."""
+    (folder / "story.txt").write_text(STORY)
+    score = f"{COMMAND} score --model {encoder} --operations deletion -q"
+    for redirections in (f"{folder}/story.txt > /dev/full", f"{folder}/story.txt >&-", "- <&-"):
+        done = run_command("sh", "-c", f"{score} {redirections}")
+        yield told((done.returncode, done.stdout, done.stderr))
+    done = run_command("sh", "-c", f"{score} {folder}/story.txt -f csv -o {folder}/out.csv <&- >&- 2>&-")
+    yield None if done.returncode == 0 and (folder / "out.csv").read_text().startswith("story,") else "closed streams"
+
+
+def makers(folder: Path, encoder: Path) -> Attempts:
+    """Servers of a language model that drip, flood, redirect, nest or lie."""
+    (folder / "story.txt").write_text("Ada lost a ring. She cried. A fox found it. It wore it home. Ada laughed.")
+    usage = {"prompt_tokens": 10**30, "completion_tokens": -5}
+    kind = "Content-Type: application/json"
+    answers = {
+        "nested": http(b"[" * 100_000, kind),
+        "no JSON": http(b"<p>", "Content-Type: text/html"),
+        "other types": http(json.dumps(completion("x") | {"choices": 5}).encode(), kind),
+        "absurd usage": http(json.dumps(completion("x") | {"usage": usage}).encode(), kind),
+        "redirect": http(b"", "Location: http://127.0.0.1:9/v1", status="307 Temporary Redirect"),
+        "large": http(b" " * 17_000_000, kind),
+    }
+
+    def drip(connection, closing) -> None:
+        connection.sendall(http(b" " * 1000, kind)[:-1000])
+        while not closing.wait(0.05):
+            connection.sendall(b" ")
+
+    responders = {name: (lambda c, _, data=data: c.sendall(data)) for name, data in answers.items()} | {"drip": drip}
+    for name, respond in responders.items():
+        with raw_server(respond) as address:
+            out = folder / f"{name}.jsonl"
+            options = "--server", address, "--model", "tiny", "--retries", 0, "--timeout", 1, "--attempts", 1, "-q"
+            fault = told(command("make", "twins", folder / "story.txt", "--out", out, *options))
+            yield fault and f"{name}: {fault}"
+    for address in ("http://localhost:99999/v1", "http://[::1/v1", "file:///etc/passwd", "http://user:pw@host/v1"):
+        options = "--server", address, "--model", "tiny", "-q"
+        yield told(command("make", "twins", folder / "story.txt", "--out", folder / "o.jsonl", *options))
+
+
+def pushes(folder: Path, encoder: Path) -> Attempts:
+    """Files beside an encoder that must not be pushed."""
+    (folder / "secret").write_text(SECRET)
+    names = [".env", "vocab.env", "9_private/keys.json", "1_Pooling/keys.json", "optimizer.pt", "rows.jsonl"]
+    names += ["secret.safetensors", "a.model", "LICENSE.key", "checkpoint-5/model.safetensors", "training_args.bin"]
+    for number, name in enumerate(names):
+        copied = Path(shutil.copytree(encoder, folder / str(number)))
+        (copied / name).parent.mkdir(parents=True, exist_ok=True)
+        (copied / name).write_text(SECRET)
+        yield f"{name} is pushed" if name in encoder_files(copied, "a/b") else None
+    for name in ("tokenizer.json", "1_Pooling/config.json", "LICENSE"):
+        copied = Path(shutil.copytree(encoder, folder / name.replace("/", "-")))
+        (copied / name).unlink(missing_ok=True)
+        (copied / name).symlink_to(folder / "secret")
+        try:
+            encoder_files(copied, "a/b")
+            yield f"{name}: a link out of the folder is pushed"
+        except ValueError:
+            yield None
+
+
+def page(folder: Path, encoder: Path) -> Attempts:
+    """A running page, as in a network: `narrative-twins app --host 0.0.0.0 --allow-host stories.example`."""
+    (secret := folder / "secret.txt").write_text(SECRET)
+    options = "--host", "0.0.0.0", "--allow-host", "stories.example", "--port", 0, "--model", encoder
+    pipes = {"stdout": subprocess.PIPE, "stderr": open(folder / "errors", "w")}
+    with started(COMMAND, "app", *options, **pipes) as process:
+        address = f"http://localhost:{process.stdout.readline().split()[4].rsplit(':', 1)[1]}".rstrip("/")
+        with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+            yield from _requests(client, str(secret))
+            process_lives = process.poll() is None
+            answer = client.post(EVENTS, json=event(session="last"))
+            yield None if process_lives and answer.status_code == 200 else "the page is no longer served"
+            with client.stream("GET", "/gradio_api/queue/data?session_hash=last") as stream:
+                messages = "".join(stream.iter_lines())
+            yield None if "1 sentence, 1 window." in messages else "stories are no longer scored"
+    errors = (folder / "errors").read_text()
+    yield f"the server printed {errors[:200]}" if "Traceback" in errors else None
+
+
+def _requests(client: httpx.Client, secret: str) -> Attempts:
+    def refused(method: str, path: str, codes: tuple[int, ...] = (403, 404, 405, 422), **options) -> Fault:
+        answer = client.request(method, path, **options)
+        if SECRET in answer.text:
+            return f"{method} {path} returned the secret"
+        return None if answer.status_code in codes else f"{method} {path}: {answer.status_code}"
+
+    for method, path, options in file_requests(secret):
+        yield refused(method, path, **options)
+    for host in KNOWN_HOSTS:
+        yield refused("GET", "/", (200,), headers={"host": host})
+    for host in filter(None, OTHER_HOSTS):
+        # The machine's own address is a known host of a server at all addresses.
+        yield refused("GET", "/", (403,), headers={"host": host})
+        yield refused("POST", EVENTS, (403,), json=event(), headers={"host": host})
+    for headers in OTHER_PAGES:
+        yield refused("POST", EVENTS, (403,), json=event(), headers=headers)
+    for body in INVALID_EVENTS:
+        yield refused("POST", EVENTS, (422,), json=body)
+    for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
+        yield refused(method, EVENTS, (404, 405))
+    rng = random.Random(0)
+    for _ in range(300):
+        body = {"fn_index": rng.choice([0, 1, 2, 3, random_json(rng)]), "data": random_json(rng), "session_hash": "a"}
+        yield refused("POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)])))
+    for content in (b"", b"{", b"\xff", b"[" * 100_000, b'{"fn_index": NaN}'):
+        yield refused("POST", EVENTS, (422,), content=content)
+    yield refused("POST", EVENTS, (413,), content=b" " * (MAX_BODY + 1))
+
+
+SURFACES: dict[str, Callable[[Path, Path], Attempts]] = {
+    "stories and rows": stories,
+    "checkpoints": checkpoints,
+    "files": files,
+    "standard streams": streams,
+    "language-model servers": makers,
+    "pushes": pushes,
+    "web page": page,
+}
+
+
+def attack() -> int:
+    """Attack all surfaces; returns the number of faults."""
+    logging.disable(logging.WARNING)
+    faults: list[str] = []
+    print(f"{'surface':<24}{'attempts':>10}{'faults':>8}{'seconds':>9}")
+    with tempfile.TemporaryDirectory() as scratch:
+        encoder = Path(scratch) / "encoder"
+        small("bert").save_pretrained(encoder)
+        for name, surface in SURFACES.items():
+            (folder := Path(scratch) / surface.__name__).mkdir()
+            began, before, count = time.monotonic(), len(faults), 0
+            for fault in surface(folder, encoder):
+                count += 1
+                faults += [f"{name}: {fault}"] if fault else []
+            print(f"{name:<24}{count:>10}{len(faults) - before:>8}{time.monotonic() - began:>9.0f}", flush=True)
+    print("\n".join(faults))
+    return len(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(1 if attack() else 0)

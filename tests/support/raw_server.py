@@ -1,0 +1,48 @@
+"""A server that answers with any bytes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+
+@contextmanager
+def raw_server(respond):
+    """A server that reads a request and calls `respond` with the connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    closing = threading.Event()
+
+    def serve():
+        while not closing.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection):
+        with connection:
+            try:
+                head = b""
+                while b"\r\n\r\n" not in head:
+                    head += connection.recv(65536)
+                respond(connection, closing)
+                # The rest of the request is read, since otherwise the answer could be lost.
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        closing.set()
+        listener.close()
+
+
+def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
