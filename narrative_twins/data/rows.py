@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
-from narrative_twins.stories.story import Story, StoryError
+from narrative_twins.stories.story import Story, StoryError, shown_value
 
 TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all except the story may be missing or None."""
@@ -147,7 +147,8 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     for value in check_list(values, column, where, "whole numbers"):
         number = None if isinstance(value, bool) or not isinstance(value, SupportsIndex) else operator.index(value)
         if number is None or not first <= number <= last:
-            raise RowError(where, f"'{column}' has {value!r}; whole numbers from {first} to {last} are needed")
+            problem = f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are needed"
+            raise RowError(where, problem)
         numbers.append(number)
     return numbers
 

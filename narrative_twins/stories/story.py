@@ -116,12 +116,12 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
     n = len(sentences)
     if isinstance(windows, str):
         if windows != "auto":
-            raise StoryError(f"windows={_shown(windows)} is invalid; use 'auto', a count, sizes or lists")
+            raise StoryError(f"windows={shown_value(windows)} is invalid; use 'auto', a count, sizes or lists")
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
     count = _as_int(windows)
     if count is not None:
         if not 1 <= count <= n:
-            raise StoryError(f"windows={_shown(count)} for {n} sentence(s); a count of windows goes from 1 to {n}")
+            raise StoryError(f"windows={shown_value(count)} for {n} sentence(s); a count of windows goes from 1 to {n}")
         return even_windows(n, count)
     if isinstance(windows, Iterable):
         spans = _parse_spans(list(windows), sentences)
@@ -130,8 +130,8 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
             if all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False)):
                 return tuple(spans)
     raise StoryError(
-        f"windows={_shown(windows)} does not partition the {n} sentence(s); every sentence belongs to one window, in "
-        f"order: sizes that add up to {n}, or lists or [lo, hi] pairs that run from 0 to {n} without a gap"
+        f"windows={shown_value(windows)} does not partition the {n} sentence(s); every sentence belongs to one window, "
+        f"in order: sizes that add up to {n}, or lists or [lo, hi] pairs that run from 0 to {n} without a gap"
     )
 
 
@@ -153,7 +153,7 @@ def _text_or_sentences(source: Mapping[str, Any]) -> Any:
     windows = source.get("windows")
     if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
-    keys = ", ".join(map(_shown, islice(source, 10))) or "none"
+    keys = ", ".join(map(shown_value, islice(source, 10))) or "none"
     raise StoryError(f"the mapping has no 'sentences' or 'text' (its keys: {keys})")
 
 
@@ -194,7 +194,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
         sentences, sizes = items, None
     for i, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {_shown(sentence)}")
+            raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {shown_value(sentence)}")
         if _blank(sentence):
             raise StoryError(f"sentence {i} is empty or white space; leave it out")
         check_unicode(sentence, f"sentence {i}")
@@ -263,7 +263,7 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """The first characters of any value, nested and long ones too, for a message."""
     try:
         text = _REPR.repr(value)

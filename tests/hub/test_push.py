@@ -110,6 +110,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_private_encoder_from_the_hub_and_then_offline(checkpoint, expected, tmp_path):
     """All files come from the Hub with the user's token; after one load, no network is needed."""
     hub = Hub("secret")

@@ -15,7 +15,7 @@ from support.models import trainable
 from support.processes import run_python
 from support.twins_batches import STORIES, WINDOWS, assert_same, features, trained
 
-pytestmark = pytest.mark.xdist_group("two processes")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
 
 SCRIPT = Path(__file__).parents[1] / "support" / "two_processes.py"

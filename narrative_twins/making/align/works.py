@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from narrative_twins.data.rows import RowError, check_list, find_column, require_column
 from narrative_twins.files import STDIN
 from narrative_twins.stories.reading import MAX_LINE, Document, LimitedFile, printable_name, read_stories, stories_in
-from narrative_twins.stories.story import Story, StoryError, check_unicode
+from narrative_twins.stories.story import Story, StoryError, check_unicode, shown_value
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 MAX_ARCHIVE = 20_000_000_000
@@ -129,7 +129,8 @@ def optional_similarity(value: Any, column: str, where: str) -> float | None:
         return None
     # Percentages are refused too.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1 + _TOLERANCE:
-        raise RowError(where, f"'{column}' is {value!r}; a similarity of at most 1 is needed, or leave it out")
+        problem = f"'{column}' is {shown_value(value)}; a similarity of at most 1 is needed, or leave it out"
+        raise RowError(where, problem)
     return max(-1.0, min(1.0, float(value)))
 
 

@@ -91,7 +91,7 @@ def hard(body, before):
 
 
 def test_killed_run_is_resumed_without_repeated_requests(tmp_path):
-    texts = stories(200)
+    texts = stories(120)
     source = write(tmp_path / "stories.jsonl", texts)
     more = ("--concurrency", "16", "--attempts", "5")
     with serving(Model(hard, slow=0.01)) as calm:
