@@ -323,6 +323,19 @@ def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     assert not (tmp_path / "r.part").exists()
 
 
+def test_resuming_with_other_options_is_refused(run, tmp_path):
+    source = stories(tmp_path / "in.jsonl", 3)
+    run(source, "--out", tmp_path / "complete", "--operations", "deletion")
+    (tmp_path / "r.part" / "stories").mkdir(parents=True)
+    lines = (tmp_path / "complete" / "report.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "r.part" / "report.jsonl.part").write_text(lines[0])
+    shutil.copy(tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
+    for options, difference in ((["--top", "1"], "top null (now 1)"), ([], 'operations ["deletion"] (now')):
+        code, _, err = run(source, "--out", tmp_path / "r", "--resume", *options)
+        assert code == 2 and difference in err and "use the same options" in err
+    assert (tmp_path / "r.part" / "report.jsonl.part").read_text() == lines[0]
+
+
 def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('"Nadia ran."\n' * 3 + '""\n' + '"Nadia ran."\n"He left."\n')

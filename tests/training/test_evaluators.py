@@ -93,11 +93,7 @@ def test_context_can_be_set():
 def test_twins_are_compared_at_the_context_of_training():
     """The twin has another first word and the same ending, the distractor the same first words and another ending."""
     ending = ["The mill burned down.", "They told no one."] * 12
-    row = {
-        "story": ["Nadia ran.", *ending],
-        "twin": ["Ada ran.", *ending],
-        "negative": ["Nadia ran.", *["Why?"] * 24],
-    }
+    row = {"story": ["Nadia ran.", *ending], "twin": ["Ada ran.", *ending], "negative": ["Nadia ran.", *["Why?"] * 24]}
     model = trainable()
     assert TwinsEvaluator([row])(model) == {"accuracy": 1.0}
     assert TwinsEvaluator([row], context_tokens=5)(model) == {"accuracy": 0.0}
