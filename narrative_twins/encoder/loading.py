@@ -37,9 +37,10 @@ def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, **opt
         OSError: the model can't be loaded, or its weights do not fit it.
     """
     options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
-    if not allow_pickle and not any(options.get(other) for other in _OTHER_NAMES):
-        _check_safetensors(name, options)
+    if not allow_pickle:
         options["use_safetensors"] = True
+        if not any(options.get(other) for other in _OTHER_NAMES):
+            _check_safetensors(name, options)
     try:
         with _quiet():
             # Weights of other sizes are then listed, like those that are missing.

@@ -249,6 +249,9 @@ def _settings_of(model: Any) -> CheckpointSettings:
     # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
     settings = getattr(model.config, SETTINGS, None)
     if settings is not None:
-        return CheckpointSettings(**settings)
+        try:
+            return CheckpointSettings(**settings)
+        except TypeError as error:
+            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
     folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
     return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()

@@ -75,7 +75,7 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         set_seed(args.seed)
         if not isinstance(model, torch.nn.Module):
             model = masked_language_model(model)
-        tokenizer = processing_class or AutoTokenizer.from_pretrained(model.name_or_path)
+        tokenizer = processing_class or AutoTokenizer.from_pretrained(model.name_or_path, trust_remote_code=False)
         self.encoder = StoryEncoder(model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens)
         self.evaluator: Any = evaluator
         train_dataset, eval_dataset = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, pipeline
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, pipeline
 
 from narrative_twins import StoryEncoder
 from narrative_twins.commands.cli import main
@@ -86,6 +86,23 @@ def test_pickles_are_loaded_on_request(folder):
     loaded = pipeline("narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True})
     assert len(loaded(STORY)["sentences"]) == 3
     assert trainable_encoder(folder, allow_pickle=True).encode(STORY).shape == (32,)
+
+
+@pytest.mark.parametrize("options", [{"variant": "fp16"}, {"use_safetensors": False}, {"subfolder": "."}])
+def test_no_option_lets_pickles_in(options, folder):
+    pickled(folder)
+    (folder / "pytorch_model.fp16.bin").write_bytes((folder / "pytorch_model.bin").read_bytes())
+    with pytest.raises(OSError, match="can't be loaded"):
+        StoryEncoder.from_pretrained(folder, device="cpu", **options)
+
+
+@pytest.mark.parametrize("stored", [5, [], {"unknown": 1}])
+def test_invalid_settings_in_the_configuration(stored, folder):
+    """As plain `AutoModel` and a pipeline with its own code load them."""
+    model = AutoModel.from_pretrained(folder)
+    model.config.narrative_twins = stored
+    with pytest.raises(ValueError, match="in config.json is invalid"):
+        StoryEncoder(model, AutoTokenizer.from_pretrained(folder))
 
 
 def test_language_models_fit_as_encoders(folder, caplog):
