@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 from narrative_twins.evaluation.metrics import METRICS, Mean, Metric, mean, turning_point_auc
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.windows import Span
 
-Metrics = dict[str, Mean]
+Metrics: TypeAlias = dict[str, Mean]
+Rule: TypeAlias = Literal["numbered", "containing"]
+"""Which window a turning point is ranked in, see `agreement_with_turning_points`."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,54 @@ def agreement_with_votes(results: Iterable[StorySalience], counts: Iterable[Sequ
     return {measure.key: mean(by_story) for measure, by_story in values.items()}
 
 
-def agreement_with_turning_points(results: Iterable[StorySalience], points: Iterable[Sequence[int]]) -> Metrics:
-    """AUC of each turning point among the sentences of its window, averaged over the stories for which it is defined:
-    for each operation `OPERATION_auc_1` and so on by turning point, and their mean as `OPERATION_auc`.
+def agreement_with_turning_points(
+    results: Iterable[StorySalience], points: Iterable[Sequence[int]], rule: Rule = "numbered"
+) -> Metrics:
+    """AUC of each turning point among the sentences of a window, averaged over the stories for which it is defined: for
+    each operation `OPERATION_auc_1` and so on by turning point, and `OPERATION_auc`, the mean of these means, which is
+    `counted` and `undefined` in turning points.
 
     Args:
         results: the scores of each story.
         points: the turning points of each story, the same number for each; sentence indices counted from 0.
+        rule: which window a turning point is ranked in. `"numbered"`, the rule of the paper: turning point k in window
+            k; a turning point outside of it is left out, and counted as undefined. `"containing"`: the window it is in.
+
+    Raises:
+        ValueError: a story has another number of windows than turning points, which `"numbered"` needs.
     """
-    tables: dict[str, list[list[float]]] = {}  # by operation: a row per story, a column per turning point
+    tables: dict[str, list[list[float]]] = {}
     for result, story_points in zip(results, points, strict=True):
-        windows = [next((lo, hi) for lo, hi in result.windows if lo <= point < hi) for point in story_points]
         for operation, scores in result.scores.items():
-            areas = [turning_point_auc(scores, point, span) for point, span in zip(story_points, windows, strict=True)]
+            areas = turning_point_areas(scores, result.windows, story_points, rule)
             tables.setdefault(operation, []).append(areas)
     metrics: Metrics = {}
     for operation, table in tables.items():
         means = [mean(column) for column in zip(*table, strict=True)]
         *point_measures, overall = turning_point_measures([operation], len(means))
         metrics |= {measure.key: value for measure, value in zip(point_measures, means, strict=True)}
-        metrics[overall.key] = mean(value.value for value in means)
+        counted, undefined = (sum(value[i] for value in means) for i in (1, 2))
+        metrics[overall.key] = Mean(mean(value.value for value in means).value, int(counted), int(undefined))
     return metrics
+
+
+def turning_point_areas(
+    scores: Sequence[float], windows: Sequence[Span], points: Sequence[int], rule: Rule = "numbered"
+) -> list[float]:
+    """AUC of each turning point of a story in its window, nan if it is left out; see `agreement_with_turning_points`,
+    which has the arguments and errors."""
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule={rule!r}: choose {' or '.join(map(repr, get_args(Rule)))}")
+    if rule == "numbered" and len(windows) != len(points):
+        raise ValueError(
+            f"a story has {len(windows)} window(s) and {len(points)} turning point(s); score it with a window for each "
+            f"turning point (windows={len(points)}), or use rule='containing'"
+        )
+    areas = []
+    for number, point in enumerate(points):
+        if rule == "numbered":
+            window = windows[number]
+        else:
+            window = next((lo, hi) for lo, hi in windows if lo <= point < hi)
+        areas.append(turning_point_auc(scores, point, window))
+    return areas

@@ -63,6 +63,62 @@ def turning_point_auc(scores: ArrayLike, turning_points: int | Sequence[int], wi
     return auc(np.asarray(scores, float)[lo:hi], relevant)
 
 
+def partial_spearman(
+    scores: Sequence[ArrayLike], labels: Sequence[ArrayLike], controls: Sequence[Sequence[ArrayLike]]
+) -> float:
+    """Spearman's correlation of scores and labels given other properties of the sentences, such as position and length:
+    what they have in common beyond what these explain. nan if it is undefined, for example for scores that only follow
+    the position.
+
+    Ranks are taken within each group and centred, so that groups are not compared with each other. What a linear
+    regression on the ranks of the controls, over all groups together, explains of both ranks is then subtracted, and
+    the rests are correlated. The regression is joint because a single story of five sentences leaves too few degrees
+    of freedom.
+
+    Args:
+        scores, labels: of each group (a story, or a window of a story), one number per sentence.
+        controls: of each group, for each control one number per sentence.
+    """
+    products = [
+        rank_products(*group) for group in zip(scores, labels, controls, strict=True) if len(np.asarray(group[0])) > 1
+    ]
+    return partial_correlation(np.sum(products, axis=0)) if products else float("nan")
+
+
+def rank_products(scores: ArrayLike, labels: ArrayLike, controls: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    """The sums of products of the centred ranks of scores, labels and controls of a group, divided by its number of
+    sentences to the third power, so that large groups do not dominate. Shape `(2 + controls, 2 + controls)`."""
+    columns = [*_paired(scores, labels), *(np.asarray(control, np.float64) for control in controls)]
+    ranks = np.stack([rankdata(column) for column in columns])
+    ranks = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.shape[1]
+    return np.asarray(ranks @ ranks.T / ranks.shape[1], np.float64)
+
+
+def partial_correlation(products: NDArray[np.float64]) -> float:
+    """The correlation of the first two variables given the others, from the sums of products of all (`rank_products`,
+    summed over groups); nan if the others explain one of the two."""
+    own, with_controls, of_controls = products[:2, :2], products[:2, 2:], products[2:, 2:]
+    # The sums of products of the residuals of a linear regression. The pseudo-inverse allows for equal controls.
+    rest = own - with_controls @ np.linalg.pinv(of_controls, rcond=1e-9, hermitian=True) @ with_controls.T
+    # Rounding errors remain of a variable that is fully explained.
+    if (np.diag(rest) <= 1e-9 * np.maximum(np.diag(own), 1e-300)).any():
+        return float("nan")
+    return float(np.clip(rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]), -1, 1))
+
+
+def label_entropy(labels: ArrayLike) -> float:
+    """Entropy in bits of a story's labels (votes, or any numbers of 0 or more) as shares of their sum: 0 if everybody
+    chose the same sentence. nan if all are zero. Two to the power of its mean over stories is the perplexity: among how
+    many sentences annotators hesitate."""
+    values = np.asarray(labels, np.float64)
+    if values.ndim != 1 or not (values >= 0).all():
+        raise ValueError("entropy needs one label of 0 or more per sentence")
+    if not values.sum():
+        return float("nan")
+    shares = values[values > 0] / values.sum()
+    return float(-(shares * np.log2(shares)).sum()) + 0.0
+
+
 def mean(values: Iterable[float]) -> Mean:
     """The mean of the defined values; nan values are skipped and counted."""
     array = np.asarray(list(values), np.float64)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import entropy, pearsonr, rankdata, spearmanr
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 from narrative_twins.data.shapes import vote_counts
-from narrative_twins.evaluation.metrics import auc, mean, spearman, turning_point_auc
+from narrative_twins.evaluation.metrics import auc, label_entropy, mean, partial_spearman, spearman, turning_point_auc
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
 pairs = st.integers(1, 12).flatmap(
@@ -64,6 +65,67 @@ def test_turning_point_auc_is_the_share_of_sentences_below(n, data):
 def test_auc_of_a_turning_point_outside_the_window_is_nan():
     assert math.isnan(turning_point_auc([1, 2, 3, 4], 0, (2, 4)))
     assert turning_point_auc([1, 2, 3, 4], [0, 3], (2, 4)) == 1.0
+
+
+def naive_partial(scores, labels, controls):
+    """Within each group ranks, centred and divided by the size; then residuals of one regression; then Pearson."""
+    columns = [], [], []
+    for group in zip(scores, labels, controls, strict=True):
+        n = len(group[0])
+        if n > 1:
+            ranked = [(rankdata(column) - (n + 1) / 2) / n**1.5 for column in (group[0], group[1], *group[2])]
+            columns[0].extend(ranked[0])
+            columns[1].extend(ranked[1])
+            columns[2].extend(zip(*ranked[2:], strict=True))
+    x, y, z = map(np.array, columns)
+    rests = [v - LinearRegression(fit_intercept=False).fit(z, v).predict(z) for v in (x, y)]
+    if any((rest**2).sum() <= 1e-9 * (v**2).sum() for rest, v in zip(rests, (x, y), strict=True)):
+        return math.nan
+    # Residuals of centred columns without an intercept have the mean 0.
+    return pearsonr(*rests).statistic
+
+
+groups = st.lists(
+    st.integers(2, 7).flatmap(
+        lambda n: st.tuples(*(st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in range(3)))
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(groups)
+def test_partial_spearman_equals_regression_by_scikit_learn(stories):
+    scores, labels, lengths = zip(*stories, strict=True)
+    controls = [(range(len(length)), length) for length in lengths]
+    found = partial_spearman(scores, labels, controls)
+    assert found == pytest.approx(naive_partial(scores, labels, controls), nan_ok=True, abs=1e-6)
+
+
+def test_partial_spearman_without_controls_to_explain_anything_is_spearman():
+    scores, labels = [3, 1, 2, 5, 4], [1, 0, 0, 2, 3]
+    assert partial_spearman([scores], [labels], [[[7] * 5]]) == pytest.approx(spearman(scores, labels))
+
+
+def test_partial_spearman_tells_position_from_content():
+    positions, labels = [0, 1, 2, 3, 4], [[0, 0, 1, 3, 1], [1, 0, 0, 2, 2], [0, 3, 0, 1, 1]]
+    controls = [[positions, [4, 9, 5, 7, 6]]] * 3
+    assert math.isnan(partial_spearman([positions] * 3, labels, controls)), "scores that only follow the position"
+    assert partial_spearman(labels, labels, controls) == pytest.approx(1)
+    assert math.isnan(partial_spearman([], [], [])) and math.isnan(partial_spearman([[1]], [[1]], [[[1]]]))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9))
+def test_label_entropy_equals_scipy(labels):
+    if any(labels):
+        assert label_entropy(labels) == pytest.approx(entropy(labels, base=2), abs=1e-12)
+    else:
+        assert math.isnan(label_entropy(labels))
+
+
+def test_negative_labels_have_no_entropy():
+    with pytest.raises(ValueError, match="0 or more"):
+        label_entropy([1, -1])
 
 
 @given(st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan")))))

@@ -48,16 +48,17 @@ def naive_votes(scored, votes):
     return found
 
 
-def naive_points(scored, spans, points):
-    """AUC by turning point, within the windows (`spans`) of each story."""
+def naive_points(scored, spans, points, rule="numbered"):
+    """AUC by turning point, within the windows (`spans`) of each story: in the window with the number of the turning
+    point, which leaves out those elsewhere, or in the window that contains it."""
     found = {}
     for operation in scored[0]:
         columns = []
         for number in range(len(points[0])):
             areas = []
             for story, windows, story_points in zip(scored, spans, points, strict=True):
-                for lo, hi in windows:
-                    if lo <= story_points[number] < hi:
+                for window, (lo, hi) in enumerate(windows):
+                    if lo <= story_points[number] < hi and (rule == "containing" or window == number):
                         relevant = [i == story_points[number] for i in range(lo, hi)]
                         areas.append(naive_auc(story[operation][lo:hi], relevant))
             columns.append(naive_mean(areas))
