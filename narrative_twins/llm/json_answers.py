@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -32,16 +33,30 @@ def list_schema(item: str, least: int, most: int | None = None) -> Schema:
 
 
 def read_object(text: str, properties: Sequence[str]) -> list[Any]:
-    """The values of the properties of the JSON object in an answer, which may have other text before and after it.
+    """The values of the properties of the JSON object in an answer, as `read_any_object` with a single form."""
+    found = read_any_object(text, [properties])
+    return [found[name] for name in properties]
 
-    Of several, the last counts, since models may write drafts first. Raises `AnswerError` if there is none.
+
+def read_any_object(text: str, forms: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """The JSON object in an answer, which may have other text before and after it.
+
+    Of several, the last counts, since models may write drafts first.
+
+    Args:
+        text: the answer.
+        forms: the accepted forms, each the names of its properties: the object has exactly those of one form.
+
+    Raises:
+        AnswerError: there is no such object.
     """
     found, problem = None, "the answer contains no JSON object"
     for value in _objects(text):
-        if set(value) == set(properties):
-            found = [value[name] for name in properties]
+        if any(set(value) == set(form) for form in forms):
+            found = value
         else:
-            problem = f"the JSON object has the properties {list(value)} instead of {list(properties)}"
+            expected = " or ".join(reprlib.repr(list(form)) for form in forms)
+            problem = f"the JSON object has the properties {reprlib.repr(list(value))} instead of {expected}"
     if found is None:
         raise AnswerError(problem)
     return found

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 PLACEHOLDERS = ("story", "count")
-"""Placeholders of templates: the story as JSON or numbered lines, and the number of sentences."""
+"""Placeholders of all templates: the story as JSON or numbered lines, and the number of sentences."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -25,6 +25,7 @@ class Template:
     Attributes:
         name: the file name without suffix; for templates of the user, the path.
         text: the content of the file.
+        placeholders: the placeholders that it may have.
 
     Raises:
         ValueError: a placeholder is unknown, or `{{story}}` is missing.
@@ -32,42 +33,53 @@ class Template:
 
     name: str
     text: str
+    placeholders: Sequence[str] = PLACEHOLDERS
 
     def __post_init__(self) -> None:
-        names = _PLACEHOLDER.findall(self.text)
-        unknown = [name for name in names if name not in PLACEHOLDERS]
-        known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+        unknown = [name for name in _PLACEHOLDER.findall(self.text) if name not in self.placeholders]
+        known = ", ".join(f"{{{{{name}}}}}" for name in self.placeholders)
         if unknown:
             raise ValueError(f"the prompt {self.name} has an unknown placeholder {{{{{unknown[0]}}}}}; use {known}")
-        if "story" not in names:
+        if not self.has("story"):
             raise ValueError(f"the prompt {self.name} has no {{{{story}}}} placeholder; add it")
+
+    def has(self, placeholder: str) -> bool:
+        """Whether the prompt has this placeholder."""
+        return placeholder in _PLACEHOLDER.findall(self.text)
 
     def fill(self, values: Mapping[str, object]) -> str:
         """The prompt, with every placeholder replaced by its value."""
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text).strip()
 
 
-def read_templates(package: str, names: Sequence[str], folder: str | Path | None = None) -> dict[str, Template]:
+def read_templates(
+    package: str, names: Sequence[str], folder: str | Path | None = None, placeholders: Sequence[str] = PLACEHOLDERS
+) -> dict[str, Template]:
     """Read templates, by name.
 
     Args:
         package: the package with the templates, as files `prompts/NAME.txt`.
         names: the names of the templates.
         folder: a folder with files `NAME.txt` that replace templates of the package.
+        placeholders: the placeholders that they may have.
 
     Raises:
         OSError, ValueError: the folder does not exist, or a file in it is not a template of the package or not valid.
     """
     prompts = files(package).joinpath("prompts")
     known = sorted(file.name for file in prompts.iterdir())
-    replaced = {} if folder is None else _user_templates(Path(folder), known)
+    replaced = {} if folder is None else _user_templates(Path(folder), known, placeholders)
     return {
-        name: replaced[name] if name in replaced else Template(name, prompts.joinpath(f"{name}.txt").read_text("utf-8"))
+        name: (
+            replaced[name]
+            if name in replaced
+            else Template(name, prompts.joinpath(f"{name}.txt").read_text("utf-8"), placeholders)
+        )
         for name in names
     }
 
 
-def _user_templates(folder: Path, known: Sequence[str]) -> dict[str, Template]:
+def _user_templates(folder: Path, known: Sequence[str], placeholders: Sequence[str]) -> dict[str, Template]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder; name a folder with prompts, for example {known[0]}")
     found = {path.stem: path for path in sorted(folder.glob("*.txt"))}
@@ -76,6 +88,9 @@ def _user_templates(folder: Path, known: Sequence[str]) -> dict[str, Template]:
         problem = f"{unknown[0]} replaces no prompt" if unknown else f"{folder} contains no prompt"
         raise ValueError(f"{problem}; the file name must be one of {', '.join(known)}")
     try:
-        return {name: Template(str(path), path.read_text(encoding="utf-8-sig")) for name, path in found.items()}
+        return {
+            name: Template(str(path), path.read_text(encoding="utf-8-sig"), placeholders)
+            for name, path in found.items()
+        }
     except UnicodeDecodeError as error:
         raise ValueError(f"a prompt in {folder} is not UTF-8 ({error}); convert it to UTF-8") from None
