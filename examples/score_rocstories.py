@@ -12,7 +12,8 @@ narrative_twins[making]`). Its answers are stored in a file; a second run reques
 import argparse
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.baselines.prompted import SCORES, prompted_salience
+from narrative_twins.baselines.prompted import prompted_salience
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.data import load_story_salience
 from narrative_twins.evaluation.agreement import agreement_with_votes
 from narrative_twins.evaluation.metrics import Mean
@@ -29,7 +30,9 @@ def main() -> None:
     parser.add_argument("--server", help="URL of an OpenAI-compatible server of the language model")
     parser.add_argument("--language-model", help="name of the language model on the server")
     parser.add_argument("--key-variable", help="environment variable with the API key of the server")
-    parser.add_argument("--styles", nargs="+", choices=SCORES, default=list(SCORES), help="ways to ask (default: both)")
+    parser.add_argument(
+        "--styles", nargs="+", choices=STYLES, default=["choose", "rate"], help="ways to ask (default: choose rate)"
+    )
     parser.add_argument("--answers", default="answers.jsonl", help="file for the answers (default: answers.jsonl)")
     arguments = parser.parse_args()
     if (arguments.server is None) != (arguments.language_model is None):
@@ -56,7 +59,7 @@ def score(arguments: argparse.Namespace) -> None:
             prompted = prompted_salience(
                 stories, server, arguments.answers, styles=[style], on_error="skip", progress=True
             )
-            print(f"\n{len(prompted)} stories by {SCORES[style]}, {arguments.language_model}")
+            print(f"\n{len(prompted)} stories by {STYLES[style].score}, {arguments.language_model}")
             if prompted:
                 show(agreement_with_votes(prompted, [counts[result.index] for result in prompted]))
 

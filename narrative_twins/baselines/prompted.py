@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from narrative_twins.data.shapes import vote_counts
+from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
 from narrative_twins.llm.answers import digest
-from narrative_twins.llm.json_answers import AnswerError, list_schema, read_object, schema_of
 from narrative_twins.llm.running import ChatLike, Prices, Rejected, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
-from narrative_twins.stories.story import Story, StoryError, check_stories
+from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
+from narrative_twins.stories.windows import Span
 
 logger = logging.getLogger(__name__)
-
-Style: TypeAlias = Literal["choose", "rate"]
-
-SCORES: dict[str, str] = {"choose": "prompted_choice", "rate": "prompted_rating"}
-"""The name of the scores of each style in a result."""
 
 
 def prompted_salience(
@@ -31,10 +27,11 @@ def prompted_salience(
     server: Server,
     answers: str | Path,
     *,
-    styles: Style | Sequence[Style] = "choose",
+    styles: str | Sequence[str] = "choose",
     samples: int = 10,
     attempts: int = 3,
     prompts: str | Path | None = None,
+    windows: Windows = "auto",
     splitter: Splitter | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     prices: Prices | None = None,
@@ -48,13 +45,21 @@ def prompted_salience(
         stories: each in any form that `Story.parse` takes.
         server: the language model. The paper uses temperature 1.0, the default.
         answers: the file of the saved answers.
-        styles: `"choose"` asks `samples` times for the most important sentence, as annotators are asked; the score of
-            a sentence, `prompted_choice`, is the number of times that it was chosen. `"rate"` asks once for a score of
-            every sentence, `prompted_rating`, above 0 and below 1 and all different.
-        samples: number of answers for `"choose"`.
+        styles: one or more of `baselines.styles.STYLES`, which score sentences as:
+
+            - `"choose"`, `prompted_choice`: in how many of `samples` answers the sentence is the most important of its
+              window, as annotators are asked: the model sums up the window in fewer than 12 words, and chooses the most
+              surprising of the sentences that the summary uses.
+            - `"rate"`, `prompted_rating`: how likely it is, above 0 and below 1, that somebody else who tells the story
+              would include the sentence. Asked once about the story; the paper asks this about synopses too.
+            - `"choose-loss"`, `prompted_choice_loss`, and `"rate-loss"`, `prompted_rating_loss`: the same, with how
+              much the story would lose without the sentence as what is asked. Not in the paper.
+        samples: number of answers for each window, for the styles that choose.
         attempts: maximum number of attempts to get a valid answer to a question.
-        prompts: a folder with a `choose.txt` or `rate.txt` that replaces the prompt of the package.
-        splitter: as in `score_stories`.
+        prompts: a folder with templates that replace those of the package; `choose.txt` is that of `"choose"`. The
+            complete story is `{{story}}`, its number of sentences `{{count}}`; `{{first}}` and `{{last}}` are the
+            numbers of the sentences to choose from.
+        windows, splitter: as in `score_stories`.
         on_error: if stories got no scores: `"raise"` an error for the first, after all were asked about; or `"skip"`
             them with a warning.
         prices: for the cost in the progress bar.
@@ -72,31 +77,32 @@ def prompted_salience(
     check_stories(stories)
     if isinstance(styles, str):
         styles = (styles,)
-    unknown = [style for style in styles if style not in SCORES]
+    unknown = [style for style in styles if style not in STYLES]
     if unknown or not styles:
-        raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(SCORES)}")
+        raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(STYLES)}")
     for name, value in {"samples": samples, "attempts": attempts}.items():
         if value < 1:
             raise ValueError(f"{name}={value}: must be 1 or more")
-    templates = read_templates("narrative_twins.baselines", styles, prompts)
-    parsed = [_parse(index, story, splitter) for index, story in enumerate(stories)]
-    unique = {story.sentences: story for story in parsed}
+    templates = read_templates("narrative_twins.baselines", styles, prompts, PLACEHOLDERS)
+    parsed = [_parse(index, story, windows, splitter) for index, story in enumerate(stories)]
+    _check_templates(templates, parsed)
+    unique = {(story.sentences, story.windows): story for story in parsed}
+    locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
-        scores = {}
-        for style in styles:
-            if style == "choose":
-                scores[SCORES[style]] = await _choose(chat, story, templates[style], samples, attempts)
-            else:
-                scores[SCORES[style]] = await _rate(chat, story, templates[style], attempts)
-        return scores
+        # The same sentences in other windows have questions in common, which are asked once.
+        async with locks[story.sentences]:
+            return {
+                STYLES[name].score: await _scores(chat, story, STYLES[name], templates[name], samples, attempts)
+                for name in styles
+            }
 
     run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
     logger.info("%d answers, %s", run.asked, (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens))
     results_by_story = dict(zip(unique, run.results, strict=True))
     results = []
     for index, story in enumerate(parsed):
-        result = results_by_story[story.sentences]
+        result = results_by_story[story.sentences, story.windows]
         if not isinstance(result, Rejected):
             results.append(StorySalience(story, dict(result), context_tokens=None, cut_tokens=0, index=index))
         elif on_error == "raise":
@@ -107,70 +113,57 @@ def prompted_salience(
     return results
 
 
-def _parse(index: int, story: Any, splitter: Splitter | None) -> Story:
+def _parse(index: int, story: Any, windows: Windows, splitter: Splitter | None) -> Story:
     try:
-        return Story.parse(story, splitter=splitter)
+        return Story.parse(story, windows, splitter)
     except StoryError as error:
         raise StoryError(error.problem, index) from None
 
 
-async def _choose(chat: ChatLike, story: Story, template: Template, samples: int, attempts: int) -> list[float]:
-    """The number of times that each sentence was chosen."""
-    count = len(story)
+def _check_templates(templates: Mapping[str, Template], stories: Iterable[Story]) -> None:
+    """Raise a `ValueError` for a prompt about single windows that does not tell which sentences it is about."""
+    if all(len(story.windows) == 1 for story in stories):
+        return
+    for name, template in templates.items():
+        if STYLES[name].by_window and not (template.has("first") and template.has("last")):
+            raise ValueError(
+                f"the prompt {template.name} is about one window of a story at a time, and some stories have several; "
+                "add {{first}} and {{last}}, the numbers of the sentences to choose from, or use a single window"
+            )
 
-    async def choice(sample: int) -> int:
-        step = f"choose, sample {sample}"
-        schema = schema_of({"sentence": {"type": "integer", "minimum": 1, "maximum": count}})
-        chosen = await ask_until_valid(
+
+async def _scores(
+    chat: ChatLike, story: Story, style: Style, template: Template, samples: int, attempts: int
+) -> list[float]:
+    """The scores of all sentences of a story by the answers to all questions of a style."""
+
+    async def answer(step: str, windows: Sequence[Span]) -> list[float]:
+        scores = await ask_until_valid(
             chat,
             digest(story.sentences),
             step,
-            _fill(template, story),
-            schema,
-            lambda t: read_choice(t, count),
+            template.fill(_values(story, windows)),
+            style.schema(windows),
+            lambda text: style.read(text, windows),
             attempts,
         )
-        return chosen
+        return scores
 
-    chosen = await asyncio.gather(*map(choice, range(samples)), return_exceptions=True)
-    errors = [result for result in chosen if isinstance(result, BaseException)]
+    questions = style.questions(story, samples)
+    answers = await asyncio.gather(*(answer(*question) for question in questions), return_exceptions=True)
+    errors = [found for found in answers if isinstance(found, BaseException)]
     if errors:
-        # An error of the server goes before a rejected sample, which it may have caused.
+        # An error of the server goes before a rejected question, which it may have caused.
         raise min(errors, key=lambda error: isinstance(error, Rejected))
-    return list(map(float, vote_counts([result for result in chosen if isinstance(result, int)], count)))
+    total = [0.0] * len(story)
+    for (_, windows), scores in zip(questions, answers, strict=True):
+        assert not isinstance(scores, BaseException)
+        for index, score in enumerate(scores, start=windows[0][0]):
+            total[index] += score
+    return total
 
 
-async def _rate(chat: ChatLike, story: Story, template: Template, attempts: int) -> list[float]:
-    count = len(story)
-    schema = schema_of({"scores": list_schema("number", count)})
-    scores = await ask_until_valid(
-        chat, digest(story.sentences), "rate", _fill(template, story), schema, lambda t: read_scores(t, count), attempts
-    )
-    return scores
-
-
-def _fill(template: Template, story: Story) -> str:
+def _values(story: Story, windows: Sequence[Span]) -> dict[str, object]:
+    """The values of the placeholders in a question about these windows."""
     lines = [f"{number}. {' '.join(sentence.split())}" for number, sentence in enumerate(story.sentences, start=1)]
-    return template.fill({"story": "\n".join(lines), "count": len(story)})
-
-
-def read_choice(text: str, sentences: int) -> int:
-    """The number of the sentence that an answer chose, from 1; raises `AnswerError` if it is invalid."""
-    (chosen,) = read_object(text, ["sentence"])
-    if type(chosen) is not int or not 1 <= chosen <= sentences:
-        raise AnswerError(f"the choice {chosen!r:.40} is not an integer from 1 to {sentences}")
-    return chosen
-
-
-def read_scores(text: str, sentences: int) -> list[float]:
-    """The scores in an answer; raises `AnswerError` unless they are `sentences` different numbers between 0 and 1."""
-    (scores,) = read_object(text, ["scores"])
-    if not isinstance(scores, list) or len(scores) != sentences:
-        found = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
-        raise AnswerError(f"the answer has {found} instead of a list of {sentences} score(s)")
-    for score in scores:
-        if type(score) is not float or not 0 < score < 1:
-            raise AnswerError(f"the score {score!r:.40} is not a number above 0 and below 1")
-    if len(set(scores)) < len(scores):
-        raise AnswerError("two scores are equal")
-    return scores
+    return {"story": "\n".join(lines), "count": len(story), "first": windows[0][0] + 1, "last": windows[-1][1]}

@@ -9,7 +9,8 @@ import pytest
 
 from narrative_twins import StoryError
 from narrative_twins.baselines.prompted import prompted_salience
-from narrative_twins.evaluation.agreement import agreement_with_votes
+from narrative_twins.baselines.styles import STYLES
+from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
 from narrative_twins.evaluation.metrics import spearman
 from narrative_twins.llm.chat import ServerError
 from narrative_twins.llm.server import Server
@@ -22,23 +23,29 @@ STORIES = [
     {"id": "B", "sentences": ['He said "{{count}}".', "שלום", "🦊 ran\nhome.", "The end {was} near."]},
     ["Only this."],
 ]
+SYNOPSIS = {"id": "film", "sentences": [f"In {year} the mill burned." for year in range(1900, 1912)]}
+SYNOPSIS["windows"] = [2, 3, 3, 2, 2]
 
 
 def ask(model, path, stories=STORIES, **options):
     return prompted_salience(stories, Server(model.address, "tiny", seed=5), path / "answers", **options)
 
 
-def test_choices_are_counted(tmp_path):
+@pytest.mark.parametrize(
+    ("style", "score", "key"),
+    [("choose", "prompted_choice", "most_important"), ("choose-loss", "prompted_choice_loss", "sentence")],
+)
+def test_choices_are_counted(style, score, key, tmp_path):
     """Ten samples with different seeds; the expected counts are computed from the answers of the model."""
     with serving(Model()) as model:
-        results = ask(model, tmp_path)
+        results = ask(model, tmp_path, styles=style)
     assert len(model.bodies) == 30 and all(body["temperature"] == 1.0 for body in model.bodies)
     assert len({body["seed"] for body in model.bodies}) == 30
     for result, first in zip(results, ("1. Ada", "1. He", "1. Only"), strict=True):
         asked = [(prompt_of(body), body["seed"]) for body in model.bodies if first in prompt_of(body)]
         assert len(asked) == 10
-        chosen = Counter(json.loads(model_answer(*request))["sentence"] for request in asked)
-        assert result.scores == {"prompted_choice": [chosen[number] for number in range(1, len(result) + 1)]}
+        chosen = Counter(json.loads(model_answer(*request))[key] for request in asked)
+        assert result.scores == {score: [chosen[number] for number in range(1, len(result) + 1)]}
     assert [result.index for result in results] == [0, 1, 2] and results[1].story.id == "B"
 
 
@@ -47,24 +54,123 @@ def test_prompt_contains_the_story_unchanged(tmp_path):
         ask(model, tmp_path, STORIES[1:2], samples=1)
     assert '1. He said "{{count}}".\n2. שלום\n3. 🦊 ran home.\n4. The end {was} near.' in prompt_of(model.bodies[0])
     schema = model.bodies[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"] == {"sentence": {"type": "integer", "minimum": 1, "maximum": 4}}
+    choice = {"type": "integer", "minimum": 1, "maximum": 4}
+    assert schema["properties"] == {"summary": {"type": "string"}, "most_important": choice}
 
 
-def test_ratings_are_the_answers_of_the_model(tmp_path):
+@pytest.mark.parametrize(("style", "score"), [("rate", "prompted_rating"), ("rate-loss", "prompted_rating_loss")])
+def test_ratings_are_the_answers_of_the_model(style, score, tmp_path):
     with serving(Model()) as model:
-        results = ask(model, tmp_path, styles=["rate"])
-    expected = {
-        prompt_of(body): json.loads(model_answer(prompt_of(body), body["seed"]))["scores"] for body in model.bodies
-    }
-    assert sorted(result.scores["prompted_rating"] for result in results) == sorted(expected.values())
+        results = ask(model, tmp_path, styles=[style])
+    answers = [json.loads(model_answer(prompt_of(body), body["seed"])) for body in model.bodies]
+    expected = [answer["scores"] if style == "rate-loss" else list(answer.values()) for answer in answers]
+    assert sorted(result.scores[score] for result in results) == sorted(expected)
     schema = model.bodies[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"]["scores"]["items"] == {"type": "number"}
+    assert schema["required"] == list(answers[0])
+
+
+def range_asked(body):
+    """The numbers of the first and last sentence that may be chosen, which the prompt and the schema tell."""
+    number = body["response_format"]["json_schema"]["schema"]["properties"]["most_important"]
+    assert f"number of the sentence from {number['minimum']} to {number['maximum']}" in prompt_of(body)
+    return number["minimum"], number["maximum"]
+
+
+def test_a_sentence_of_each_window_is_chosen(tmp_path):
+    """Each question has the complete story; turning points are compared within their windows."""
+    with serving(Model()) as model:
+        (result,) = ask(model, tmp_path, [SYNOPSIS], samples=4)
+        assert ask(model, tmp_path, [SYNOPSIS], samples=4) == [result] and len(model.bodies) == 20
+    assert Counter(map(range_asked, model.bodies)) == {(1, 2): 4, (3, 5): 4, (6, 8): 4, (9, 10): 4, (11, 12): 4}
+    numbered = [f"{number}. {sentence}" for number, sentence in enumerate(SYNOPSIS["sentences"], start=1)]
+    assert all("\n".join(numbered) in prompt_of(body) for body in model.bodies)
+    assert len({body["seed"] for body in model.bodies}) == 20
+
+    votes = [0] * 12
+    for body in model.bodies:
+        votes[json.loads(model_answer(prompt_of(body), body["seed"]))["most_important"] - 1] += 1
+    assert result.scores == {"prompted_choice": votes}
+    assert result.windows == ((0, 2), (2, 5), (5, 8), (8, 10), (10, 12))
+
+    points = [0, 4, 6, 8, 11]
+    found = agreement_with_turning_points([result], [points])
+    for number, (point, (lo, hi)) in enumerate(zip(points, result.windows, strict=True), start=1):
+        others = [votes[index] for index in range(lo, hi) if index != point]
+        expected = sum((votes[point] > other) + (votes[point] == other) / 2 for other in others) / len(others)
+        assert found[f"prompted_choice_auc_{number}"].value == pytest.approx(expected)
+
+
+def test_ratings_are_of_the_whole_synopsis(tmp_path):
+    with serving(Model()) as model:
+        (result,) = ask(model, tmp_path, [SYNOPSIS], styles="rate")
+        # The windows are not part of the question.
+        (other,) = ask(model, tmp_path, [SYNOPSIS["sentences"]], styles="rate", windows=2)
+    assert len(model.bodies) == 1 and other.windows == ((0, 6), (6, 12))
+    answer = json.loads(model_answer(prompt_of(model.bodies[0]), model.bodies[0]["seed"]))
+    assert result.scores == other.scores == {"prompted_rating": list(answer.values())}
+    assert agreement_with_turning_points([result], [[0, 4, 6, 8, 11]])["prompted_rating_auc"].counted == 5
+
+
+def test_windows_are_of_the_story_or_else_an_option(tmp_path):
+    """The same sentences in other windows: what they have in common is asked once, also within a call."""
+    sentences = SYNOPSIS["sentences"][:6]
+    stories = [sentences, {"sentences": sentences, "windows": [2, 4]}, {"sentences": sentences, "windows": [2, 2, 2]}]
+    with serving(Model()) as model:
+        results = ask(model, tmp_path, stories, styles=["choose", "rate"], windows=2, samples=1)
+    assert [result.windows for result in results] == [((0, 3), (3, 6)), ((0, 2), (2, 6)), ((0, 2), (2, 4), (4, 6))]
+    asked = Counter(prompt_of(body) for body in model.bodies)
+    assert set(asked.values()) == {1} and len(asked) == 1 + 2 + 2 + 2
+    assert results[0].scores["prompted_rating"] == results[2].scores["prompted_rating"]
+    assert results[1].scores["prompted_choice"][:2] == results[2].scores["prompted_choice"][:2]
+
+
+def test_choices_outside_of_the_window_are_requested_again(tmp_path):
+    def late(body, before):
+        attempts[prompt_of(body)] += 1
+        first, last = range_asked(body)
+        chosen = last + 1 if attempts[prompt_of(body)] == 1 else first
+        return completion(json.dumps({"summary": "It burned.", "most_important": str(chosen)}))
+
+    attempts = Counter()
+    with serving(Model(late)) as model:
+        (result,) = ask(model, tmp_path, [SYNOPSIS], samples=1)
+    assert set(attempts.values()) == {2} and len(attempts) == 5
+    assert [index for index, votes in enumerate(result.scores["prompted_choice"]) if votes] == [0, 2, 5, 8, 10]
+
+
+def test_answers_belong_to_their_prompt(tmp_path):
+    """Answers to a prompt are not taken for answers to another one, and are found again when it comes back."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "choose.txt").write_text(
+        "{{story}}\nThe summary and the number of the sentence from {{first}} to {{last}}: summary"
+    )
+    with serving(Model()) as model:
+        before = ask(model, tmp_path, STORIES[:1])
+        other = ask(model, tmp_path, STORIES[:1], prompts=tmp_path / "mine")
+        assert len(model.bodies) == 20 and set(model.asked.values()) == {1}
+        ask(model, tmp_path, STORIES[:1], styles="choose-loss")
+        assert len(model.bodies) == 30
+        assert ask(model, tmp_path, STORIES[:1]) == before
+        assert ask(model, tmp_path, STORIES[:1], prompts=tmp_path / "mine") == other and len(model.bodies) == 30
+
+
+@pytest.mark.parametrize("missing", ["first", "last"])
+def test_prompt_without_the_range_is_for_stories_of_one_window(missing, tmp_path):
+    text = "{{story}}\nThe number of the sentence from {{first}} to {{last}}: sentence"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "choose-loss.txt").write_text(text.replace(f"{{{{{missing}}}}}", "1"))
+    with serving(Model()) as model:
+        options = {"styles": ["choose-loss"], "prompts": tmp_path / "mine", "samples": 1}
+        with pytest.raises(ValueError, match=r"choose-loss.txt is about one window .* add {{first}} and {{last}}"):
+            ask(model, tmp_path, [STORIES[0], SYNOPSIS], **options)
+        assert not model.bodies
+        ask(model, tmp_path, STORIES[2:], **options)
 
 
 def test_results_work_as_those_of_score_stories(tmp_path):
     with serving(Model()) as model:
-        results = ask(model, tmp_path, styles=["choose", "rate"])
-        again = ask(model, tmp_path, styles=["choose", "rate"])
+        results = ask(model, tmp_path, styles=list(STYLES))
+        again = ask(model, tmp_path, styles=list(STYLES))
     assert again == results and set(model.asked.values()) == {1}
     votes = [[3, 0, 1], [0, 5, 0, 0], [1]]
     found = agreement_with_votes(results, votes)
@@ -80,7 +186,9 @@ def test_results_work_as_those_of_score_stories(tmp_path):
 def test_invalid_answers_are_requested_again(tmp_path):
     def unsure(body, before):
         text = model_answer(prompt_of(body), body["seed"])
-        return completion('{"scores": [0.5, 0.5, 0.5]}' if len(model.bodies) == 1 else text)
+        return completion(
+            '{"sentence_1": 0.5, "sentence_2": 0.5, "sentence_3": 0.4}' if len(model.bodies) == 1 else text
+        )
 
     with serving(Model(unsure)) as model:
         (result,) = ask(model, tmp_path, STORIES[:1], styles=["rate"])

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from narrative_twins.baselines.prompted import read_choice
+from narrative_twins.baselines.styles import read_choice
 from narrative_twins.llm.answers import Answer, Answers, digest, seed_of
 from narrative_twins.llm.chat import Chat, NoAnswer, ServerError
 from narrative_twins.llm.json_answers import schema_of
@@ -374,7 +374,7 @@ def test_answers_that_another_run_has_just_added_are_read(tmp_path):
 
 
 def read_sentence(text: str) -> int:
-    return read_choice(text, 5)
+    return read_choice(text, (0, 5))
 
 
 def ask_valid(model: Model, path, read, attempts: int, **options):

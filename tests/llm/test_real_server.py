@@ -26,7 +26,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from narrative_twins.baselines.prompted import SCORES, prompted_salience
+from narrative_twins.baselines.prompted import prompted_salience
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.commands.cli import main
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.server import Server
@@ -104,6 +105,6 @@ def test_real_server(tmp_path, capsys):
         assert "cut off after 200 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
         assert "no rows; 1 story rejected" in capsys.readouterr().err
         server = Server(url, str(folder), max_tokens=8)
-        styles = list(SCORES)
+        styles = list(STYLES)
         assert prompted_salience(["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip") == []
         assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, but no answer was valid"

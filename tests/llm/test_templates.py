@@ -6,7 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from narrative_twins.llm.templates import Template, read_templates
+from narrative_twins.baselines import styles
+from narrative_twins.llm.templates import PLACEHOLDERS, Template, read_templates
 
 TWINS, BASELINES = "narrative_twins.making.twins", "narrative_twins.baselines"
 
@@ -18,15 +19,30 @@ PROMPTS = [
 
 @pytest.mark.parametrize(("package", "name"), PROMPTS)
 def test_prompts_of_the_package_are_valid(package, name):
-    template = read_templates(package, [name])[name]
-    filled = template.fill({"story": "THE STORY", "count": 7})
+    placeholders = styles.PLACEHOLDERS if package == BASELINES else PLACEHOLDERS
+    template = read_templates(package, [name], placeholders=placeholders)[name]
+    filled = template.fill({"story": "THE STORY", "count": "COUNT", "first": "FIRST", "last": "LAST"})
     assert filled.count("THE STORY") == 1 and "{{" not in filled
-    assert "7" in filled or name == "distract_sections"
+    assert [part in filled for part in ("COUNT", "FIRST", "LAST")] == [
+        "choose" not in name and name != "distract_sections",
+        "choose" in name,
+        "choose" in name,
+    ]
 
 
 def test_placeholders_in_values_are_not_filled():
     template = Template("mine", "{{count}}: {{story}} {not} {{ neither }} {{story}}")
     assert template.fill({"story": "{{count}}", "count": 5}) == "5: {{count}} {not} {{ neither }} {{count}}"
+
+
+def test_placeholders_of_other_prompts_are_unknown(tmp_path):
+    for package, name in ((TWINS, "retell"), (BASELINES, "choose")):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / f"{name}.txt").write_text("{{story}} {{first}}", encoding="utf-8")
+    with pytest.raises(ValueError, match="unknown placeholder {{first}}; use {{story}}, {{count}}$"):
+        read_templates(TWINS, ["retell"], tmp_path / TWINS)
+    template = read_templates(BASELINES, ["choose"], tmp_path / BASELINES, styles.PLACEHOLDERS)["choose"]
+    assert template.has("first") and not template.has("last")
 
 
 def test_prompts_are_replaced_by_name(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -36,11 +37,16 @@ def story_in(prompt: str) -> Any:
 def model_answer(prompt: str, seed: int) -> str:
     """A valid answer to a prompt; each sentence of an expansion or twin begins with the first word of the story."""
     generator = rng(prompt, seed)
-    if "Choose the sentence" in prompt:
-        return json.dumps({"sentence": generator.randint(1, int(prompt.split("from 1 to ")[1].split(":")[0]))})
-    if "Give each of the" in prompt:
-        count = int(prompt.split("Give each of the ")[1].split()[0])
-        return json.dumps({"scores": [round(generator.uniform(0.01, 0.98), 9) for _ in range(count)]})
+    choice = re.search(r"number of the sentence from (\d+) to (\d+): (.+)$", prompt)
+    if choice:
+        chosen = generator.randint(int(choice[1]), int(choice[2]))
+        summary = {"summary": sentence(generator), "most_important": chosen}
+        return json.dumps(summary if "summary" in choice[3] else {"sentence": chosen})
+    rating = re.search(r"Give each of the (\d+) sentences", prompt)
+    if rating:
+        scores = [round(generator.uniform(0.01, 0.98), 9) for _ in range(int(rating[1]))]
+        named = {f"sentence_{number}": score for number, score in enumerate(scores, start=1)}
+        return json.dumps(named if '"sentence_1"' in prompt else {"scores": scores})
     story = story_in(prompt)
     if isinstance(story, dict):
         return json.dumps({name: [*section[:-1], sentence(generator)] for name, section in story.items()})

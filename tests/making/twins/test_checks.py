@@ -1,15 +1,13 @@
-"""Which answers of a language model are valid: their form, choices, scores, twins and distractors."""
+"""Which answers of a language model are valid: their form, twins and distractors."""
 
 from __future__ import annotations
 
 import json
-import string
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.baselines.prompted import read_choice, read_scores
 from narrative_twins.llm.json_answers import AnswerError, read_object
 from narrative_twins.making.twins.checks import (
     check_distractor,
@@ -109,40 +107,6 @@ def test_overlap_is_of_all_sections_and_no_section_may_be_a_copy():
         check_sections(windows, [others[0], [STORY[1].upper()], *others[2:]], 0.5)
     with pytest.raises(AnswerError, match="expected at least 0.9"):
         check_sections(windows, others, 0.9)
-
-
-@pytest.mark.parametrize("chosen", [0, 6, -1, 2.0, "2", True, None, [1]])
-def test_invalid_choices(chosen):
-    with pytest.raises(AnswerError, match="from 1 to 5"):
-        read_choice(json.dumps({"sentence": chosen}), 5)
-
-
-def test_choices():
-    assert [read_choice(json.dumps({"sentence": number}), 5) for number in (1, 5)] == [1, 5]
-
-
-@pytest.mark.parametrize(
-    ("scores", "problem"),
-    [
-        ([0.1, 0.2], r"has 2 score\(s\) instead of a list of 3"),
-        ("0.1, 0.2, 0.3", "has str instead"),
-        ([0.1, 0.2, 1], "the score 1 is not"),
-        ([0.1, 0.2, 0.0], "the score 0.0 is not"),
-        ([0.1, 0.2, 1.0], "the score 1.0 is not"),
-        ([0.1, 0.2, float("nan")], "the score nan is not"),
-        ([0.1, 0.2, True], "the score True is not"),
-        ([0.1, 0.2, "0.3"], "the score '0.3' is not"),
-        ([0.1, 0.2, 0.1], "equal"),
-    ],
-)
-def test_invalid_scores(scores, problem):
-    with pytest.raises(AnswerError, match=problem):
-        read_scores(json.dumps({"scores": scores}), 3)
-
-
-@given(st.lists(st.floats(0.001, 0.999), min_size=1, max_size=8, unique=True), st.text(alphabet=string.ascii_letters))
-def test_scores(scores, around):
-    assert read_scores(f"{around}{json.dumps({'scores': scores})}{around}", len(scores)) == scores
 
 
 @given(st.text(), st.sampled_from(["sentences", "scores"]))

@@ -1,0 +1,129 @@
+"""The ways to ask a language model for salience: which sentences a question is about, and how its answer is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from narrative_twins.llm.json_answers import AnswerError, Schema, list_schema, read_any_object, schema_of
+from narrative_twins.stories.story import Story, shown_value
+from narrative_twins.stories.windows import Span
+
+PLACEHOLDERS = ("story", "count", "first", "last")
+"""Placeholders of the templates: the numbered sentences of the story and how many they are; the numbers of the first
+and last sentence that the question is about."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """A way to ask for salience.
+
+    Attributes:
+        name: its name, which is also that of its template.
+        score: the name of its scores in a result.
+        by_window: a question is about one window of the story, and asked several times; otherwise it is about all
+            windows, and asked once.
+        schema: the JSON schema of the answer to a question about these windows.
+        read: the scores of the sentences of these windows by an answer; those of several answers are added up. Raises
+            `AnswerError` if the answer is invalid.
+    """
+
+    name: str
+    score: str
+    by_window: bool
+    schema: Callable[[Sequence[Span]], Schema]
+    read: Callable[[str, Sequence[Span]], list[float]]
+
+    def questions(self, story: Story, samples: int) -> list[tuple[str, tuple[Span, ...]]]:
+        """The questions about a story: the step that its answer is saved with, and the windows that it is about."""
+        if not self.by_window:
+            return [(self.name, story.windows)]
+        return [
+            (f"{self.name}, sentences {lo + 1} to {hi}, sample {sample}", ((lo, hi),))
+            for lo, hi in story.windows
+            for sample in range(samples)
+        ]
+
+
+def read_choice(text: str, window: Span) -> int:
+    """The number of the sentence that an answer chose, counted from 1 in the story, as `most_important` or `sentence`,
+    with or without a `summary`; raises `AnswerError` if it is not in the window."""
+    forms = [(*summary, chosen) for summary in ((), ("summary",)) for chosen in ("most_important", "sentence")]
+    found = read_any_object(text, forms)
+    if not isinstance(found.get("summary", ""), str):
+        raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
+    chosen = found["most_important"] if "most_important" in found else found["sentence"]
+    lo, hi = window
+    numbers = {str(number): number for number in range(lo + 1, hi + 1)}
+    number = numbers.get(chosen.strip()) if isinstance(chosen, str) else chosen
+    if type(number) is not int or not lo < number <= hi:
+        raise AnswerError(f"the choice {shown_value(chosen)} is not an integer from {lo + 1} to {hi}")
+    return number
+
+
+def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
+    """The scores in an answer, as `sentence_1`, `sentence_2` and so on, or as a list `scores`; raises `AnswerError`
+    unless they are a number between 0 and 1 for each sentence, all different within a window."""
+    count = windows[-1][1]
+    names = _sentence_names(count)
+    found = read_any_object(text, [names, ["scores"]])
+    scores = found["scores"] if "scores" in found else [found[name] for name in names]
+    if not isinstance(scores, list) or len(scores) != count:
+        number = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
+        raise AnswerError(f"the answer has {number} instead of a list of {count} score(s)")
+    for score in scores:
+        if type(score) is not float or not 0 < score < 1:
+            raise AnswerError(f"the score {shown_value(score)} is not a number above 0 and below 1")
+    for lo, hi in windows:
+        if len(set(scores[lo:hi])) < hi - lo:
+            raise AnswerError(f"two scores of the sentences {lo + 1} to {hi} are equal")
+    return scores
+
+
+def _sentence_names(count: int) -> list[str]:
+    return [f"sentence_{number}" for number in range(1, count + 1)]
+
+
+def _read_vote(text: str, windows: Sequence[Span]) -> list[float]:
+    """1 for the sentence of the window that an answer chose, and 0 for the others."""
+    (window,) = windows
+    chosen = read_choice(text, window)
+    return [float(index + 1 == chosen) for index in range(*window)]
+
+
+def _number_schema(windows: Sequence[Span]) -> Schema:
+    ((lo, hi),) = windows
+    return {"type": "integer", "minimum": lo + 1, "maximum": hi}
+
+
+def _summary_and_choice(windows: Sequence[Span]) -> Schema:
+    # Models write the properties in this order, so the summary comes before the choice.
+    return schema_of({"summary": {"type": "string"}, "most_important": _number_schema(windows)})
+
+
+def _choice(windows: Sequence[Span]) -> Schema:
+    return schema_of({"sentence": _number_schema(windows)})
+
+
+def _named_scores(windows: Sequence[Span]) -> Schema:
+    return schema_of({name: {"type": "number"} for name in _sentence_names(windows[-1][1])})
+
+
+def _list_of_scores(windows: Sequence[Span]) -> Schema:
+    return schema_of({"scores": list_schema("number", windows[-1][1])})
+
+
+STYLES = {
+    style.name: style
+    for style in (
+        Style("choose", "prompted_choice", True, _summary_and_choice, _read_vote),
+        Style("rate", "prompted_rating", False, _named_scores, read_scores),
+        Style("choose-loss", "prompted_choice_loss", True, _choice, _read_vote),
+        Style("rate-loss", "prompted_rating_loss", False, _list_of_scores, read_scores),
+    )
+}
+"""Registry of the styles by name.
+
+After the paper, `"choose"` asks for a short summary and then for the most surprising of the sentences that it uses, as
+annotators are asked, and `"rate"` how likely somebody else who tells the story would include each sentence.
+`"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the sentence."""

@@ -1,0 +1,159 @@
+"""Which answers about salience are valid, and how they are read."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins import Story
+from narrative_twins.baselines.styles import STYLES, read_choice, read_scores
+from narrative_twins.llm.json_answers import AnswerError
+
+from support.json_values import VALUES, mutations
+
+SEVEN = Story.parse([f"Day {number}." for number in range(1, 8)], windows=[3, 4])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"summary": "The days pass.", "most_important": 5},
+        {"summary": "The days pass.", "most_important": "5"},
+        {"most_important": " 5\n"},
+        {"most_important": 5},
+        {"sentence": 5},
+        {"summary": "", "sentence": 5},
+    ],
+)
+def test_choices(answer):
+    text = json.dumps(answer)
+    assert read_choice(text, (0, 5)) == read_choice(text, (4, 7)) == 5
+    # The last object counts, whatever the form of the drafts.
+    assert read_choice(f'Perhaps {{"sentence": 1}}? No: {text}', (0, 5)) == 5
+    for window in ((0, 4), (5, 7)):
+        with pytest.raises(AnswerError, match=f"is not an integer from {window[0] + 1} to {window[1]}$"):
+            read_choice(text, window)
+
+
+@pytest.mark.parametrize("key", ["sentence", "most_important"])
+@pytest.mark.parametrize("chosen", [0, 6, -1, 2.0, "6", "2.0", "²", "9" * 9999, True, None, [1], {}, 10**400])
+def test_invalid_choices(chosen, key):
+    with pytest.raises(AnswerError, match=r"^the choice .{1,100} is not an integer from 1 to 5$"):
+        read_choice(json.dumps({key: chosen}), (0, 5))
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"summary": None, "most_important": 2}, "the summary None is not text"),
+        ({"summary": ["Ada", "ran"], "most_important": 2}, r"the summary \['Ada', 'ran'\] is not text"),
+        ({"summary": "Ada ran."}, r"has the properties \['summary'\] instead of .*\['summary', 'most_important'\]"),
+        ({"most_important": 2, "sentence": 2}, "has the properties"),
+        ({"most_important": 2, "reason": "x"}, "has the properties"),
+        ([2], "no JSON object"),
+    ],
+)
+def test_answers_of_another_form_are_no_choice(answer, problem):
+    with pytest.raises(AnswerError, match=problem):
+        read_choice(json.dumps(answer), (0, 5))
+
+
+def named(scores):
+    return {f"sentence_{number}": score for number, score in enumerate(scores, start=1)}
+
+
+@pytest.mark.parametrize(
+    ("scores", "problem"),
+    [
+        ([0.1, 0.2], r"has 2 score\(s\) instead of a list of 3|the properties \['sentence_1', 'sentence_2'\] instead"),
+        ([0.1, 0.2, 1], "the score 1 is not"),
+        ([0.1, 0.2, 0.0], "the score 0.0 is not"),
+        ([0.1, 0.2, 1.0], "the score 1.0 is not"),
+        ([0.1, 0.2, float("nan")], "the score nan is not"),
+        ([0.1, 0.2, True], "the score True is not"),
+        ([0.1, 0.2, "0.3"], "the score '0.3' is not"),
+        ([0.1, 0.2, 0.1], "two scores of the sentences 1 to 3 are equal"),
+    ],
+)
+@pytest.mark.parametrize("form", [named, lambda scores: {"scores": scores}])
+def test_invalid_scores(scores, problem, form):
+    with pytest.raises(AnswerError, match=problem):
+        read_scores(json.dumps(form(scores)), [(0, 3)])
+
+
+@pytest.mark.parametrize("answer", ["0.1, 0.2, 0.3", {"1": 0.1, "2": 0.2, "3": 0.3}, None])
+def test_scores_of_another_type(answer):
+    with pytest.raises(AnswerError, match=r"has (str|dict|NoneType) instead of a list of 3 score\(s\)"):
+        read_scores(json.dumps({"scores": answer}), [(0, 3)])
+
+
+@given(
+    st.lists(st.floats(0.001, 0.999), min_size=1, max_size=8, unique=True),
+    st.text(alphabet=string.ascii_letters),
+    st.randoms(),
+)
+def test_scores(scores, around, random):
+    windows = [(0, len(scores))]
+    pairs = list(named(scores).items())
+    random.shuffle(pairs)
+    for answer in ({"scores": scores}, dict(pairs)):
+        assert read_scores(f"{around}{json.dumps(answer)}{around}", windows) == scores
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=7, max_size=7))
+def test_scores_may_be_equal_in_different_windows(scores):
+    distinct = all(len(set(scores[lo:hi])) == hi - lo for lo, hi in ((0, 2), (2, 5), (5, 7)))
+    try:
+        assert read_scores(json.dumps(named(scores)), [(0, 2), (2, 5), (5, 7)]) == scores and distinct
+    except AnswerError:
+        assert not distinct
+
+
+VALID = [
+    {"summary": "The days pass.", "most_important": 2},
+    {"sentence": 5},
+    named([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]),
+    {"scores": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]},
+]
+
+
+@pytest.mark.parametrize("name", STYLES)
+@given(
+    answer=st.text()
+    | VALUES.map(json.dumps)
+    | mutations(VALID).map(json.dumps)
+    | st.integers(1, 100_000).map(lambda depth: '{"sentence": ' + "[" * depth + "]" * depth + "}")
+)
+def test_any_answer_is_read_or_rejected(name, answer):
+    """A valid answer gives a score from 0 to 1 to each sentence asked about."""
+    style = STYLES[name]
+    for _, windows in style.questions(SEVEN, 1):
+        try:
+            scores = style.read(answer, windows)
+        except AnswerError as error:
+            assert 0 < len(str(error)) < 1000
+        else:
+            assert len(scores) == sum(hi - lo for lo, hi in windows) and all(0 <= score <= 1 for score in scores)
+
+
+@pytest.mark.parametrize(("name", "answer"), list(zip(STYLES, [VALID[i] for i in (0, 2, 1, 3)], strict=True)))
+def test_schema_describes_a_valid_answer(name, answer):
+    """The properties are required, in the order of the prompt, and none is left out."""
+    style = STYLES[name]
+    (*_, (_, windows)) = style.questions(SEVEN, 1)
+    schema = style.schema(windows)
+    assert list(schema["properties"]) == schema["required"] == list(answer) and not schema["additionalProperties"]
+    if style.by_window:
+        assert {"type": "integer", "minimum": 4, "maximum": 7} in schema["properties"].values()
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_questions_cover_every_sentence(name):
+    style = STYLES[name]
+    questions = style.questions(SEVEN, 3)
+    assert len({step for step, _ in questions}) == len(questions) == (6 if style.by_window else 1)
+    assert {window for _, windows in questions for window in windows} == set(SEVEN.windows)
