@@ -30,6 +30,14 @@ def test_prompts_of_the_package_are_valid(package, name):
     ]
 
 
+def test_turning_points_are_in_the_middle_of_their_sections():
+    lines = read_templates(TWINS, ["distract_sections"])["distract_sections"].text.splitlines()
+    for number in range(1, 6):
+        middle = round(100 * (number - 0.5) / 5)
+        (line,) = [line for line in lines if line.startswith(f"{number}. ")]
+        assert f"usually in section {number}, at about {middle} %:" in line
+
+
 def test_placeholders_in_values_are_not_filled():
     template = Template("mine", "{{count}}: {{story}} {not} {{ neither }} {{story}}")
     assert template.fill({"story": "{{count}}", "count": 5}) == "5: {{count}} {not} {{ neither }} {{count}}"
