@@ -13,7 +13,7 @@ from narrative_twins.data import shapes
 from narrative_twins.data.records import read_records
 from narrative_twins.data.sources import SplitFiles
 
-_TEXT, _NUMBER = Value("string"), Value("int32")
+_TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
 
 
 @dataclass
@@ -79,13 +79,16 @@ class WindowTwinsBuilder(RowsBuilder):
 
 
 class StorySalienceBuilder(RowsBuilder):
-    """Short stories with human labels: the sentences that annotators found most important, or their summaries."""
+    """Stories with human labels of their sentences, from whatever the annotators gave, or with their summaries."""
 
     FEATURES = Features(
         {
             "id": _TEXT,
             "title": _TEXT,
             "story": List(_TEXT),
+            "windows": List(List(_NUMBER)),
+            "labels": List(_LABEL),
+            "annotations": List(List(_LABEL)),
             "choices": List(_NUMBER),
             "counts": List(_NUMBER),
             "summaries": List(_TEXT),

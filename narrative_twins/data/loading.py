@@ -154,7 +154,7 @@ def _load(
     version = importlib.metadata.version("narrative_twins")
     builder = builder_class(
         dataset_name=f"narrative_twins_{name}",
-        hash=None if options.get("streaming") else f"{version}-{_fingerprint(files)}",
+        hash=None if options.get("streaming") else f"{version}-{_fingerprint(builder_class, files)}",
         cache_dir=options.get("cache_dir"),
         files=files,
         **settings,
@@ -170,9 +170,9 @@ def _load(
     return builder.as_dataset(split=split)
 
 
-def _fingerprint(files: SplitFiles) -> str:
-    """A digest of the content of all files."""
-    digest = hashlib.sha256()
+def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:
+    """A digest of the columns and of the content of all files."""
+    digest = hashlib.sha256(repr(builder_class.FEATURES).encode())
     for file in (file for split in files.values() for file in split):
         with open(file, "rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())

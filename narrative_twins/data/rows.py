@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
@@ -151,6 +152,33 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
             raise RowError(where, problem)
         numbers.append(number)
     return numbers
+
+
+def check_numbers(values: Any, column: str, where: str, count: int) -> list[float]:
+    """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
+    values = check_list(values, column, where, "numbers")
+    if len(values) != count:
+        raise RowError(where, f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each sentence one")
+    numbers = []
+    for index, value in enumerate(values):
+        try:
+            number = float(value) if isinstance(value, (int, float)) else math.nan
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            problem = f"'{column}' has {shown_value(value)} for sentence {index}; a finite number is needed"
+            raise RowError(where, problem)
+        numbers.append(number)
+    return numbers
+
+
+def to_integers(values: Any) -> Any:
+    """A list with strings of digits converted to integers; everything else is returned unchanged."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    # Python refuses to convert thousands of digits.
+    is_number = [isinstance(value, str) and value.isdecimal() and len(value) < 20 for value in values]
+    return [int(value) if digits else value for value, digits in zip(values, is_number, strict=True)]
 
 
 def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -> set[int]:

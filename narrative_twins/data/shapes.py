@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from narrative_twins.data.labels import HIGHLIGHTS, LABEL_COLUMNS, label_column, read_labels
 from narrative_twins.data.rows import (
     STORY_NAMES,
     RowError,
@@ -17,8 +18,9 @@ from narrative_twins.data.rows import (
     find_column,
     is_nested,
     require_column,
+    to_integers,
 )
-from narrative_twins.stories.story import StoryError, partition
+from narrative_twins.stories.story import Story, StoryError, partition
 from narrative_twins.stories.windows import Span
 
 Row = dict[str, Any]
@@ -79,44 +81,81 @@ def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`), and of each
-    annotator the `choices` (or `most_important`), counted from 1, as integers or strings; `summaries` (or `summary`);
-    or both."""
-    story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
-    summaries = find_column(row, "summaries", "summary")
-    chosen = find_column(row, "choices", "most_important")
-    if chosen is None and summaries is None:
-        require_column(row, where, "choices", "most_important", "summaries", "summary")
-    choices = check_integers(_to_integers(chosen or []), "choices", where, 1, len(story))
+    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`) and `windows`, and
+
+    - of each annotator the `choices` (or `most_important`): a sentence or a list of sentences, counted from 1, as
+      integers or strings; or
+    - the `labels`, one number a sentence, or `annotations`, a list with these of each annotator; or
+    - `spans` (or `highlights`), `[start, end]` ranges of characters of the `text`, which is split into sentences if
+      the row has none, as one list or a list for each annotator; or
+    - `turning_points`, counted from 0; sentences that are empty are dropped; and
+    - `summaries` (or `summary`), besides labels or alone.
+    """
+    column, summaries = label_column(row, where), find_column(row, "summaries", "summary")
+    if column is None and summaries is None:
+        require_column(row, where, *LABEL_COLUMNS, "summaries", "summary")
     if isinstance(summaries, str):
         summaries = [summaries]
+    spans: tuple[Span, ...] = ()
+    if column in HIGHLIGHTS:
+        located = _text_with_sentences(row, where)
+        story, spans = list(located.sentences), located.spans
+    elif column == "turning_points":
+        story, points = _synopsis(row, where)
+        row = {**row, "turning_points": points}
+    else:
+        story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
+    found = read_labels(row, len(story), spans, where)
+    windows = row.get("windows")
     return {
         "title": _title(row),
         "story": story,
-        "choices": choices,
-        "counts": vote_counts(choices, len(story)),
+        "windows": None if windows is None else [list(span) for span in _partition(story, "windows", where, windows)],
+        "labels": found.labels,
+        "annotations": found.annotations,
+        "choices": found.choices,
+        "counts": None if found.choices is None else vote_counts(found.choices, len(story)),
         "summaries": None if summaries is None else check_sentences(summaries, "summaries", where),
     }
 
 
 def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
     """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops empty sentences."""
-    sentences = check_list(require_column(row, where, "story", "sentences"), "story", where, "sentences")
-    numbers = _to_integers(require_column(row, where, "turning_points"))
-    points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
+    story, points = _synopsis(row, where)
     if len(points) != 5:
         raise RowError(where, f"{len(points)} turning points; five are needed")
+    return {
+        "story": story,
+        "windows": [list(span) for span in _partition(story, "story", where, windows)],
+        "turning_points": points,
+    }
+
+
+def _synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
+    """The sentences that are not empty, and the indices of the turning points among them."""
+    sentences = check_list(require_column(row, where, "story", "sentences"), "story", where, "sentences")
+    numbers = to_integers(require_column(row, where, "turning_points"))
+    points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
     kept = [i for i, sentence in enumerate(sentences) if not isinstance(sentence, str) or sentence.strip()]
     for number, point in enumerate(points, start=1):
         if point not in kept:
             raise RowError(where, f"turning point {number} is sentence {point}, which is empty; choose another")
     story = check_sentences([sentences[i] for i in kept], "story", where)
-    spans = _even_windows(story, "story", where, windows)
-    return {
-        "story": story,
-        "windows": [list(span) for span in spans],
-        "turning_points": [kept.index(point) for point in points],
-    }
+    return story, [kept.index(point) for point in points]
+
+
+def _text_with_sentences(row: Mapping[str, Any], where: str) -> Story:
+    """The story of a raw `text`, with the sentences of the row, or split."""
+    text = require_column(row, where, "text")
+    if not isinstance(text, str):
+        raise RowError(where, f"'text' is {type(text).__name__}; highlights need the text that they are in")
+    sentences = find_column(row, "sentences", "story")
+    if sentences is not None:
+        sentences = check_sentences(sentences, "sentences", where)
+    try:
+        return Story.parse({"text": text, "sentences": sentences}, windows=1)
+    except StoryError as error:
+        raise RowError(where, f"'text': {error.problem}") from None
 
 
 def _title(row: Mapping[str, Any]) -> str | None:
@@ -124,14 +163,7 @@ def _title(row: Mapping[str, Any]) -> str | None:
     return None if title is None else str(title)
 
 
-def _to_integers(values: Any) -> Any:
-    """A list with strings of digits converted to integers; everything else is returned unchanged."""
-    if not isinstance(values, (list, tuple)):
-        return values
-    return [int(value) if isinstance(value, str) and value.isdecimal() else value for value in values]
-
-
-def _even_windows(sentences: Sequence[str], column: str, where: str, windows: int) -> tuple[Span, ...]:
+def _partition(sentences: Sequence[str], column: str, where: str, windows: Any) -> tuple[Span, ...]:
     try:
         return partition(sentences, windows)
     except StoryError as error:
@@ -143,7 +175,7 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
     if is_nested(content):
         return check_windows(content, column, where)
     sentences = check_sentences(content, column, where)
-    return [sentences[lo:hi] for lo, hi in _even_windows(sentences, column, where, windows)]
+    return [sentences[lo:hi] for lo, hi in _partition(sentences, column, where, windows)]
 
 
 def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:

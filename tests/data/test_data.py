@@ -146,6 +146,9 @@ def test_story_salience(load, names):
         "id": "r",
         "title": "Rain",
         "story": values[1],
+        "windows": None,
+        "labels": [1 / 3, 0, 2 / 3],
+        "annotations": [[0, 0, 1], [1, 0, 0], [0, 0, 1]],
         "choices": [3, 1, 3],
         "counts": [1, 0, 2],
         "summaries": None,
@@ -156,7 +159,7 @@ def test_story_salience(load, names):
 def test_story_salience_by_summaries(load, summaries):
     (found,) = load(load_story_salience, {"r": {"story": ["Nadia ran.", "She fell."]} | summaries}, "rows.json")
     assert found["summaries"] == ["Nadia fell."]
-    assert (found["choices"], found["counts"], found["title"]) == ([], [0, 0], None)
+    assert {found[column] for column in ("labels", "annotations", "choices", "counts", "title")} == {None}
 
 
 def test_turning_points_without_empty_sentences(load):
