@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow
 import pyarrow.parquet
 
+from narrative_twins.data import sentence_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tripod import is_second_annotation, read_synopsis
 from narrative_twins.stories.reading import LimitedFile
@@ -112,9 +113,19 @@ def _parquet(path: str) -> Iterator[Entry]:
 
 def _csv(path: str) -> Iterator[Entry]:
     with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        for number, row in enumerate(csv.DictReader(text)):
+        table = csv.DictReader(text)
+        if set(sentence_table.COLUMNS) <= set(table.fieldnames or ()):
+            # `line_num` is that of the row's last line, since a cell can have several.
+            rows = ((f"{path}, row {number} (line {table.line_num})", row) for number, row in enumerate(table))
+            for where, story_id, story in sentence_table.read_table(rows):
+                yield where.removeprefix(f"{path}, "), story_id, story
+            return
+        for number, row in enumerate(table):
             if not row.get("synopsis_segmented"):
-                raise RowError(f"{path}, row {number}", "no column 'synopsis_segmented'; a .csv must be TRIPOD's table")
+                found = ", ".join(map(repr, filter(None, table.fieldnames or ())))
+                problem = f"no column 'synopsis_segmented'; the columns are {found[:500]}"
+                needed = f"TRIPOD's table, or have the columns {', '.join(sentence_table.COLUMNS)} separated by commas"
+                raise RowError(f"{path}, row {number}", f"{problem}; a .csv must be {needed}")
             if not is_second_annotation(row):
                 yield f"row {number}", row["movie_name"], read_synopsis(row)
 
