@@ -10,7 +10,8 @@ import datasets
 from datasets import Features, List, Value
 
 from narrative_twins.data import shapes
-from narrative_twins.data.records import read_records
+from narrative_twins.data.exports import RowFormat, salience_records
+from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.sources import SplitFiles
 
 _TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
@@ -35,6 +36,10 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         """Convert a row of a file to the columns of the data set, without its id."""
         raise NotImplementedError
 
+    def records(self, file: str) -> Iterator[Record]:
+        """The rows of a file."""
+        return read_records(file)
+
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(features=self.FEATURES, license=self.config.license)
 
@@ -44,7 +49,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     def _generate_examples(self, files: list[str]) -> Iterator[tuple[str, shapes.Row]]:
         for file in files:
-            for record in read_records(file):
+            for record in self.records(file):
                 yield record.where, {"id": record.id, **self.shape(record.row, record.where)}
 
 
@@ -78,9 +83,18 @@ class WindowTwinsBuilder(RowsBuilder):
         return shapes.window_twins(row, where, self.config.windows)
 
 
+@dataclass
+class SalienceConfig(RowsConfig):
+    """The format of the rows, and the labels of spans that mark salient text, see `load_story_salience`."""
+
+    row_format: RowFormat = "auto"
+    span_labels: list[str] | None = None
+
+
 class StorySalienceBuilder(RowsBuilder):
     """Stories with human labels of their sentences, from whatever the annotators gave, or with their summaries."""
 
+    BUILDER_CONFIG_CLASS = SalienceConfig
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -97,6 +111,9 @@ class StorySalienceBuilder(RowsBuilder):
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         return shapes.story_salience(row, where)
+
+    def records(self, file: str) -> Iterator[Record]:
+        return salience_records(file, self.config.row_format, self.config.span_labels)
 
 
 class TurningPointsBuilder(RowsBuilder):

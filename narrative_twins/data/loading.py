@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+from collections.abc import Iterable
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 import datasets
@@ -15,6 +16,7 @@ from narrative_twins.data.builders import (
     TurningPointsBuilder,
     WindowTwinsBuilder,
 )
+from narrative_twins.data.exports import RowFormat, check_row_format
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, source_files
 
@@ -96,25 +98,58 @@ def load_window_twins(
 
 
 def load_story_salience(
-    source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
+    source: DataSource | None = None,
+    split: str | None = None,
+    *,
+    row_format: RowFormat = "auto",
+    span_labels: str | Iterable[str] | None = None,
+    **options: Unpack[LoadOptions],
 ) -> LoadedData:
-    """Load short stories with human labels: `id`, `title`, `story`, `choices` (the sentence each annotator found most
-    important, counted from 1), `counts` (the votes for each sentence) and `summaries` (or None).
+    """Load stories with human labels of any form.
 
-    A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), and of each annotator the
-    `choices` (or `most_important`), the text of `summaries` (or `summary`), or both.
+    The columns are `id`, `title`, `story` (its sentences), `windows` (half-open ranges of sentences, or None),
+    `labels`, one number a sentence, higher for more salient ones; and `annotations`, a list with these of each
+    annotator, or None if only their aggregate is known. If each annotator chose a single sentence, `choices` has these
+    sentences, counted from 1, and `counts` the votes for each sentence; otherwise both are None. `summaries` has texts,
+    or is None. A row with summaries alone has no `labels`.
+
+    A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in any form that
+    `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these forms:
+
+    - `choices` (or `most_important`): the sentence that each annotator chose, counted from 1, or a list of sentences of
+      each annotator. The label of a sentence is the share of annotators that chose it.
+    - `labels`, one number a sentence; or `annotations`, a list with these of each annotator, of which the labels are
+      the mean.
+    - `spans` (or `highlights`): `[start, end]` ranges of characters in a `text`, of one annotator or a list of them for
+      each annotator. The text is split into sentences unless they are given as well. The label of a sentence is the
+      share of its characters, without white space, that are highlighted, the mean over annotators.
+    - `turning_points`: sentences, counted from 0, with the label 1.0; all others have 0.0.
+
+    A `.csv` has one row a sentence, in story order, with `story_id`, `sentence` and `label`, and optionally
+    `annotator`, `window` and `title`; with annotators, one row a sentence and annotator. TRIPOD's table is read too.
+    Exports of annotation tools are read as they are: JSON and JSON-MIN of Label Studio, with Labels of a Text tag
+    called `text`, and JSON Lines of Prodigy with spans. Answers of several annotators to the same text are merged;
+    those that were rejected, ignored or canceled are skipped, and their number is logged.
 
     Args:
-        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`; required.
+        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`; required.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
+        row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`, `"label-studio-min"` or
+            `"prodigy"`. By default it is recognized by the columns of the first row of each file.
+        span_labels: label or labels of an annotation tool that mark salient text; required if spans have several.
     """
     if source is None:
         raise ValueError(
             "pass a source: a file, a folder or a Hub id such as 'igorsterner/rocstory-salience'; the stories are from "
             "ROCStories, which is free for research on request from the University of Rochester"
         )
+    check_row_format(row_format)
+    # The settings name the folder of the cache: equal ones must look alike.
+    marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
     files = _files(source, options)
-    return _load(StorySalienceBuilder, "story_salience", files, split, options)
+    return _load(
+        StorySalienceBuilder, "story_salience", files, split, options, row_format=row_format, span_labels=marks
+    )
 
 
 def load_turning_points(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 COLUMNS = (
     ("text", "sentences", "windows", "id", "title", "story", "twin", "twins", "negative", "negative_twin")
     + ("twin_windows", "story_windows", "narrative_twin", "most_important", "counts", "turning_points", "summaries")
+    + ("choices", "labels", "annotations", "spans", "highlights", "data", "result", "value", "start", "end", "answer")
     + ("similarity", "language", "wikidata_id", "similarities", "sections", "synopsis_segmented", "narrative_negatives")
 )
 _LEAVES = (
