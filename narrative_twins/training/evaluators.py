@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -60,8 +60,8 @@ class SalienceEvaluator(StoryEvaluator):
     """Scores stories with the encoder in training, and measures the agreement of the scores with human labels.
 
     Args:
-        rows: labelled stories from `load_story_salience` (`story`, `counts`), or from `load_turning_points` or
-            `load_window_twins` (`story`, perhaps `windows`, and `turning_points`).
+        rows: labelled stories from `load_story_salience` (`story`, perhaps `windows`, and `counts` or `labels`), or
+            from `load_turning_points` or `load_window_twins` (`story`, perhaps `windows`, and `turning_points`).
         operations: names or `Operation`s; default all.
         name: prefix of the metric names.
         primary: the metric that ranks checkpoints, default `summarization_spearman`, or `summarization_auc` if the
@@ -70,7 +70,8 @@ class SalienceEvaluator(StoryEvaluator):
         progress: show a progress bar.
 
     Raises:
-        ValueError: there are no rows, or the first one has neither `counts` nor `turning_points`.
+        ValueError: there are no rows, or one has neither `counts`, `labels` nor `turning_points`, or not the kind that
+            the first one has.
     """
 
     def __init__(
@@ -84,18 +85,23 @@ class SalienceEvaluator(StoryEvaluator):
         progress: bool = False,
     ) -> None:
         self.rows = list(rows)
-        kinds = [kind for kind in ("counts", "turning_points") if self.rows and self.rows[0].get(kind) is not None]
-        if not kinds:
-            raise ValueError("rows with 'counts' or 'turning_points' are needed, for example from load_story_salience")
-        self.labels = kinds[0]
+        self.has_points = bool(self.rows) and _labels(self.rows[0]) is None
+        read, needed = (_points, "'turning_points'") if self.has_points else (_labels, "'counts' or 'labels'")
+        given = [read(row) for row in self.rows]
+        self.labels = [labels for labels in given if labels is not None]
+        if not given or given[0] is None:
+            raise ValueError(
+                "rows with 'counts', 'labels' or 'turning_points' are needed, for example from load_story_salience"
+            )
+        if None in given:
+            raise ValueError(f"row {given.index(None)} has no {needed}, which row 0 has; leave out rows without labels")
         self.operations = resolve_operations(operations)
         self.progress = progress
         names = [operation.name for operation in self.operations]
-        if self.labels == "counts":
-            self.measures, default = vote_measures(names), "summarization_spearman"
+        if self.has_points:
+            self.measures, default = turning_point_measures(names, len(self.labels[0])), "summarization_auc"
         else:
-            self.measures = turning_point_measures(names, len(self.rows[0]["turning_points"]))
-            default = "summarization_auc"
+            self.measures, default = vote_measures(names), "summarization_spearman"
         words = {measure.key: measure.label for measure in self.measures}
         super().__init__(name, primary or default, words, context_tokens)
 
@@ -104,9 +110,20 @@ class SalienceEvaluator(StoryEvaluator):
         results = score_stories(
             stories, encoder, operations=self.operations, on_truncation="ignore", progress=self.progress
         )
-        measure = agreement_with_votes if self.labels == "counts" else agreement_with_turning_points
-        found = measure(results, [row[self.labels] for row in self.rows])
+        if self.has_points:
+            found = agreement_with_turning_points(results, self.labels)
+        else:
+            found = agreement_with_votes(results, self.labels)
         return {key: mean.value for key, mean in found.items()}
+
+
+def _labels(row: Mapping[str, Any]) -> Sequence[Any] | None:
+    """The votes for each sentence, or other labels of the sentences."""
+    return row["counts"] if row.get("counts") is not None else row.get("labels")
+
+
+def _points(row: Mapping[str, Any]) -> Sequence[Any] | None:
+    return row.get("turning_points")
 
 
 class TwinsEvaluator(StoryEvaluator):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 from narrative_twins import StoryEncoder, score_stories
+from narrative_twins.data import load_story_salience
 from narrative_twins.evaluation.agreement import agreement_with_votes
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 
@@ -73,6 +76,28 @@ def test_turning_points(nested):
     assert evaluator.primary_metric == "summarization_auc"
 
 
+def test_labels_of_other_forms(tmp_path):
+    """Rows of `load_story_salience` with grades, windows and highlights, and votes as before."""
+    votes = [
+        {"story": story, "choices": [i + 1 for i, count in enumerate(counts) for _ in range(count)]}
+        for story, counts in STORIES
+    ]
+    graded = [{"story": story, "labels": [n / 4 for n in counts], "windows": 2} for story, counts in STORIES]
+    marked = [{"text": "Nadia ran. It rained. A toy.", "spans": [[0, 4], [11, 21]]}]
+    loaded = []
+    for name, rows in {"votes": votes, "graded": graded, "marked": marked, "both": votes + graded}.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(rows))
+        loaded.append(load_story_salience(path, "train", cache_dir=str(tmp_path)))
+    model = trainable().eval()
+    encoder = StoryEncoder.from_sentence_transformer(model)
+    for rows in loaded:
+        stories = [{"sentences": row["story"], "windows": row["windows"]} for row in rows]
+        expected = values(agreement_with_votes(score_stories(stories, encoder), rows["labels"]))
+        assert SalienceEvaluator(rows)(model) == pytest.approx(expected, nan_ok=True)
+    assert loaded[0]["counts"][0] == STORIES[0][1] and loaded[1]["counts"][0] is None
+
+
 def test_operations_and_primary_metric_can_be_chosen():
     rows = [{"story": story, "counts": votes} for story, votes in STORIES]
     evaluator = SalienceEvaluator(rows, operations="deletion", primary="deletion_auc", name="dev")
@@ -101,7 +126,14 @@ def test_twins_are_compared_at_the_context_of_training():
 
 def test_rows_without_labels_are_refused():
     for rows in ([], [{"story": ["Nadia ran."]}], [{"story": ["Nadia ran."], "counts": None}]):
-        with pytest.raises(ValueError, match="rows with 'counts' or 'turning_points' are needed"):
+        with pytest.raises(ValueError, match="rows with 'counts', 'labels' or 'turning_points' are needed"):
+            SalienceEvaluator(rows)
+    votes, points = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
+    for rows, message in (
+        ([votes, {"story": ["No."], "labels": None}], "row 1 has no 'counts' or 'labels', which row 0 has"),
+        ([points, points, votes], "row 2 has no 'turning_points', which row 0 has; leave out rows without labels"),
+    ):
+        with pytest.raises(ValueError, match=message):
             SalienceEvaluator(rows)
     for row in (
         {"story": ["Nadia ran."], "twin": ["She ran."]},
