@@ -47,10 +47,10 @@ def main() -> None:
 def score(arguments: argparse.Namespace) -> None:
     splits = load_story_salience(arguments.source)
     rows = splits[arguments.split or next(iter(splits))]
-    stories, counts = list(rows["story"]), list(rows["counts"])
+    stories, labels = list(rows["story"]), list(rows["labels"])
     encoder = StoryEncoder.from_pretrained(arguments.model, dtype=arguments.dtype)
     results = list(score_stories(stories, encoder, operations=arguments.operations, progress=True))
-    agreement = agreement_with_votes(results, counts)
+    agreement = agreement_with_votes(results, labels)
     print(f"{len(rows)} stories, {arguments.model or 'the default encoder'}")
     show(agreement)
     if arguments.server is not None:
@@ -61,7 +61,7 @@ def score(arguments: argparse.Namespace) -> None:
             )
             print(f"\n{len(prompted)} stories by {STYLES[style].score}, {arguments.language_model}")
             if prompted:
-                show(agreement_with_votes(prompted, [counts[result.index] for result in prompted]))
+                show(agreement_with_votes(prompted, [labels[result.index] for result in prompted]))
 
 
 def show(agreement: dict[str, Mean]) -> None:
