@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict, disable_progress_bars
+from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDatasetDict, disable_progress_bars
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -583,6 +583,15 @@ def test_unchanged_files_are_not_prepared_again(tmp_path):
     changed = os.stat(first["filename"]).st_mtime_ns
     get()
     assert os.stat(first["filename"]).st_mtime_ns == changed
+
+
+def test_other_columns_are_not_taken_from_the_cache(load, monkeypatch):
+    """As after an update of the package, which adds columns."""
+    columns = list(StoryTwinsBuilder.FEATURES)
+    with monkeypatch.context() as before:
+        before.setattr(StoryTwinsBuilder, "FEATURES", Features(reversed(StoryTwinsBuilder.FEATURES.items())))
+        assert list(load(load_story_twins, [TWINS])[0]) == columns[::-1]
+    assert list(load(load_story_twins, [TWINS])[0]) == columns
 
 
 def test_builders_and_settings_do_not_share_a_cache(load):

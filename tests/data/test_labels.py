@@ -15,13 +15,13 @@ from datasets import disable_progress_bars
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import Story
+from narrative_twins import Story, StoryError
 from narrative_twins.data import RowError, StorySalienceBuilder, load_story_salience, load_turning_points
 from narrative_twins.data.exports import salience_records
 from narrative_twins.data.shapes import story_salience
 
 from support.json_values import ROWS, mutations
-from support.strategies import sentence, window_sizes
+from support.strategies import any_text, sentence, window_sizes
 
 disable_progress_bars()
 
@@ -142,14 +142,21 @@ def naive_share(text: str, lo: int, hi: int, spans: list) -> float:
 def highlighted_texts(draw) -> tuple[str, list[list[list[int]]]]:
     """A text, and the spans that each annotator highlighted in it."""
     gap = st.sampled_from([" ", "\n\n", " \t "])
-    text = "".join(part for part in draw(st.lists(sentence | gap, min_size=1, max_size=9)))
+    text = "".join(part for part in draw(st.lists(sentence | gap | any_text, min_size=1, max_size=9)))
     edges = st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True).map(sorted)
     # At least one span, since an export without any is refused.
     one = draw(st.lists(edges, min_size=1, max_size=4))
     return text, [one, *draw(st.lists(st.lists(edges, max_size=4), max_size=3))]
 
 
-texts = highlighted_texts().filter(lambda drawn: not drawn[0].isspace())
+def is_story(text: str) -> bool:
+    try:
+        return bool(Story.parse(text))
+    except StoryError:
+        return False
+
+
+texts = highlighted_texts().filter(lambda drawn: is_story(drawn[0]))
 
 
 @settings(max_examples=150)
