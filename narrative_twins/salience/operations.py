@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from narrative_twins.registry import Registry
 from narrative_twins.stories.windows import Order, Window
 
 
@@ -55,7 +55,7 @@ class Operation(ABC):
         return type(self).one_pass is not Operation.one_pass
 
 
-OPERATIONS: dict[str, Operation] = {}
+OPERATIONS: Registry[Operation] = Registry(Operation, "an operation")
 """The registered operations by name, in display order."""
 Registered = TypeVar("Registered", bound=type[Operation])
 
@@ -63,10 +63,7 @@ Registered = TypeVar("Registered", bound=type[Operation])
 def register_operation(operation: Registered) -> Registered:
     """Class decorator that registers an operation under its `name`. A class defined again, as in a notebook, replaces
     itself; a different class with the same name raises a `ValueError`."""
-    known = OPERATIONS.get(operation.name)
-    if known is not None and type(known).__qualname__ != operation.__qualname__:
-        raise ValueError(f"operation {operation.name!r} exists already ({type(known).__qualname__}); use another name")
-    OPERATIONS[operation.name] = operation()
+    OPERATIONS.add(operation)
     return operation
 
 
@@ -80,35 +77,20 @@ def resolve_operations(
     `max_shifts` is the argument for `Shifting`.
 
     Raises:
-        ValueError: a name is unknown, no operation is given, or one does not implement `one_pass` as required.
+        TypeError: an operation is neither a name nor an instance.
+        ValueError: a name is unknown, no operation is given, two different instances have the same name, or an
+            operation does not implement `one_pass` as required.
     """
-    if operations is None:
-        operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass or not one_pass]
-    if isinstance(operations, (str, Operation)):
-        operations = [operations]
-    chosen = {}
-    for operation in operations:
-        if isinstance(operation, str):
-            operation = _look_up(operation)
-        if not isinstance(operation, Operation):
-            raise TypeError(f"an operation is a name or an instance of Operation, not {operation!r:.60}")
+    if operations is None and one_pass:
+        operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
+    chosen = OPERATIONS.resolve(operations)
+    for operation in chosen:
         if one_pass and not operation.has_one_pass:
             supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
             raise ValueError(f"{operation.name} has no one-pass form; choose from {supported}, or use exact scores")
-        if max_shifts is not None and type(operation) is Shifting:
-            operation = Shifting(max_shifts)
-        chosen[operation.name] = operation
-    if not chosen:
-        raise ValueError(f"no operation given; choose from {', '.join(OPERATIONS)}")
-    return list(chosen.values())
-
-
-def _look_up(name: str) -> Operation:
-    if name in OPERATIONS:
-        return OPERATIONS[name]
-    close = get_close_matches(name, OPERATIONS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"unknown operation {name!r}; choose from {', '.join(OPERATIONS)}{hint}")
+    if max_shifts is not None:
+        chosen = [Shifting(max_shifts) if type(operation) is Shifting else operation for operation in chosen]
+    return chosen
 
 
 def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
