@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, fingerprint
-
-_SPECIAL_TOKENS = 4
-"""Upper bound on the special tokens that a tokenizer adds to a sentence."""
+from narrative_twins.encoder.truncation import is_truncated
 
 
 class SentenceEmbedder:
@@ -45,14 +43,7 @@ class SentenceEmbedder:
         return fingerprint(self._name, getattr(self._model[0], "auto_model", self._model).config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
-        self.truncated += sum(map(self._is_truncated, sentences))
+        self.truncated += sum(is_truncated(self._model, sentence) for sentence in sentences)
         return self._model.encode(
             list(sentences), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
         )
-
-    def _is_truncated(self, sentence: str) -> bool:
-        limit = self._model.max_seq_length
-        # A token has at least one byte, so only long sentences must be tokenized.
-        if limit is None or len(sentence.encode("utf-8", "replace")) + _SPECIAL_TOKENS <= limit:
-            return False
-        return len(self._model.tokenizer(sentence, verbose=False)["input_ids"]) > limit
