@@ -27,7 +27,7 @@ from narrative_twins.stories.story import Story, StoryError
 from narrative_twins.stories.windows import Order, Window
 
 if TYPE_CHECKING:
-    from narrative_twins import data, evaluation, show, training
+    from narrative_twins import baselines, data, evaluation, show, training
     from narrative_twins.evaluation import metrics
     from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
     from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
@@ -64,6 +64,7 @@ __all__ = [
     "TwinsCollator",
     "TwinsEvaluator",
     "Window",
+    "baselines",
     "cosine",
     "data",
     "default_encoder",
@@ -92,7 +93,9 @@ _LAZY = {
     "training.trainer": ("NarrativeTwinsTrainer",),
 }
 """Public names by module. These modules import large libraries, so they are only imported when a name is used."""
-_MODULES = {"metrics": "evaluation.metrics"} | {name: name for name in ("data", "evaluation", "show", "training")}
+_MODULES = {"metrics": "evaluation.metrics"} | {
+    name: name for name in ("baselines", "data", "evaluation", "show", "training")
+}
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 
 register_pipeline()

@@ -89,7 +89,7 @@ def score_stories(
         raise ValueError(f"approximate={approximate!r} needs mean pooling; this encoder pools the first token")
     note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
     on_progress = progress if callable(progress) else None
-    bar = _progress_bar(stories, shown=bool(progress) and on_progress is None)
+    bar = progress_bar(stories, shown=bool(progress) and on_progress is None)
     engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, on_progress)
     return engine.run(stories, windows, splitter, buffer)
 
@@ -234,7 +234,7 @@ class _Engine:
             logger.warning("skipped %s", error)
 
 
-def _progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
+def progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
     total = length_hint(stories) or None
     with_total = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
     without_total = "{desc}: {n:.1f} stories [{elapsed}]"

@@ -23,7 +23,7 @@ from narrative_twins.commands.cli import main as narrative_twins_command
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
-MODULES = ("data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
+MODULES = ("baselines", "data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
 COMMANDS = ("", "score", "report", "app", "push", "make", "make twins", "make align", "make entities")
 
 

@@ -1,0 +1,176 @@
+"""TextRank and LexRank, compared with the example of the paper on LexRank and with a naive power iteration."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins import Story, StoryError
+from narrative_twins.baselines import LexRank, TextRank, baseline_scores, graph, lexrank_scores, textrank_scores
+from narrative_twins.baselines.graph import cosine_matrix
+
+from support.text_encoders import FakeSentenceEncoder
+
+COSINES = np.array([
+    [1.00, 0.45, 0.02, 0.17, 0.03, 0.22, 0.03, 0.28, 0.06, 0.06, 0.00],
+    [0.45, 1.00, 0.16, 0.27, 0.03, 0.19, 0.03, 0.21, 0.03, 0.15, 0.00],
+    [0.02, 0.16, 1.00, 0.03, 0.00, 0.01, 0.03, 0.04, 0.00, 0.01, 0.00],
+    [0.17, 0.27, 0.03, 1.00, 0.01, 0.16, 0.28, 0.17, 0.00, 0.09, 0.01],
+    [0.03, 0.03, 0.00, 0.01, 1.00, 0.29, 0.05, 0.15, 0.20, 0.04, 0.18],
+    [0.22, 0.19, 0.01, 0.16, 0.29, 1.00, 0.05, 0.29, 0.04, 0.20, 0.03],
+    [0.03, 0.03, 0.03, 0.28, 0.05, 0.05, 1.00, 0.06, 0.00, 0.00, 0.01],
+    [0.28, 0.21, 0.04, 0.17, 0.15, 0.29, 0.06, 1.00, 0.25, 0.20, 0.17],
+    [0.06, 0.03, 0.00, 0.00, 0.20, 0.04, 0.00, 0.25, 1.00, 0.26, 0.38],
+    [0.06, 0.15, 0.01, 0.09, 0.04, 0.20, 0.00, 0.20, 0.26, 1.00, 0.12],
+    [0.00, 0.00, 0.00, 0.01, 0.18, 0.03, 0.01, 0.17, 0.38, 0.12, 1.00],
+])  # fmt: skip
+"""The cosines of the 11 sentences of the example of Erkan and Radev (2004), rounded to two digits there."""
+PUBLISHED = {
+    0.1: [0.6007, 0.8466, 0.3491, 0.7520, 0.5907, 0.7993, 0.3548, 1.0000, 0.5921, 0.6910, 0.5921],
+    0.2: [0.6944, 0.7317, 0.6773, 0.6550, 0.4344, 0.8718, 0.4993, 1.0000, 0.7399, 0.6967, 0.4501],
+    0.3: [1.0000] * 11,
+}
+"""LexRank by threshold as published there, as a share of the highest."""
+
+
+def power_iteration(weights, damping):
+    """PageRank from its definition, as the weights are."""
+    n = len(weights)
+    ranks = [1 / n] * n
+    for _ in range(250):
+        ranks = [
+            (1 - damping) / n
+            + damping
+            * sum(ranks[i] * (weights[i][j] / sum(weights[i]) if any(weights[i]) else 1 / n) for i in range(n))
+            for j in range(n)
+        ]
+    return ranks
+
+
+@st.composite
+def similarities(draw):
+    """Symmetric matrices; many elements are equal or zero."""
+    n = draw(st.integers(1, 6))
+    numbers = st.sampled_from([0.0, 0.1, 0.5, -0.25]) | st.floats(-1, 1, width=32)
+    matrix = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            matrix[i, j] = matrix[j, i] = draw(numbers)
+    return matrix
+
+
+@pytest.mark.parametrize("threshold", PUBLISHED)
+def test_lexrank_gives_the_published_scores(threshold):
+    cosines = COSINES.copy()
+    if threshold == 0.2:
+        # Two of the three cosines that are printed as 0.20 must have been above 0.2 before they were rounded.
+        for i, j in [(5, 9), (7, 9)]:
+            cosines[i, j] = cosines[j, i] = 0.204
+    scores = lexrank_scores(cosines, threshold=threshold)
+    assert scores.sum() == pytest.approx(1)
+    assert scores / scores.max() == pytest.approx(PUBLISHED[threshold], abs=7e-4)
+
+
+@given(similarities(), st.sampled_from([0.0, 0.5, 0.85]))
+def test_textrank_is_weighted_pagerank(matrix, damping):
+    n = len(matrix)
+    weights = [[0 if i == j else max(0, matrix[i, j]) for j in range(n)] for i in range(n)]
+    assert textrank_scores(matrix, damping=damping) == pytest.approx(power_iteration(weights, damping), abs=1e-10)
+
+
+@given(similarities(), st.sampled_from([0.0, 0.1, 0.3, None]), st.sampled_from([0.0, 0.5, 0.85]))
+def test_lexrank_is_pagerank_with_edges_to_oneself(matrix, threshold, damping):
+    n = len(matrix)
+    weights = [
+        [max(0, matrix[i, j]) if threshold is None else int(matrix[i, j] > threshold) for j in range(n)]
+        for i in range(n)
+    ]
+    scores = lexrank_scores(matrix, threshold=threshold, damping=damping)
+    assert scores == pytest.approx(power_iteration(weights, damping), abs=1e-10)
+
+
+@given(similarities(), st.data())
+def test_scores_follow_their_sentences(matrix, data):
+    """In any order of the sentences; and the similarities that are passed are not changed."""
+    order = data.draw(st.permutations(range(len(matrix))))
+    before = matrix.copy()
+    for scores_of in (textrank_scores, lexrank_scores):
+        assert scores_of(matrix[np.ix_(order, order)]) == pytest.approx(scores_of(matrix)[order], abs=1e-11)
+    assert np.array_equal(matrix, before)
+
+
+def test_sentences_that_are_alike_tie_exactly():
+    """Also beside others, where the last bits of their ranks may differ before they are rounded."""
+    rng = np.random.default_rng(0)
+    for n in range(2, 40):
+        vectors = rng.normal(size=(n, 5))
+        vectors[0] = vectors[n // 2] = vectors[-1]
+        for scores_of in (textrank_scores, lexrank_scores):
+            scores = scores_of(cosine_matrix(vectors))
+            assert scores[0] == scores[n // 2] == scores[-1]
+        # A complete graph.
+        assert len(set(textrank_scores(np.full((n, n), 0.3)))) == len(set(lexrank_scores(np.full((n, n), 0.3)))) == 1
+
+
+def test_single_sentences_and_sentences_like_no_other():
+    for matrix in ([[1.0]], [[0.0]]):
+        assert textrank_scores(matrix).tolist() == lexrank_scores(matrix).tolist() == [1.0]
+    for scores_of in (textrank_scores, lexrank_scores):
+        assert scores_of(np.zeros((4, 4))).tolist() == scores_of(np.eye(4)).tolist() == [0.25] * 4
+        assert scores_of(-np.ones((4, 4))).tolist() == [0.25] * 4
+    # The last is like no other.
+    lone = textrank_scores([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
+    assert lone[0] == lone[1] > lone[2] > 0
+
+
+def test_invalid_input_is_told():
+    for scores_of in (textrank_scores, lexrank_scores):
+        for matrix in ([1.0, 2.0], [[1.0, 0.5]], np.zeros((0, 0))):
+            with pytest.raises(ValueError, match="a square matrix with one row per sentence"):
+                scores_of(matrix)
+        for matrix in ([[1, 0.5], [0.4, 1]], [[np.nan]], [[np.inf]]):
+            with pytest.raises(ValueError, match="finite and symmetric"):
+                scores_of(matrix)
+        for damping in (-0.1, 1.0, float("nan")):
+            with pytest.raises(ValueError, match="damping=.*: must be at least 0 and below 1"):
+                scores_of([[1.0]], damping=damping)
+    with pytest.raises(ValueError, match="threshold=nan"):
+        lexrank_scores([[1.0]], threshold=float("nan"))
+
+
+def test_cosine_matrix():
+    vectors = np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 0.0], [-3.0, -4.0]], np.float32)
+    expected = [[1, 0.96, 0, -1], [0.96, 1, 0, -0.96], [0, 0, 0, 0], [-1, -0.96, 0, 1]]
+    assert cosine_matrix(vectors) == pytest.approx(np.array(expected))
+
+
+def test_baselines_score_embeddings_of_sentences():
+    encoder = FakeSentenceEncoder()
+    story = Story.parse(["The mill burned.", "The old mill burned down.", "Nadia ran.", "The mill burned."], 2)
+    cosines = np.array([
+        [
+            np.dot(encoder.vector(a), encoder.vector(b))
+            / np.linalg.norm(encoder.vector(a))
+            / np.linalg.norm(encoder.vector(b))
+            for a in story.sentences
+        ]
+        for b in story.sentences
+    ])  # fmt: skip
+    weights = np.maximum(cosines, 0) * (1 - np.eye(4))
+    assert TextRank(encoder).scores(story) == pytest.approx(power_iteration(weights, 0.85), abs=1e-6)
+    for threshold, weights in [(0.1, cosines > 0.1), (0.6, cosines > 0.6), (None, np.maximum(cosines, 0))]:
+        scores = LexRank(encoder, threshold=threshold, damping=0.5).scores(story)
+        assert scores == pytest.approx(power_iteration(weights.astype(float), 0.5), abs=1e-6)
+
+
+def test_a_story_that_is_too_long_is_told_after_the_stories_before_it():
+    encoder = FakeSentenceEncoder()
+    results = baseline_scores([["A."] * 3, ["A."] * 4], ["textrank", "lexrank"], encoder=encoder)
+    with patch.object(graph, "MAX_SENTENCES", 3):
+        assert len(next(results)) == 3
+        with pytest.raises(StoryError, match="story 1: the story has 4 sentences, and textrank compares at most 3"):
+            next(results)
