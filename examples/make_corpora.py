@@ -1,11 +1,13 @@
 """Convert the two corpora of the package from JSON Lines to Parquet.
 
-    python examples/make_corpora.py STORIES.jsonl SYNOPSES.jsonl
+    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl
 
-Writes train.parquet and validation.parquet of each into the package. About a tenth of the rows is for validation,
-chosen by a checksum of the id, so that rows keep their split when others are added. Rows keep their order.
+VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`. Writes train.parquet and validation.parquet
+of each into the package. About a tenth of the rows is for validation, chosen by a checksum of the id, so that rows keep
+their split when others are added. Rows keep their order.
 """
 
+import json
 import sys
 import tempfile
 import zlib
@@ -24,9 +26,18 @@ def is_validation(name: str) -> bool:
     return zlib.crc32(name.encode()) % 10 == 0
 
 
+def with_votes(stories: Path, votes: Path, out: Path) -> str:
+    """Write the rows of stories with their votes; returns the path."""
+    by_id = {row["id"]: row for row in map(json.loads, votes.read_text().splitlines())}
+    rows = [row | by_id[row["id"]] for row in map(json.loads, stories.read_text().splitlines())]
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(out)
+
+
 def main() -> None:
-    stories, synopses = sys.argv[1:]
+    stories, votes, synopses = sys.argv[1:]
     with tempfile.TemporaryDirectory() as cache:
+        stories = with_votes(Path(stories), Path(votes), Path(cache) / "stories.jsonl")
         for corpus, load, path in (("stories", load_story_twins, stories), ("synopses", load_window_twins, synopses)):
             rows = load(path, "train", cache_dir=cache)
             (PACKAGE / corpus).mkdir(exist_ok=True)

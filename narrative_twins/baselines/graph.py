@@ -139,13 +139,16 @@ class LexRank(_Graph):
 
     Args:
         encoder: see `EmbeddingBaseline`.
-        threshold, damping: see `lexrank_scores`; a threshold of None is continuous LexRank.
+        threshold, damping: see `lexrank_scores`. By default the continuous form, since a threshold suits one kind of
+            vectors: cosines of sentence embeddings in a short story often exceed 0.1 all, so that all sentences tie.
     """
 
     name = "lexrank"
-    meaning = "how central the sentence is among sentences that are similar enough"
+    meaning = "how central the sentence is among similar sentences, itself included"
 
-    def __init__(self, encoder: TextEncoder = None, *, threshold: float | None = 0.1, damping: float = DAMPING) -> None:
+    def __init__(
+        self, encoder: TextEncoder = None, *, threshold: float | None = None, damping: float = DAMPING
+    ) -> None:
         super().__init__(encoder)
         self.threshold = threshold
         self.damping = damping

@@ -57,7 +57,9 @@ class StoryTwinsBuilder(RowsBuilder):
     """Short stories with narrative twins."""
 
     FEATURES = Features(
-        {"id": _TEXT, **{column: List(_TEXT) for column in ("story", "twin", "negative", "negative_twin")}}
+        {"id": _TEXT}
+        | {column: List(_TEXT) for column in ("story", "twin", "negative", "negative_twin")}
+        | {column: List(_NUMBER) for column in ("story_votes", "negative_votes")}
     )
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:

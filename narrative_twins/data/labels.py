@@ -13,18 +13,20 @@ from narrative_twins.data.rows import RowError, check_integers, check_list, chec
 from narrative_twins.stories.story import shown_value
 from narrative_twins.stories.windows import Span
 
-CHOICES, HIGHLIGHTS = ("choices", "most_important"), ("spans", "highlights")
-LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, "annotations", "labels", "turning_points")
+CHOICES, HIGHLIGHTS, VOTES = ("choices", "most_important"), ("spans", "highlights"), ("votes", "story_votes")
+LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, *VOTES, "annotations", "labels", "turning_points")
 """All names of columns with human labels, except summaries. The first that a row has is read."""
 
 
 class Labels(NamedTuple):
-    """The labels of a story: one a sentence, higher for more salient ones; the same of each annotator; and the sentence
-    that each annotator chose, counted from 1. What is not known, or does not apply, is None."""
+    """The labels of a story: one a sentence, higher for more salient ones; the same of each annotator; the sentence
+    that each annotator chose, counted from 1; and the votes for each sentence, if only these are known. What is not
+    known, or does not apply, is None."""
 
     labels: list[float] | None = None
     annotations: list[list[float]] | None = None
     choices: list[int] | None = None
+    votes: list[int] | None = None
 
 
 def label_column(row: Mapping[str, Any], where: str) -> str | None:
@@ -61,6 +63,9 @@ def read_labels(row: Mapping[str, Any], sentences: int, spans: Sequence[Span], w
     elif column in HIGHLIGHTS:
         highlights = check_highlights(content, column, row["text"], where)
         found = _from_annotations(highlighted(row["text"], spans, highlights))
+    elif column in VOTES:
+        votes = check_votes(content, column, sentences, where)
+        found = Labels([count / sum(votes) for count in votes], votes=votes)
     elif column == "annotations":
         found = _from_annotations(check_annotations(content, sentences, where))
     elif column == "labels":
@@ -93,6 +98,15 @@ def _from_choices(chosen: Any, sentences: int, where: str) -> Labels:
         selected = [[choice] for choice in choices]
     annotations = [_ones([number - 1 for number in own], sentences) for own in selected]
     return _from_annotations(annotations)._replace(choices=choices)
+
+
+def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
+    """Check the number of votes for each sentence, of which at least one has a vote; raises RowError."""
+    checked = check_integers(to_integers(votes), column, where, 0, 2**31 - 1)
+    if len(checked) != sentences or not any(checked):
+        problem = f"has {len(checked)} number(s) for {sentences} sentence(s)" if any(checked) else "has no vote"
+        raise RowError(where, f"'{column}' {problem}; give the number of votes for each sentence")
+    return checked
 
 
 def _ones(indices: Sequence[int], sentences: int) -> list[float]:

@@ -45,16 +45,17 @@ LoadedData: TypeAlias = (
 def load_story_twins(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Load short stories with narrative twins: `id`, `story`, `twin`, and `negative` and `negative_twin` or None.
+    """Load short stories with narrative twins: `id`, `story`, `twin`, and `negative` and `negative_twin` or None; and
+    `story_votes` and `negative_votes`, how many readers chose each of their sentences as the most important, or None.
 
     A row in a file has `story`, `twin` (or `narrative_twin`) and optionally `negative` and `negative_twin` (or
-    `negative_narrative_twin`), each a list of sentences.
+    `negative_narrative_twin`), each a list of sentences, and the votes under the names above.
 
     Args:
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`) or a list of them, which are the
             split `train`; a mapping of splits to these; a folder or a Hub id such as
             `"igorsterner/rocstory-narrative-twins"`, where file names determine the split. None is the package's own
-            corpus of 1,920 rows in the splits `train` and `validation`, written by a language model.
+            corpus of 1,920 rows in the splits `train` and `validation`, written and judged by a language model.
         split: a split, or a slice of a split in the notation of `datasets`: `"train[:100]"`. None for a dict of all.
         options: see `LoadOptions`.
 
@@ -118,6 +119,7 @@ def load_story_salience(
 
     - `choices` (or `most_important`): the sentence that each annotator chose, counted from 1, or a list of sentences of
       each annotator. The label of a sentence is the share of annotators that chose it.
+    - `votes` (or `story_votes`): the number of annotators that chose each sentence.
     - `labels`, one number a sentence; or `annotations`, a list with these of each annotator, of which the labels are
       the mean.
     - `spans` (or `highlights`): `[start, end]` ranges of characters in a `text`, of one annotator or a list of them for
@@ -132,24 +134,19 @@ def load_story_salience(
     those that were rejected, ignored or canceled are skipped, and their number is logged.
 
     Args:
-        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`; required.
+        source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`. None is the package's
+            own corpus, whose votes were judged by a language model, not by people.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`, `"label-studio-min"` or
             `"prodigy"`. By default it is recognized by the columns of the first row of each file.
         span_labels: label or labels of an annotation tool that mark salient text; required if spans have several.
     """
-    if source is None:
-        raise ValueError(
-            "pass a source: a file, a folder or a Hub id such as 'igorsterner/rocstory-salience'; the stories are from "
-            "ROCStories, which is free for research on request from the University of Rochester"
-        )
     check_row_format(row_format)
     # The settings name the folder of the cache: equal ones must look alike.
     marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
-    files = _files(source, options)
-    return _load(
-        StorySalienceBuilder, "story_salience", files, split, options, row_format=row_format, span_labels=marks
-    )
+    files = corpus_files("stories") if source is None else _files(source, options)
+    settings = {"row_format": row_format, "span_labels": marks, **({"license": "cc0-1.0"} if source is None else {})}
+    return _load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
 
 
 def load_turning_points(

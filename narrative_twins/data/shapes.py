@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from narrative_twins.data.labels import HIGHLIGHTS, LABEL_COLUMNS, label_column, read_labels
+from narrative_twins.data.labels import HIGHLIGHTS, LABEL_COLUMNS, check_votes, label_column, read_labels
 from narrative_twins.data.rows import (
     STORY_NAMES,
     RowError,
@@ -27,16 +27,24 @@ Row = dict[str, Any]
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally `negative` and
-    `negative_twin` (or `negative_narrative_twin`)."""
+    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally `negative`, `negative_twin`
+    (or `negative_narrative_twin`), and `story_votes` and `negative_votes`, the votes for each of their sentences."""
+    story = check_sentences(require_column(row, where, "story"), "story", where)
     negative = find_column(row, "negative")
     negative_twin = find_column(row, "negative_twin", "negative_narrative_twin")
     return {
-        "story": check_sentences(require_column(row, where, "story"), "story", where),
+        "story": story,
         "twin": check_sentences(require_column(row, where, "twin", "narrative_twin"), "twin", where),
         "negative": None if negative is None else check_sentences(negative, "negative", where),
         "negative_twin": None if negative_twin is None else check_sentences(negative_twin, "negative_twin", where),
+        "story_votes": _votes(row, "story_votes", len(story), where),
+        "negative_votes": _votes(row, "negative_votes", len(negative or ()), where),
     }
+
+
+def _votes(row: Mapping[str, Any], column: str, sentences: int, where: str) -> list[int] | None:
+    votes = find_column(row, column)
+    return None if votes is None else check_votes(votes, column, sentences, where)
 
 
 def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
@@ -85,6 +93,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
     - of each annotator the `choices` (or `most_important`): a sentence or a list of sentences, counted from 1, as
       integers or strings; or
+    - the `votes` (or `story_votes`), the number of annotators that chose each sentence; or
     - the `labels`, one number a sentence, or `annotations`, a list with these of each annotator; or
     - `spans` (or `highlights`), `[start, end]` ranges of characters of the `text`, which is split into sentences if
       the row has none, as one list or a list for each annotator; or
@@ -114,7 +123,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
         "labels": found.labels,
         "annotations": found.annotations,
         "choices": found.choices,
-        "counts": None if found.choices is None else vote_counts(found.choices, len(story)),
+        "counts": found.votes if found.choices is None else vote_counts(found.choices, len(story)),
         "summaries": None if summaries is None else check_sentences(summaries, "summaries", where),
     }
 

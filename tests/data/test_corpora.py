@@ -8,9 +8,11 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 import pytest
 from datasets import load_dataset
 from huggingface_hub import DatasetCard
+from scipy.stats import entropy
 
 import narrative_twins.data
 from narrative_twins.data import load_story_twins, load_window_twins
@@ -96,6 +98,11 @@ def test_card_of_stories(rows):
         f"by {length['twin'] / length['story'] - 1:.0%} on average".replace("%", " %"),
     ):
         assert expected in text
+    votes = np.array([row[column] for row in stories for column in ("story_votes", "negative_votes")])
+    shares = votes / votes.sum(axis=1, keepdims=True)
+    perplexity = 2 ** (entropy(shares, base=2, axis=1).mean())
+    assert line("share of votes", *(f"{share:.2f}" for share in shares.mean(axis=0))) in text
+    assert f"(the perplexity) is {perplexity:.2f}" in text and (votes.sum(axis=1) == 10).all()
     assert {row["id"][0] for row in stories} == set("ABCDEFGH")
     assert all(len(row[column]) == 5 for row in stories for column in columns)
 

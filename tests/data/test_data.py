@@ -37,6 +37,7 @@ from support.strategies import any_text, sentence
 
 disable_progress_bars()
 
+NO_VOTES = {"story_votes": None, "negative_votes": None}
 TWINS = {
     "id": "a",
     "story": ["Nadia ran.", "It rained."],
@@ -88,12 +89,33 @@ def test_story_twins_as_published(load):
         "negative_narrative_twin": ["She sat.", "Water fell.", "That was all."],
     }
     (found,) = load(load_story_twins, {"a": row}, "rows.json")
-    assert found == TWINS | {"negative_twin": row["negative_narrative_twin"]}
+    assert found == TWINS | {"negative_twin": row["negative_narrative_twin"]} | NO_VOTES
 
 
 def test_story_twins_without_negatives(load):
     (found,) = load(load_story_twins, [{"id": 7, "story": ["A."], "twin": ["B."], "theme": "mills"}])
-    assert found == {"id": "7", "story": ["A."], "twin": ["B."], "negative": None, "negative_twin": None}
+    assert found == {"id": "7", "story": ["A."], "twin": ["B."], "negative": None, "negative_twin": None} | NO_VOTES
+
+
+@pytest.mark.parametrize(
+    ("votes", "problem"),
+    [
+        ({"story_votes": [1]}, r"'story_votes' has 1 number\(s\) for 2 sentence\(s\); give the number of votes"),
+        ({"story_votes": [0, 0]}, "'story_votes' has no vote"),
+        ({"story_votes": [1, -1]}, "'story_votes' has -1; whole numbers from 0"),
+        ({"negative_votes": [1]}, r"'negative_votes' has 1 number\(s\) for 0 sentence"),
+    ],
+)
+def test_wrong_votes(votes, problem, load):
+    with pytest.raises(RowError, match=problem):
+        load(load_story_twins, [{"story": ["A.", "B."], "twin": ["C."]} | votes])
+
+
+def test_votes_of_the_package_are_labels():
+    rows = load_story_salience(split="validation")
+    twins = load_story_twins(split="validation")
+    assert len(rows) == len(twins) == 199 and rows["story"] == twins["story"] and rows["counts"] == twins["story_votes"]
+    assert rows[0]["labels"] == [count / sum(rows[0]["counts"]) for count in rows[0]["counts"]]
 
 
 def test_rows_without_ids_are_named_by_file_and_number(load):
@@ -230,9 +252,17 @@ def is_sentence(text: str) -> bool:
 
 
 sentences = st.lists(sentence | any_text.filter(is_sentence), min_size=1, max_size=4)
-story_rows = st.fixed_dictionaries(
-    {"story": sentences, "twin": sentences, "negative": st.none() | sentences, "negative_twin": st.none() | sentences}
-)
+
+
+@st.composite
+def story_rows(draw) -> dict:
+    row = {"story": draw(sentences), "twin": draw(sentences), "negative": draw(st.none() | sentences)}
+    row["negative_twin"] = draw(st.none() | sentences)
+    for column in ("story", "negative"):
+        count = len(row[column] or ())
+        votes = st.lists(st.integers(0, 9), min_size=count, max_size=count).filter(any)
+        row[f"{column}_votes"] = draw(st.none() | votes) if count else None
+    return row
 
 
 @st.composite
@@ -255,7 +285,7 @@ def window_rows(draw) -> dict:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     ("builder", "function", "drawn"),
-    [(StoryTwinsBuilder, load_story_twins, story_rows), (WindowTwinsBuilder, load_window_twins, window_rows())],
+    [(StoryTwinsBuilder, load_story_twins, story_rows()), (WindowTwinsBuilder, load_window_twins, window_rows())],
     ids=["story", "window"],
 )
 @settings(max_examples=10)
@@ -275,10 +305,11 @@ def test_rows_are_unchanged_by_every_format(name, builder, function, drawn, data
 
 
 @settings(max_examples=20)
-@given(rows=st.lists(story_rows, min_size=1, max_size=4), data=st.data())
+@given(rows=st.lists(story_rows(), min_size=1, max_size=4), data=st.data())
 def test_errors_name_the_row(rows, data):
     bad = data.draw(st.integers(0, len(rows) - 1))
-    column = data.draw(st.sampled_from([column for column, content in rows[bad].items() if content]))
+    texts = [column for column, content in rows[bad].items() if content and not column.endswith("votes")]
+    column = data.draw(st.sampled_from(texts))
     index = data.draw(st.integers(0, len(rows[bad][column]) - 1))
     rows[bad][column][index] = data.draw(st.sampled_from(["", " \n", None, 3]))
     with tempfile.TemporaryDirectory() as folder:
@@ -509,10 +540,9 @@ def test_revision_of_local_data_is_an_error(tmp_path):
         load_story_twins(write(tmp_path / "rows.jsonl", [TWINS]), revision="v1")
 
 
-@pytest.mark.parametrize(("function", "where"), [(load_story_salience, "Rochester"), (load_turning_points, "TRIPOD")])
-def test_error_without_a_source_names_where_to_get_the_data(function, where):
-    with pytest.raises(ValueError, match=where):
-        function()
+def test_error_without_a_source_names_where_to_get_the_data():
+    with pytest.raises(ValueError, match="TRIPOD"):
+        load_turning_points()
 
 
 def test_ids_of_published_data():

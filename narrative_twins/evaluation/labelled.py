@@ -1,0 +1,123 @@
+"""Stories with human labels, in the form that evaluation needs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
+from narrative_twins.data.records import read_records
+from narrative_twins.data.rows import STORY_NAMES, find_column, is_nested
+from narrative_twins.data.sources import DataSource, source_files
+from narrative_twins.stories.reading import story_digest
+from narrative_twins.stories.story import Story
+
+
+@dataclass(frozen=True)
+class LabelledStories:
+    """Stories with human labels.
+
+    Attributes:
+        name: of the data, for tables and files.
+        stories: the stories, with their windows.
+        labels: for each story one number per sentence, higher for a more salient sentence.
+        points: for each story the indices of its turning points, if these are the labels, otherwise None.
+        second: for each story the labels by a second group of annotators, or None if there are none.
+    """
+
+    name: str
+    stories: Sequence[Story]
+    labels: Sequence[Sequence[float]]
+    points: Sequence[Sequence[int]] | None = None
+    second: Sequence[Sequence[float] | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.stories)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the stories and their windows, by which saved scores are recognized."""
+        digest = hashlib.sha256()
+        for story in self.stories:
+            digest.update(story_digest(None, story.sentences, story.windows).encode())
+        return digest.hexdigest()[:12]
+
+
+def load_labelled(
+    source: DataSource, split: str | None = None, *, second: DataSource | None = None, name: str | None = None
+) -> LabelledStories:
+    """Load stories with human labels of any kind.
+
+    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows; rows with windows and `key` keep their
+    windows; all others are read by `load_story_salience`.
+
+    Args:
+        source: as in `load_story_salience`.
+        split: a split of the source; default the test split, else validation, else the first.
+        second: labels of the same stories by a second group of annotators, of which some may be missing: the same kind
+            of source. Stories are matched by their sentences.
+        name: of the data; default that of the file, folder or Hub data set.
+
+    Raises:
+        RowError: a row is invalid.
+        FileNotFoundError, ValueError: the source is missing or empty, or has no such split.
+    """
+    rows = _rows(source, split)
+    name = name or _name(source)
+    if not rows:
+        raise ValueError(f"{name} has no stories; name a file or a split that has some")
+    stories = [_story(row) for row in rows]
+    if rows[0].get("turning_points") is not None:
+        if second is not None:
+            raise ValueError(f"{name} has turning points; a second group of annotators needs labels of each sentence")
+        points = [list(row["turning_points"]) for row in rows]
+        labels = [
+            [float(i in marked) for i in range(len(story))] for story, marked in zip(stories, points, strict=True)
+        ]
+        return LabelledStories(name, stories, labels, points)
+    others = None
+    if second is not None:
+        by_sentences = {tuple(row["story"]): _labels(row) for row in _rows(second, None)}
+        others = [by_sentences.get(story.sentences) for story in stories]
+        if not any(others):
+            raise ValueError(
+                f"{_name(second)} has none of the stories of {name}; stories are matched by their sentences"
+            )
+    return LabelledStories(name, stories, [_labels(row) for row in rows], second=others)
+
+
+def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
+    files = source_files(source)
+    names = [name for name in ("test", "validation", *files) if name in files]
+    if split is not None and split not in files:
+        raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
+    paths = files[split or names[0]]
+    first = next(iter(read_records(paths[0])), None)
+    return list(_loader(first.row if first else {})({"data": paths})["data"])
+
+
+def _loader(row: Mapping[str, Any]) -> Any:
+    """The function that loads rows like this one."""
+    if find_column(row, "key") is not None or is_nested(find_column(row, *STORY_NAMES) or []):
+        return load_window_twins
+    return load_turning_points if find_column(row, "turning_points") is not None else load_story_salience
+
+
+def _story(row: Mapping[str, Any]) -> Story:
+    return Story.parse({"id": row["id"], "sentences": row["story"], "windows": row.get("windows")})
+
+
+def _labels(row: Mapping[str, Any]) -> list[float]:
+    return [float(label) for label in row["labels" if row.get("labels") is not None else "counts"]]
+
+
+def _name(source: DataSource) -> str:
+    if isinstance(source, Mapping):
+        source = next(iter(source.values()))
+    if not isinstance(source, (str, os.PathLike)) and isinstance(source, Iterable):
+        source = next(iter(source), "data")
+    return Path(os.fspath(source)).name.split(".")[0] or "data"

@@ -1,0 +1,176 @@
+"""`evaluate`: compares encoders, operations and baselines with human labels."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline
+from narrative_twins.data.sources import DataSource
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.evaluation.agreement import Rule
+from narrative_twins.evaluation.comparison import Comparison, DataSummary
+from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
+from narrative_twins.evaluation.rows import PEOPLE, Row, make_rows
+from narrative_twins.evaluation.scorers import BaselineScorer, EncoderScorer, ResultsScorer, Scorer, Scores
+from narrative_twins.files import AtomicFile
+from narrative_twins.salience.operations import Operation, resolve_operations
+
+logger = logging.getLogger(__name__)
+
+Encoders = Mapping[str, Any] | Iterable[Any] | str | Path | None
+
+
+def evaluate(
+    encoders: Encoders = None,
+    data: DataSource | LabelledStories | Sequence[DataSource | LabelledStories] | None = None,
+    out: str | Path | None = None,
+    *,
+    operations: str | Operation | Iterable[str | Operation] | None = None,
+    baselines: str | Iterable[str] | None = None,
+    results: Mapping[str, Any] | None = None,
+    second: DataSource | None = None,
+    split: str | None = None,
+    against: str | None = None,
+    rule: Rule = "numbered",
+    sentence_encoder: Any = None,
+    loading: Mapping[str, Any] | None = None,
+    scoring: Mapping[str, Any] | None = None,
+    progress: bool = False,
+    report: Callable[[str], None] = lambda message: None,
+) -> Comparison:
+    """Compare encoders, each with all operations, and baselines with human labels.
+
+    Args:
+        encoders: names with an encoder, or a list of encoders (runs of different seeds, of which the mean is shown); or
+            only encoders. An encoder is a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
+        data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several; required.
+        out: a folder for the result: `results.json` with the values of all stories, `table.md`, `table.tex`, a plot
+            `DATA.svg` of each set of stories, and in `scores` the scores of each run, which are not computed again.
+        operations: names or `Operation`s; default all.
+        baselines: names of registered baselines; default all. `()` for none.
+        results: names with files of results, see `ResultsScorer`, for example of a prompted model.
+        second: labels of the same stories by a second group of annotators, whose agreement is a row `people`.
+        split: of all data; default the test split, else validation, else the first.
+        against: the name of a row, such as `"trail"` or `"default summarization"`, that all others are tested against.
+        rule: for turning points, see `agreement_with_turning_points`.
+        sentence_encoder: for baselines that compare sentences; default the default encoder.
+        loading, scoring: options of `StoryEncoder.from_pretrained` and of `score_stories`.
+        progress: show progress bars.
+        report: is called with a line on each step.
+
+    Raises:
+        ValueError: an argument is invalid or a name is used twice; raised before anything is scored. Or the row
+            `against` does not exist.
+        RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be scored.
+    """
+    sets = list(_data_sets(data, split, second))
+    chosen = resolve_operations(operations)
+    scorers: list[Scorer] = [
+        *(EncoderScorer(name, runs, chosen, loading or {}, scoring or {}) for name, runs in _encoders(encoders)),
+        *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
+        *_baselines(baselines, sentence_encoder, loading or {}),
+    ]
+    _check_names([scorer.name for scorer in scorers], "scorer")
+    _check_names([labelled.name for labelled in sets], "data set")
+    rows: list[Row] = []
+    notes: list[tuple[str, str]] = []
+    folder = None if out is None else Path(out)
+    for labelled in sets:
+        rows += _people(labelled, rule)
+        for scorer in scorers:
+            report(f"{labelled.name}: {scorer.name}")
+            runs = list(scorer.scores(labelled, folder and folder / "scores", progress))
+            rows += make_rows(labelled, scorer.name, scorer.is_encoder, runs, rule)
+            notes += _truncation(labelled, scorer, runs)
+    summaries = [DataSummary.of(labelled, rule) for labelled in sets]
+    comparison = Comparison(summaries, rows, against, notes)
+    if against is not None:
+        for summary in summaries:
+            comparison.row(summary.name, against)
+    if folder is not None:
+        write_comparison(comparison, folder)
+    return comparison
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """Write `results.json`, `table.md`, `table.tex` and, if matplotlib is installed, `DATA.svg` into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = comparison.tables()
+    texts = {
+        "results.json": json.dumps(comparison.to_dict(), indent=1) + "\n",
+        "table.md": "\n".join(table.to_markdown() for table in tables),
+        "table.tex": "\n".join(table.to_latex() for table in tables),
+    }
+    for name, text in texts.items():
+        with AtomicFile(str(folder / name)) as file:
+            file.write(text)
+    try:
+        for summary in comparison.summaries:
+            comparison.plot(summary.name, folder / f"{summary.name}.svg")
+    except ModuleNotFoundError as error:
+        logger.warning("no plot is written: %s", error)
+
+
+def _data_sets(data: Any, split: str | None, second: DataSource | None) -> Iterator[LabelledStories]:
+    if data is None or isinstance(data, Sequence) and not isinstance(data, str) and not data:
+        raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
+    sources = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    for source in sources:
+        yield source if isinstance(source, LabelledStories) else load_labelled(source, split, second=second)
+
+
+def _encoders(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
+    """Names and the runs of each."""
+    if isinstance(encoders, Mapping):
+        yield from ((name, _as_list(runs)) for name, runs in encoders.items())
+        return
+    for encoder in _as_list(encoders):
+        yield ("default" if encoder is None else encoder_name(encoder)), [encoder]
+
+
+def _baselines(names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]) -> Iterator[BaselineScorer]:
+    chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
+    if any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen) and not hasattr(encoder, "encode"):
+        # Loaded once for all baselines, with its own pooling and context.
+        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        encoder = StoryEncoder.from_pretrained(encoder, **own)
+    yield from (BaselineScorer(baseline.name, encoder) for baseline in chosen)
+
+
+def encoder_name(encoder: Any) -> str:
+    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the run's folder."""
+    parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
+    last = [part for part in parts if part != "final" and not part.startswith("checkpoint-")] or list(parts)
+    return last[-1]
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the name {twice[0]!r} is that of more than one {what}; give each a name of its own")
+
+
+def _people(data: LabelledStories, rule: Rule) -> Iterator[Row]:
+    """The row of the second group of annotators, as if its labels were scores."""
+    if data.second is not None:
+        labels = Scores("second group", {PEOPLE: data.second})
+        yield from make_rows(data, PEOPLE, False, [labels], rule)
+
+
+def _truncation(data: LabelledStories, scorer: Scorer, runs: Sequence[Scores]) -> Iterator[tuple[str, str]]:
+    truncated = max(run.truncated for run in runs)
+    if truncated:
+        context = runs[0].context_tokens
+        yield (
+            data.name,
+            f"{scorer.name}: {truncated} of {len(data)} stories do not fit its context of {context} tokens; "
+            "each window is read with as much of its story as fits.",
+        )

@@ -1,0 +1,119 @@
+"""Tables of figures, as Markdown and as LaTeX for the package booktabs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LATEX = {char: f"\\{char}" for char in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "≥": r"$\geq$",
+    "<": r"$<$",
+    ">": r"$>$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its text, and whether it is bold."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of figures.
+
+    Attributes:
+        caption: what the table shows.
+        columns: the headings; the first is that of the names.
+        rows: a cell for each column; a row of a single cell is a heading of the rows below it.
+        notes: sentences below the table.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, with aligned columns, its caption above and its notes below."""
+        rows = [[_markdown_cell(cell) for cell in row] for row in self.rows]
+        rows = [[f"*{row[0]}*", *[""] * (len(self.columns) - 1)] if len(row) == 1 else row for row in rows]
+        widths = [max(3, *map(len, column)) for column in zip(self.columns, *rows, strict=True)]
+        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+        lines = [
+            "| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
+            for row in ([*self.columns], rule, *rows)
+        ]
+        return "\n\n".join([self.caption, "\n".join(lines), *self.notes]) + "\n"
+
+    def to_latex(self) -> str:
+        """The table as a LaTeX environment `table`."""
+        width = len(self.columns)
+        lines: list[str] = []
+        for row in self.rows:
+            if len(row) == 1:
+                lines += [r"\midrule"] * bool(lines) + [
+                    rf"\multicolumn{{{width}}}{{l}}{{\textit{{{latex(row[0].text)}}}}} \\"
+                ]
+                continue
+            cells = [rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text) for cell in row]
+            lines.append(" & ".join(cells) + r" \\")
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{latex(' '.join([self.caption, *self.notes]))}}}",
+                rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
+                r"\toprule",
+                " & ".join(map(latex, self.columns)) + r" \\",
+                r"\midrule",
+                *lines,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+
+def latex(text: str) -> str:
+    """Text with the characters escaped that have a meaning in LaTeX."""
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number with three decimals; empty if it is undefined."""
+    return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def figure_and_spread(value: float | None, sd: float | None) -> str:
+    """A mean with the standard deviation over runs, if there are several."""
+    text = figure(value)
+    return f"{text} ± {figure(sd)}" if text and sd is not None else text
+
+
+def interval(limits: tuple[float, float]) -> str:
+    """An interval with two decimals."""
+    low, high = (figure(limit, 2) for limit in limits)
+    return f"{low} to {high}" if low and high else ""
+
+
+def p_value(value: float | None) -> str:
+    """A p-value with three decimals, or that it is below 0.001."""
+    if value is None or math.isnan(value):
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    # A vertical bar would end the cell, a line break the row.
+    text = " ".join(cell.text.split()).replace("|", "\\|")
+    return f"**{text}**" if cell.bold and text else text

@@ -1,0 +1,299 @@
+"""`evaluate` and its command: rows against naive loops, saved scores, tables, what a user types."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+
+import narrative_twins.evaluation.scorers as scorers
+from narrative_twins import StoryEncoder, evaluate, score_stories
+from narrative_twins.baselines.scorers import baseline_scores
+from narrative_twins.commands.cli import main
+from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.significance import paired_permutation_test
+
+from support.models import encoder_of
+from support.naive_metrics import naive_points, naive_votes
+
+STORIES = [
+    (
+        ["Nadia found a map.", "It led to an old mill.", "The mill was gone.", "She wept.", "Then she saw the river."],
+        [1, 3, 3],
+    ),
+    (
+        ["Omar cooked.", "The fire went out.", "He ate cold soup.", "A guest laughed.", "They became friends."],
+        [5, 5, 2],
+    ),
+    (["A dog ran off.", "A boy called it.", "It came back with a shoe.", "The shoe was gold."], [4, 4, 3]),
+    (["It rained for a week.", "The bridge fell.", "Nobody was hurt."], [2, 2, 2]),
+    (["One sentence alone."], [1]),
+]
+
+
+@pytest.fixture
+def votes(tmp_path) -> str:
+    rows = [{"id": f"S{i}", "story": story, "choices": choices} for i, (story, choices) in enumerate(STORIES)]
+    (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(tmp_path / "votes.jsonl")
+
+
+@pytest.fixture
+def films(tmp_path) -> str:
+    rows = {}
+    for film, points in {"Kites": [1, 3, 4, 6, 9], "Salt": [0, 1, 5, 7, 8], "Wool": [2, 3, 5, 9, 9]}.items():
+        sentences = [f"{film} scene {i} is about {'x' * (i % 4 + 1)}." for i in range(10)]
+        rows[film] = {"sentences": sentences, "turning_points": points}
+    (tmp_path / "films.json").write_text(json.dumps(rows))
+    return str(tmp_path / "films.json")
+
+
+def counts(data):
+    return [[choices.count(i + 1) for i in range(len(story))] for story, choices in data]
+
+
+def test_rows_of_votes_equal_naive_loops(votes, bert_folder):
+    comparison = evaluate({"tiny": bert_folder}, votes, loading={"dtype": "float32"}, baselines=["trail", "lead"])
+    results = score_stories([story for story, _ in STORIES], StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
+    scored = [dict(result.scores) for result in results]
+    for story, (sentences, _) in zip(scored, STORIES, strict=True):
+        story |= {"trail": list(range(len(sentences))), "lead": list(range(len(sentences), 0, -1))}
+    expected = naive_votes(scored, counts(STORIES))
+    rows = {row.operation or row.scorer: row for row in comparison.rows}
+    assert list(rows) == ["deletion", "shifting", "disruption", "summarization", "trail", "lead"]
+    for name, row in rows.items():
+        for metric in ("spearman", "auc"):
+            assert row.mean(metric) == pytest.approx(expected[f"{name}_{metric}"], abs=1e-9)
+        assert row.counted("spearman") == 4, "of a single sentence there is no correlation"
+        low, high = row.interval("spearman")
+        assert low <= row.mean("spearman") <= high
+    assert math.isnan(rows["trail"].mean("partial")), "position explains it"
+
+
+@pytest.mark.parametrize("rule", ["numbered", "containing"])
+def test_rows_of_turning_points_equal_naive_loops(films, rule):
+    comparison = evaluate(None, films, baselines=["trail"], operations="summarization", rule=rule)
+    row = comparison.row("films", "trail")
+    windows = [list(pairwise(range(0, 11, 2)))] * 3
+    points = [[1, 3, 4, 6, 9], [0, 1, 5, 7, 8], [2, 3, 5, 9, 9]]
+    expected = naive_points([{"trail": list(range(10))}] * 3, windows, points, rule)
+    assert row.mean("auc") == pytest.approx(expected["trail_auc"])
+    assert row.points("auc") == pytest.approx([expected[f"trail_auc_{k}"] for k in range(1, 6)], nan_ok=True)
+    outside = sum(not 2 * k <= point < 2 * k + 2 for film in points for k, point in enumerate(film))
+    assert row.counted("auc") == 15 - outside * (rule == "numbered")
+    assert comparison.summaries[0].left_out == outside * (rule == "numbered")
+    left_out = f"15 turning points, of which {outside} ({outside / 15:.1%}) are outside of the window of their number"
+    assert (left_out in comparison.tables()[0].caption) == (rule == "numbered")
+
+
+def test_partial_correlation_of_a_row_equals_regression(votes, bert_folder):
+    row = evaluate(
+        {"tiny": bert_folder}, votes, operations="deletion", baselines=(), loading={"dtype": "float32"}
+    ).rows[0]
+    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
+    columns = [[], [], [], []]
+    for result, labels in zip(score_stories([s for s, _ in STORIES], encoder), counts(STORIES), strict=True):
+        n = len(labels)
+        given = result.scores["deletion"], labels, range(n), [len(s.split()) for s in result.sentences]
+        for column, values in zip(columns, given, strict=True):
+            ranks = [sum(v < x for v in values) + sum(v == x for v in values) / 2 + 0.5 for x in values]
+            column.extend((rank - (n + 1) / 2) / n**1.5 for rank in ranks)
+    x, y, *z = map(np.array, columns)
+    rests = [v - np.stack(z, 1) @ np.linalg.lstsq(np.stack(z, 1), v)[0] for v in (x, y)]
+    assert row.mean("partial") == pytest.approx(pearsonr(*rests).statistic, abs=1e-9)
+
+
+def test_seeds_are_runs_of_a_row_and_tests_take_the_median_run(votes, bert_folder, tmp_path):
+    other = str(tmp_path / "other")
+    for part in encoder_of("modernbert"):
+        part.save_pretrained(other)
+    copies = [str(tmp_path / name) for name in ("one", "two")]
+    shutil.copytree(bert_folder, copies[0])
+    shutil.copytree(other, copies[1])
+    comparison = evaluate(
+        {"mine": [*copies, bert_folder], "other": [other]},
+        votes,
+        operations=["deletion", "summarization"],
+        baselines=["trail"],
+        against="trail",
+        loading={"dtype": "float32"},
+    )
+    row, alone = comparison.row("votes", "mine deletion"), comparison.row("votes", "other deletion")
+    values = [run.value("spearman") for run in row.runs]
+    assert values[0] == values[2] != values[1] == alone.mean("spearman")
+    assert row.mean("spearman") == pytest.approx(np.mean(values)) and row.sd("spearman") == np.std(values, ddof=1)
+    assert row.median_run.value("spearman") == values[0], "the value that two of three runs have"
+    trail = comparison.row("votes", "trail")
+    expected = paired_permutation_test(row.median_run.by_story("spearman"), trail.median_run.by_story("spearman"))
+    assert comparison.p_value(row, "spearman") == expected
+    assert comparison.p_value(trail, "spearman") is None and alone.sd("spearman") is None
+    best = comparison.best("votes", "spearman")
+    for found in comparison.rows:
+        first = max(comparison.rows, key=lambda candidate: candidate.mean("spearman"))
+        assert (found.name in best) == (found is first or found.p_value(first, "spearman") >= 0.05)
+
+
+def test_random_is_the_mean_of_a_hundred_draws(votes):
+    comparison = evaluate(None, votes, operations="summarization", baselines="random")
+    row = comparison.row("votes", "random")
+    assert len(row.runs) == 100 and len({run.value("spearman") for run in row.runs}) > 50
+    assert abs(row.mean("auc") - 0.5) < 0.1
+
+
+def test_second_annotators_are_the_row_people(votes, tmp_path):
+    second = [{"story": story, "choices": list(reversed(choices))} for story, choices in STORIES[:3]]
+    second[0]["choices"] = [5, 5, 1]
+    (tmp_path / "again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in second))
+    comparison = evaluate(None, votes, operations="deletion", baselines=(), second=str(tmp_path / "again.jsonl"))
+    row = comparison.row("votes", "people")
+    scored = [{"people": c} for c in counts([(s, r["choices"]) for (s, _), r in zip(STORIES, second, strict=False)])]
+    expected = naive_votes(scored, counts(STORIES[:3]))
+    assert row.mean("spearman") == pytest.approx(expected["people_spearman"]) and row.counted("spearman") == 3
+    assert "people" not in comparison.best("votes", "spearman")
+
+
+def test_results_of_other_scorers(votes, tmp_path):
+    lines = [
+        {"sentences": story, "scores": {"prompted_choice": [float(c) for c in votes_of]}}
+        for (story, _), votes_of in zip(STORIES[:4], counts(STORIES), strict=False)
+    ]
+    (tmp_path / "prompted.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    comparison = evaluate({}, votes, baselines=(), results={"model": str(tmp_path / "prompted.jsonl")})
+    row = comparison.row("votes", "model prompted_choice")
+    assert row.mean("auc") == 1.0 and row.counted("auc") == 4
+    for content, problem in [
+        ('{"sentences": ["A."]}\n', "line 1, is not a result"),
+        ('{"sentences": ["A."], "scores": {"x": [1, 2]}}\n', "line 1: there must be one score per sentence"),
+        ('{"sentences": ["A."], "scores": {"x": [1]}}\n', "scores for none of the stories of votes"),
+    ]:
+        (tmp_path / "prompted.jsonl").write_text(content)
+        with pytest.raises(ValueError, match=problem):
+            evaluate({}, votes, baselines=(), results={"model": str(tmp_path / "prompted.jsonl")})
+
+
+def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monkeypatch):
+    def run(**options):
+        return evaluate({"tiny": bert_folder}, votes, tmp_path / "out", baselines=["textrank", "trail"], **options)
+
+    first = run(operations=["deletion"]).to_dict()
+    files = sorted((tmp_path / "out" / "scores").iterdir())
+    assert [file.suffix for file in files].count(".jsonl") == 2, "the encoder and textrank"
+
+    def fail(stories, *args, **kwargs):
+        assert not list(stories), "scored again"
+        return iter(())
+
+    def only_trail(stories, name, **options):
+        return baseline_scores(stories, name, **options) if name == "trail" else fail(stories)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scorers, "score_stories", fail)
+        patch.setattr(scorers, "baseline_scores", only_trail)
+        assert run(operations=["deletion"]).to_dict() == first
+        with pytest.raises(AssertionError, match="scored again"):
+            run(operations=["summarization"])
+        with pytest.raises(AssertionError, match="scored again"):
+            run(operations=["deletion"], scoring={"windows": 2})
+    # An interrupted run: the scores of two stories are there.
+    (saved,) = [file for file in files if "tiny" in file.name and file.suffix == ".jsonl"]
+    lines = saved.read_text().splitlines(keepends=True)
+    os.rename(saved, f"{saved}.part")
+    os.rename(f"{saved}.run", f"{saved}.part.run")
+    Path(f"{saved}.part").write_text("".join(lines[:2]) + lines[2][:20])
+    seen = []
+    original = scorers.score_stories
+
+    def count(stories, *args, **kwargs):
+        seen.append(len(stories))
+        return original(stories, *args, **kwargs)
+
+    monkeypatch.setattr(scorers, "score_stories", count)
+    assert run(operations=["deletion"]).to_dict() == first and seen == [3]
+    assert saved.read_text().splitlines(keepends=True) == lines
+
+
+def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
+    out = tmp_path / "out"
+    comparison = evaluate({"tiny": bert_folder}, [votes, films], out, operations=["deletion"], baselines=["lead"])
+    found = json.loads((out / "results.json").read_text())
+    assert found == json.loads(json.dumps(comparison.to_dict()))
+    rows = {(row["data"], row["name"]): row for row in found["rows"]}
+    assert set(rows) == {(d, n) for d in ("votes", "films") for n in ("tiny deletion", "lead")}
+    values = rows["votes", "lead"]["runs"][0]["values"]["spearman"]
+    assert len(values) == 5 and values[4] is None
+    assert len(rows["films", "lead"]["runs"][0]["values"]["auc"][0]) == 5
+    markdown, latex = (out / "table.md").read_text(), (out / "table.tex").read_text()
+    assert markdown.count("tiny deletion") == latex.count("tiny deletion") == 2
+    assert latex.count(r"\toprule") == 2 and "95 \\% interval" in latex
+    assert all((out / f"{name}.svg").read_text().count("tiny deletion") for name in ("votes", "films"))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"data": None}, "pass data"),
+        ({"baselines": "trial"}, "trail"),
+        ({"operations": "summary"}, "summarization"),
+        ({"against": "trial"}, "there is no row 'trial' for votes; choose from 'default deletion'"),
+        ({"results": {"default": "x.jsonl"}}, "the name 'default' is that of more than one scorer"),
+        ({"split": "test"}, "no split 'test' in votes, only train"),
+    ],
+)
+def test_wrong_arguments(options, problem, votes):
+    with pytest.raises(ValueError, match=problem):
+        evaluate(**{"data": votes, "operations": "deletion", "baselines": "lead", **options})
+
+
+def test_command(votes, bert_folder, tmp_path, capsys):
+    arguments = ["--operations", "deletion", "--baselines", "trail,random", "--against", "trail"]
+    assert main(["evaluate", f"tiny={bert_folder}", "--data", votes, "--out", str(tmp_path / "out"), *arguments]) == 0
+    out, err = capsys.readouterr()
+    lines = [line.split("|")[1].strip(" *") for line in out.splitlines() if line.startswith("|")]
+    assert lines[2:] == ["tiny deletion", "trail", "random"]
+    assert "5 stories, 18 sentences; entropy of the labels" in out and "p: difference in Spearman to trail" in out
+    assert f"{tmp_path / 'out'}/results.json" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["a,b"], "'a,b' names several runs; give them a name: NAME=a,b"),
+        (["=a"], "'=a' is not ENCODER, NAME=ENCODER"),
+        (["x=a,"], "'x=a,' is not ENCODER"),
+        (["x=a", "x=b"], "x is named twice"),
+        (["--results", "x"], "'x' is not NAME=FILE"),
+    ],
+)
+def test_wrong_command(arguments, problem, votes, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(["evaluate", *arguments, "--data", votes])
+    assert exit.value.code == 2 and problem in capsys.readouterr().err
+
+
+def test_missing_data_is_one_line(capsys):
+    assert main(["evaluate", "--data", "nowhere.jsonl"]) == 1
+    assert capsys.readouterr().err == (
+        "narrative-twins: 'nowhere.jsonl' is not a local path, and not a Hub id (user/name); check the name\n"
+    )
+
+
+def test_entropy_and_perplexity_of_labels(votes):
+    summary = evaluate({}, votes, baselines="lead").summaries[0]
+    shares = [2 / 3, 1 / 3]
+    entropies = [-sum(p * math.log2(p) for p in shares)] * 3 + [0.0, 0.0]
+    assert summary.entropy == pytest.approx(sum(entropies) / 5)
+    assert summary.perplexity == pytest.approx(2 ** (sum(entropies) / 5))
+
+
+def test_split_is_that_for_evaluation(tmp_path):
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"story": [f"In {name}.", "End."], "choices": [1]}) + "\n")
+    assert load_labelled(str(tmp_path)).stories[0].sentences[0] == "In validation."
+    assert load_labelled(str(tmp_path), "train").stories[0].sentences[0] == "In train."
