@@ -29,6 +29,7 @@ from narrative_twins.stories.windows import Order, Window
 if TYPE_CHECKING:
     from narrative_twins import baselines, data, evaluation, show, training
     from narrative_twins.evaluation import metrics
+    from narrative_twins.evaluation.run import evaluate
     from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
     from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
     from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
@@ -68,6 +69,7 @@ __all__ = [
     "cosine",
     "data",
     "default_encoder",
+    "evaluate",
     "evaluation",
     "metrics",
     "push_dataset",
@@ -82,6 +84,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "evaluation.run": ("evaluate",),
     "hub.facts": ("DatasetFacts", "EncoderFacts", "Figure"),
     "hub.push": ("HubError", "push_dataset", "push_encoder", "push_metric"),
     "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),

@@ -15,7 +15,8 @@ files registry
 llm stories plots
 data encoder
 hub salience
-baselines evaluation pipeline show making
+baselines
+evaluation pipeline show making
 training app
 commands
 """.split("\n")
@@ -28,11 +29,11 @@ PACKAGE = Path(narrative_twins.__file__).parent
 MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 LIBRARIES = {
-    "datasets": "data hub making training",
+    "datasets": "commands data hub making training",
     "fastapi": "app",
     "gradio": "app",
     "huggingface_hub": "data hub",
-    "matplotlib": "plots salience show",
+    "matplotlib": "evaluation plots salience show",
     "openai": "llm",
     "pandas": "salience",
     "pyarrow": "data",

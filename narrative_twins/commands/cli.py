@@ -24,6 +24,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "score": Command("score every sentence of stories"),
     "report": Command("score stories, and write a folder of pages on them"),
+    "evaluate": Command("compare encoders and baselines with human labels"),
     "app": Command("a web page to score stories on"),
     "push": Command("push an encoder to the Hub"),
     "make": Command(

@@ -51,10 +51,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="ENCODER",
         help="folder or Hub id, or NAME=ENCODER,ENCODER for several runs of a row (default: the default encoder)",
     )
-    add("--data", nargs="+", required=True, metavar="FILE", help="stories with labels: files, folders or Hub ids")
+    add(
+        "--data",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="stories with labels: files, folders, Hub ids, or `stories` and `synopses` of the package",
+    )
     add("-o", "--out", metavar="DIR", help="folder for results.json, table.md, table.tex, the plot and saved scores")
     add("--split", help="of the data (default: test, else validation, else the first)")
-    add("--second", metavar="FILE", help="labels of the same stories by a second group of people, for the row `people`")
+    add(
+        "--second",
+        metavar="FILE",
+        help="labels of the same stories by a second group of people, to compare people with people",
+    )
     add(
         "--results",
         nargs="+",

@@ -12,9 +12,12 @@ from typing import Any
 from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import STORY_NAMES, find_column, is_nested
-from narrative_twins.data.sources import DataSource, source_files
+from narrative_twins.data.sources import DataSource, corpus_files, source_files
 from narrative_twins.stories.reading import story_digest
 from narrative_twins.stories.story import Story
+
+CORPORA = ("stories", "synopses")
+"""The corpora of the package, by name."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class LabelledStories:
         labels: for each story one number per sentence, higher for a more salient sentence.
         points: for each story the indices of its turning points, if these are the labels, otherwise None.
         second: for each story the labels by a second group of annotators, or None if there are none.
+        annotations: for each story the labels of each annotator, or None if these are not known.
     """
 
     name: str
@@ -34,6 +38,7 @@ class LabelledStories:
     labels: Sequence[Sequence[float]]
     points: Sequence[Sequence[int]] | None = None
     second: Sequence[Sequence[float] | None] | None = None
+    annotations: Sequence[Sequence[Sequence[float]] | None] | None = None
 
     def __len__(self) -> int:
         return len(self.stories)
@@ -56,7 +61,8 @@ def load_labelled(
     windows; all others are read by `load_story_salience`.
 
     Args:
-        source: as in `load_story_salience`.
+        source: as in `load_story_salience`; or `"stories"` or `"synopses"` for the corpora of the package, if there is
+            no file of this name. The votes of its stories were judged by a language model.
         split: a split of the source; default the test split, else validation, else the first.
         second: labels of the same stories by a second group of annotators, of which some may be missing: the same kind
             of source. Stories are matched by their sentences.
@@ -81,17 +87,18 @@ def load_labelled(
         return LabelledStories(name, stories, labels, points)
     others = None
     if second is not None:
-        by_sentences = {tuple(row["story"]): _labels(row) for row in _rows(second, None)}
+        by_sentences = {tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)}
         others = [by_sentences.get(story.sentences) for story in stories]
         if not any(others):
             raise ValueError(
                 f"{_name(second)} has none of the stories of {name}; stories are matched by their sentences"
             )
-    return LabelledStories(name, stories, [_labels(row) for row in rows], second=others)
+    annotations = [row.get("annotations") for row in rows]
+    return LabelledStories(name, stories, [_labels(row, name) for row in rows], second=others, annotations=annotations)
 
 
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
-    files = source_files(source)
+    files = corpus_files(source) if source in CORPORA and not Path(source).exists() else source_files(source)
     names = [name for name in ("test", "validation", *files) if name in files]
     if split is not None and split not in files:
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
@@ -111,11 +118,15 @@ def _story(row: Mapping[str, Any]) -> Story:
     return Story.parse({"id": row["id"], "sentences": row["story"], "windows": row.get("windows")})
 
 
-def _labels(row: Mapping[str, Any]) -> list[float]:
-    return [float(label) for label in row["labels" if row.get("labels") is not None else "counts"]]
+def _labels(row: Mapping[str, Any], name: str) -> list[float]:
+    labels: list[float] | None = row["labels"]
+    if labels is None:
+        raise ValueError(f"{name}, id {row['id']!r}, has no labels, only summaries; leave the row out")
+    return labels
 
 
 def _name(source: DataSource) -> str:
+    """A name for a source: of a file that without its suffix, of a folder or Hub id the last part."""
     if isinstance(source, Mapping):
         source = next(iter(source.values()))
     if not isinstance(source, (str, os.PathLike)) and isinstance(source, Iterable):

@@ -33,7 +33,7 @@ def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
     x, y = _paired(scores, counts)
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+    return float(np.corrcoef(rankdata(np.stack([x, y]), axis=1))[0, 1])
 
 
 def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
@@ -89,7 +89,7 @@ def rank_products(scores: ArrayLike, labels: ArrayLike, controls: Sequence[Array
     """The sums of products of the centred ranks of scores, labels and controls of a group, divided by its number of
     sentences to the third power, so that large groups do not dominate. Shape `(2 + controls, 2 + controls)`."""
     columns = [*_paired(scores, labels), *(np.asarray(control, np.float64) for control in controls)]
-    ranks = np.stack([rankdata(column) for column in columns])
+    ranks = rankdata(np.stack(columns), axis=1)
     ranks = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.shape[1]
     return np.asarray(ranks @ ranks.T / ranks.shape[1], np.float64)
 
@@ -143,12 +143,16 @@ class Metric:
         key: name in results.
         label: name in tables and cards.
         function: computes the metric from the scores and labels of the sentences; nan if it is undefined.
+        chance: the expected value for random scores.
     """
 
     key: str
     label: str
     function: Callable[[ArrayLike, ArrayLike], float]
+    chance: float = 0.0
 
 
-METRICS = {metric.key: metric for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc))}
+METRICS = {
+    metric.key: metric for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc, chance=0.5))
+}
 """Registry of the metrics that operations are evaluated with, by key."""

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from narrative_twins.evaluation.agreement import Rule, turning_point_areas
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.evaluation.metrics import METRICS, partial_correlation, rank_products
+from narrative_twins.evaluation.metrics import METRICS, Metric, mean, partial_correlation, rank_products
 from narrative_twins.evaluation.scorers import Scores
 from narrative_twins.evaluation.significance import bootstrap_interval, mean_of_means, paired_permutation_test
 
-PEOPLE = "people"
-"""The name of the row of a second group of annotators."""
+PEOPLE = ("people, second group", "people, one of them")
+"""The names of the rows of human agreement: a second group of annotators against the first, and each annotator against
+the mean of the others."""
 PARTIAL = "partial"
 """The key of the partial Spearman correlation given position and length."""
 
@@ -73,8 +74,8 @@ class Row:
 
     @property
     def is_people(self) -> bool:
-        """Whether these are labels of a second group of people."""
-        return self.scorer == PEOPLE
+        """Whether this is the agreement of people with each other."""
+        return self.scorer in PEOPLE
 
     @cached_property
     def median_run(self) -> RunValues:
@@ -125,6 +126,28 @@ def make_rows(
     for name in runs[0].values:
         values = [run_values(data, scores.run, scores.values[name], rule) for scores in runs]
         yield Row(data.name, scorer, name if is_encoder else None, values, metrics_of(data.points is not None))
+
+
+def people_rows(data: LabelledStories) -> Iterator[Row]:
+    """The rows of human agreement that can be computed: the ceiling of what scores can reach."""
+    if data.second is not None:
+        yield from make_rows(data, PEOPLE[0], False, [Scores("second group", {PEOPLE[0]: data.second})])
+    if any(len(annotations or ()) > 1 for annotations in data.annotations or ()):
+        tables = {
+            key: np.array([[_leave_one_out(metric, annotations)] for annotations in data.annotations or ()])
+            for key, metric in METRICS.items()
+        }
+        runs = [RunValues("annotators", tables, math.nan)]
+        yield Row(data.name, PEOPLE[1], None, runs, metrics_of(turning_points=False))
+
+
+def _leave_one_out(metric: Metric, annotations: Sequence[Sequence[float]] | None) -> float:
+    """Of each annotator of a story against the mean of the others, the mean of a metric where it is defined."""
+    labels = np.array(annotations if annotations is not None else [], np.float64)
+    if len(labels) < 2:
+        return math.nan
+    others = [np.delete(labels, i, axis=0).mean(axis=0) for i in range(len(labels))]
+    return mean(metric.function(own, rest) for own, rest in zip(labels, others, strict=True)).value
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.comparison import Comparison, DataSummary
 from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
-from narrative_twins.evaluation.rows import PEOPLE, Row, make_rows
+from narrative_twins.evaluation.rows import Row, make_rows, people_rows
 from narrative_twins.evaluation.scorers import BaselineScorer, EncoderScorer, ResultsScorer, Scorer, Scores
 from narrative_twins.files import AtomicFile
 from narrative_twins.salience.operations import Operation, resolve_operations
@@ -53,7 +53,7 @@ def evaluate(
         operations: names or `Operation`s; default all.
         baselines: names of registered baselines; default all. `()` for none.
         results: names with files of results, see `ResultsScorer`, for example of a prompted model.
-        second: labels of the same stories by a second group of annotators, whose agreement is a row `people`.
+        second: labels of the same stories by a second group of annotators, whose agreement is a row.
         split: of all data; default the test split, else validation, else the first.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all others are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
@@ -80,7 +80,7 @@ def evaluate(
     notes: list[tuple[str, str]] = []
     folder = None if out is None else Path(out)
     for labelled in sets:
-        rows += _people(labelled, rule)
+        rows += people_rows(labelled)
         for scorer in scorers:
             report(f"{labelled.name}: {scorer.name}")
             runs = list(scorer.scores(labelled, folder and folder / "scores", progress))
@@ -156,13 +156,6 @@ def _check_names(names: Sequence[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"the name {twice[0]!r} is that of more than one {what}; give each a name of its own")
-
-
-def _people(data: LabelledStories, rule: Rule) -> Iterator[Row]:
-    """The row of the second group of annotators, as if its labels were scores."""
-    if data.second is not None:
-        labels = Scores("second group", {PEOPLE: data.second})
-        yield from make_rows(data, PEOPLE, False, [labels], rule)
 
 
 def _truncation(data: LabelledStories, scorer: Scorer, runs: Sequence[Scores]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap, permutation_test
 
 RESAMPLES = 10_000
 """Random permutations of a test, as in the paper, and samples of a bootstrap."""
-_BATCH = 5_000_000  # numbers held at once
+_BATCH = 500_000  # numbers held at once
 
 
 def paired_permutation_test(a: ArrayLike, b: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
@@ -59,17 +59,19 @@ def bootstrap_interval(
 
     Args:
         values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`; nan if undefined.
+            Stories without any defined value are left out.
         level: the confidence level.
         resamples: number of samples of stories.
         seed: of the samples.
 
     Returns:
-        The lower and the upper limit; nan for fewer than two stories, or if a sample has no defined value.
+        The lower and the upper limit; nan for fewer than two stories.
     """
     table = np.asarray(values, np.float64)
+    table = table.reshape(len(table), -1)
+    table = table[~np.isnan(table).all(axis=1)]
     if len(table) < 2:
         return float("nan"), float("nan")
-    table = table.reshape(len(table), -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)  # all stories alike: the limits are equal
         interval = bootstrap(

@@ -21,7 +21,7 @@ from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.evaluation.significance import paired_permutation_test
 
 from support.models import encoder_of
-from support.naive_metrics import naive_points, naive_votes
+from support.naive_metrics import naive_auc, naive_mean, naive_points, naive_spearman, naive_votes
 
 STORIES = [
     (
@@ -67,7 +67,8 @@ def test_rows_of_votes_equal_naive_loops(votes, bert_folder):
         story |= {"trail": list(range(len(sentences))), "lead": list(range(len(sentences), 0, -1))}
     expected = naive_votes(scored, counts(STORIES))
     rows = {row.operation or row.scorer: row for row in comparison.rows}
-    assert list(rows) == ["deletion", "shifting", "disruption", "summarization", "trail", "lead"]
+    people = rows.pop("people, one of them")
+    assert people.is_people and list(rows) == ["deletion", "shifting", "disruption", "summarization", "trail", "lead"]
     for name, row in rows.items():
         for metric in ("spearman", "auc"):
             assert row.mean(metric) == pytest.approx(expected[f"{name}_{metric}"], abs=1e-9)
@@ -94,9 +95,9 @@ def test_rows_of_turning_points_equal_naive_loops(films, rule):
 
 
 def test_partial_correlation_of_a_row_equals_regression(votes, bert_folder):
-    row = evaluate(
-        {"tiny": bert_folder}, votes, operations="deletion", baselines=(), loading={"dtype": "float32"}
-    ).rows[0]
+    row = evaluate({"tiny": bert_folder}, votes, operations="deletion", baselines=(), loading={"dtype": "float32"}).row(
+        "votes", "tiny deletion"
+    )
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
     columns = [[], [], [], []]
     for result, labels in zip(score_stories([s for s, _ in STORIES], encoder), counts(STORIES), strict=True):
@@ -135,8 +136,9 @@ def test_seeds_are_runs_of_a_row_and_tests_take_the_median_run(votes, bert_folde
     assert comparison.p_value(row, "spearman") == expected
     assert comparison.p_value(trail, "spearman") is None and alone.sd("spearman") is None
     best = comparison.best("votes", "spearman")
-    for found in comparison.rows:
-        first = max(comparison.rows, key=lambda candidate: candidate.mean("spearman"))
+    rows = [row for row in comparison.rows if not row.is_people]
+    for found in rows:
+        first = max(rows, key=lambda candidate: candidate.mean("spearman"))
         assert (found.name in best) == (found is first or found.p_value(first, "spearman") >= 0.05)
 
 
@@ -152,11 +154,27 @@ def test_second_annotators_are_the_row_people(votes, tmp_path):
     second[0]["choices"] = [5, 5, 1]
     (tmp_path / "again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in second))
     comparison = evaluate(None, votes, operations="deletion", baselines=(), second=str(tmp_path / "again.jsonl"))
-    row = comparison.row("votes", "people")
+    row = comparison.row("votes", "people, second group")
     scored = [{"people": c} for c in counts([(s, r["choices"]) for (s, _), r in zip(STORIES, second, strict=False)])]
     expected = naive_votes(scored, counts(STORIES[:3]))
     assert row.mean("spearman") == pytest.approx(expected["people_spearman"]) and row.counted("spearman") == 3
-    assert "people" not in comparison.best("votes", "spearman")
+    assert not any(name.startswith("people") for name in comparison.best("votes", "spearman"))
+
+
+def test_each_annotator_is_compared_with_the_others(votes):
+    row = evaluate({}, votes, baselines="lead").row("votes", "people, one of them")
+    for metric, naive in (("spearman", naive_spearman), ("auc", naive_auc)):
+        by_story = []
+        for story, choices in STORIES:
+            found = []
+            for a, choice in enumerate(choices):
+                others = [c for b, c in enumerate(choices) if b != a]
+                own = [int(i + 1 == choice) for i in range(len(story))]
+                if others:
+                    found.append(naive(own, [others.count(i + 1) for i in range(len(story))]))
+            by_story.append(naive_mean(found))
+        expected = naive_mean([None if math.isnan(value) else value for value in by_story])
+        assert row.mean(metric) == pytest.approx(expected)
 
 
 def test_results_of_other_scorers(votes, tmp_path):
@@ -225,7 +243,8 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     found = json.loads((out / "results.json").read_text())
     assert found == json.loads(json.dumps(comparison.to_dict()))
     rows = {(row["data"], row["name"]): row for row in found["rows"]}
-    assert set(rows) == {(d, n) for d in ("votes", "films") for n in ("tiny deletion", "lead")}
+    expected = {(d, n) for d in ("votes", "films") for n in ("tiny deletion", "lead")}
+    assert set(rows) == expected | {("votes", "people, one of them")}
     values = rows["votes", "lead"]["runs"][0]["values"]["spearman"]
     assert len(values) == 5 and values[4] is None
     assert len(rows["films", "lead"]["runs"][0]["values"]["auc"][0]) == 5
@@ -241,7 +260,7 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
         ({"data": None}, "pass data"),
         ({"baselines": "trial"}, "trail"),
         ({"operations": "summary"}, "summarization"),
-        ({"against": "trial"}, "there is no row 'trial' for votes; choose from 'default deletion'"),
+        ({"against": "trial"}, "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'"),
         ({"results": {"default": "x.jsonl"}}, "the name 'default' is that of more than one scorer"),
         ({"split": "test"}, "no split 'test' in votes, only train"),
     ],
@@ -256,7 +275,7 @@ def test_command(votes, bert_folder, tmp_path, capsys):
     assert main(["evaluate", f"tiny={bert_folder}", "--data", votes, "--out", str(tmp_path / "out"), *arguments]) == 0
     out, err = capsys.readouterr()
     lines = [line.split("|")[1].strip(" *") for line in out.splitlines() if line.startswith("|")]
-    assert lines[2:] == ["tiny deletion", "trail", "random"]
+    assert lines[2:] == ["people, one of them", "tiny deletion", "trail", "random"]
     assert "5 stories, 18 sentences; entropy of the labels" in out and "p: difference in Spearman to trail" in out
     assert f"{tmp_path / 'out'}/results.json" in err
 

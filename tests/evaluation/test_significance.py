@@ -93,5 +93,7 @@ def test_interval_of_equal_values_is_that_value(number, stories):
     assert bootstrap_interval([number] * stories, resamples=50) == pytest.approx((number, number))
 
 
-def test_interval_of_one_story_is_undefined():
+def test_interval_needs_two_stories_with_a_value():
     assert all(map(math.isnan, bootstrap_interval([0.5])))
+    assert all(map(math.isnan, bootstrap_interval([0.5, math.nan])))
+    assert bootstrap_interval([0.5, math.nan, 0.25]) == (0.25, 0.5)
