@@ -1,4 +1,4 @@
-"""`narrative-twins make entities`: replaces names of people, places and organizations in rows of narrative twins."""
+"""`narrative-twins make entities`: replaces the names of people, places and other entities in narrative twins."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from narrative_twins.data.rows import RowError, check_texts
 from narrative_twins.files import STDIN, ResumableFile, ResumeError, digest_of_files, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.entities.names import read_names
-from narrative_twins.making.entities.substitution import EntitySubstitution, load_pipeline
+from narrative_twins.making.entities.substitution import TWIN_SIDES, EntitySubstitution, load_pipeline
 from narrative_twins.making.facts import facts_beside, public_name, recipe_text, write_beside
 
+OWN_NAMES = "in the twins only, by names that occur nowhere else in the row"
+SAME_NAMES = "in all texts of a row, by the same new names"
 LIMITS = "Names are recognized by a pipeline, which misses some, and replaces some words that are not names."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Replace the names of people, places and organizations in rows of narrative twins, consistently within each "
-        "row. Names are recognized by a spaCy pipeline."
+        "Replace the names of people, places, organizations and other entities in narrative twins: the twin of a story "
+        "and that of the distractor get names that occur nowhere else in the row. Names are recognized by a spaCy "
+        "pipeline."
     )
     add = parser.add_argument
     add("rows", metavar="IN", help="rows of narrative twins, for example twins.jsonl")
@@ -49,6 +52,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="given names to draw from, a CSV of name,gender,count (default: the list of the package)",
     )
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of names (default: 0)")
+    add(
+        "--same-names",
+        action="store_true",
+        help="replace the names in all texts of a row, by the same new names in story, twin and negatives",
+    )
     add("--resume", action="store_true", help="continue an interrupted run")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -72,8 +80,10 @@ def run(options: argparse.Namespace) -> int:
     # Report invalid rows and unreadable facts before hours of work.
     if options.out != STDIN:
         facts_beside(options.out)
-    rows = sum(1 for record in read_records(options.rows) if check_texts(record.row, record.where))
-    substitution = EntitySubstitution(load_pipeline(options.pipeline), names, options.seed)
+    rows, twinless = _checked(options.rows)
+    substitution = EntitySubstitution(
+        load_pipeline(options.pipeline), names, options.seed, same_names=options.same_names
+    )
     settings = _settings(options, substitution.pipeline)
     out = ResumableFile(options.out, settings, options.resume, sync=True)
     done, changed = _done(out, options)
@@ -82,6 +92,9 @@ def run(options: argparse.Namespace) -> int:
     if options.resume and done == rows and os.path.exists(out.path) and not os.path.exists(out.part):
         print(_report(replaced, 0, untouched, done), file=sys.stderr)
         return 0
+    if twinless and not options.same_names:
+        problem = f"{plural(twinless, 'row has', 'rows have')} no twin, so no names are replaced there"
+        print(f"narrative-twins: {problem}; --same-names replaces those of all texts", file=sys.stderr)
     with out:
         shown = sys.stderr.isatty() and not options.quiet
         records, copies = tee(islice(read_records(options.rows), done, None))
@@ -93,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
             untouched += not changes.counts
     print(_report(replaced, rows - done, untouched, done), file=sys.stderr)
     if out.is_regular:
-        what = _what(replaced, rows, changed + rows - done - untouched, done)
+        what = _what(options.same_names, replaced, rows, changed + rows - done - untouched, done)
         try:
             write_beside(options.out, _facts(options, settings, what), _load, keep_edits)
         except RowError as error:
@@ -101,11 +114,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _checked(path: str) -> tuple[int, int]:
+    """The number of rows of a file, and of those without a twin; raises RowError for an invalid row."""
+    rows = twinless = 0
+    for record in read_records(path):
+        columns = check_texts(record.row, record.where)
+        rows += 1
+        twinless += not any(column in side for side in TWIN_SIDES for column in columns)
+    return rows, twinless
+
+
 def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
     """All settings that the rows depend on."""
     meta, folder = getattr(pipeline, "meta", {}), getattr(pipeline, "path", None)
     return {
         "rows": Path(options.rows).resolve().name,
+        "names replaced": SAME_NAMES if options.same_names else OWN_NAMES,
         "names recognized by": f"{public_name(options.pipeline)} {meta.get('version', '')}".strip(),
         "pipeline fingerprint": None if folder is None else digest_of_files(folder),
         "given names": "those of the package" if options.names is None else public_name(options.names),
@@ -126,9 +150,10 @@ def _facts(options: argparse.Namespace, settings: Mapping[str, Any], what: str) 
     )
 
 
-def _what(replaced: Counter[str], rows: int, changed: int, done: int) -> str:
+def _what(same_names: bool, replaced: Counter[str], rows: int, changed: int, done: int) -> str:
     """The results for the card."""
-    text = f"People, places and organizations have other names in {changed:,} of {plural(rows, 'row', 'rows')}"
+    naming = f"Names are replaced {SAME_NAMES if same_names else OWN_NAMES}."
+    text = f"{naming} There are other names in {changed:,} of {plural(rows, 'row', 'rows')}"
     if done == rows:
         return f"{text}."
     # The counts of an earlier run are not known.
@@ -190,5 +215,11 @@ def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str
 
 
 def _all_counts(replaced: Counter[str]) -> str:
-    people, places = plural(replaced["person"], "person", "people"), plural(replaced["place"], "place", "places")
-    return f"{people}, {places} and {plural(replaced['organization'], 'organization', 'organizations')}"
+    words = {
+        "person": ("person", "people"),
+        "place": ("place", "places"),
+        "organization": ("organization", "organizations"),
+        "miscellaneous": ("other entity", "other entities"),
+    }
+    *counts, last = (plural(replaced[kind], *forms) for kind, forms in words.items())
+    return f"{', '.join(counts)} and {last}"

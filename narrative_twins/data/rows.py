@@ -13,12 +13,9 @@ TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all except the story may be missing or None."""
 
 STORY_NAMES = ("story", "english_narrative")
-TEXT_COLUMNS = (
-    *STORY_NAMES,
-    *("twin", "narrative_twin", "translated_narrative_twin"),
-    *("negative", "negative_narrative"),
-    *("negative_twin", "negative_narrative_twin"),
-)
+TWIN_NAMES = ("twin", "narrative_twin", "translated_narrative_twin")
+NEGATIVE_TWIN_NAMES = ("negative_twin", "negative_narrative_twin")
+TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, "negative", "negative_narrative", *NEGATIVE_TWIN_NAMES)
 """All names of text columns in rows of narrative twins, in this package or as published; first those of the story."""
 
 

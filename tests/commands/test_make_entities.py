@@ -12,6 +12,7 @@ import pytest
 
 from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins
+from narrative_twins.files import read_settings
 from narrative_twins.making.entities.substitution import EntitySubstitution
 
 from support.processes import COMMAND, run_command
@@ -57,8 +58,26 @@ def test_installed_command(twins, pipeline, tmp_path):
     done = run_command(COMMAND, "make", "entities", twins, "--out", out, "--pipeline", pipeline)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert done.stderr == "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any\n"
+    assert done.stderr == ("2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any\n")
     a, b, c = rows_of(out)
+    name = a["twin"][0].removesuffix(" fled to Location A.")
+    assert name.istitle() and name != "Karenina"
+    assert a == ROWS[0] | {"twin": [f"{name} fled to Location A."]}
+    assert b == {"id": "twins.jsonl:1", **ROWS[1]}
+    other = c["twin"][0].removeprefix("<b>").removesuffix("</b> sat at Organization A.")
+    assert other.istitle() and other != "Vronsky"
+    assert c == ROWS[2] | {"twin": [f"<b>{other}</b> sat at Organization A."]}
+    loaded = [load_story_twins(str(path), split="train", cache_dir=str(tmp_path / "cache")) for path in (twins, out)]
+    assert loaded[0]["id"] == loaded[1]["id"]
+
+
+def test_same_names_in_all_texts(make, tmp_path):
+    code, errors = make("--same-names")
+    assert (code, errors) == (
+        0,
+        "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any\n",
+    )
+    a, b, c = rows_of(tmp_path / "out.jsonl")
     name = a["story"][0].removesuffix(" ran.")
     assert name.istitle()
     assert a == {
@@ -71,14 +90,32 @@ def test_installed_command(twins, pipeline, tmp_path):
     assert other.istitle()
     expected = {"id": 3, "story": [f"{other} {{0}} sat."], "twin": [f"<b>{other}</b> sat at Organization A."]}
     assert c == expected | {"negative": [f"{other} ran."]}
-    loaded = [load_story_twins(str(path), split="train", cache_dir=str(tmp_path / "cache")) for path in (twins, out)]
-    assert loaded[0]["id"] == loaded[1]["id"]
+
+
+def test_naming_is_told(make, tmp_path):
+    """In the settings of the run and on the card; a run is not resumed with the other naming."""
+    for option, words in (
+        ([], "in the twins only, by names that occur nowhere else in the row"),
+        (["--same-names"], "in all texts of a row, by the same new names"),
+    ):
+        make(*option)
+        assert read_settings(str(tmp_path / "out.jsonl.run"))["names replaced"] == words
+        card = (tmp_path / "out.card.md").read_text()
+        assert f"Names are replaced {words}." in card and f"- names replaced: {words}" in card
+    code, errors = make("--resume")
+    assert code == 2 and "can't resume" in errors and "was started with names replaced" in errors
+
+
+def test_rows_without_twins_are_told(make, twins):
+    twins.write_text(json.dumps({"story": ["Anna ran."]}) + "\n" + json.dumps(ROWS[0]) + "\n")
+    assert "1 row has no twin, so no names are replaced there; --same-names replaces" in make()[1]
+    assert "no twin" not in make("--same-names")[1]
 
 
 def test_options(make, tmp_path):
     (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
     assert make("--names", tmp_path / "names.csv", "--seed", 1)[0] == 0
-    assert rows_of(tmp_path / "out.jsonl")[0]["story"][0] in ("Ada ran.", "Cid ran.")
+    assert rows_of(tmp_path / "out.jsonl")[0]["twin"][0] in ("Ada fled to Location A.", "Cid fled to Location A.")
     texts = set()
     for seed in range(8):
         assert make("--seed", seed)[0] == 0
@@ -110,12 +147,15 @@ def test_resume(make, tmp_path):
     complete = out.read_bytes()
     lines = complete.splitlines(keepends=True)
     for kept, message in (
-        (b"", "2 people, 1 place and 1 organization replaced in 3 rows, 1 without any"),
+        (b"", "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any"),
         (
             lines[0] + lines[1][:9],
-            "1 person, 0 places and 1 organization replaced in 2 rows, 1 without any; 1 row was done",
+            "1 person, 0 places, 1 organization and 0 other entities replaced in 2 rows, 1 without any; 1 row was done",
         ),
-        (complete, "0 people, 0 places and 0 organizations replaced in 0 rows, 0 without any; 3 rows were done"),
+        (
+            complete,
+            "0 people, 0 places, 0 organizations and 0 other entities replaced in 0 rows, 0 without any; 3 rows were",
+        ),
     ):
         out.rename(part)
         part.write_bytes(kept)
@@ -214,7 +254,7 @@ def test_other_options_are_refused_even_if_no_row_differs(make, twins, tmp_path,
 def test_counts_in_the_card(make, tmp_path, interrupted):
     make()
     card = (tmp_path / "out.card.md").read_text()
-    counts = "2 people, 1 place and 1 organization, counted separately in each row."
+    counts = "2 people, 1 place, 1 organization and 0 other entities, counted separately in each row."
     assert f"other names in 2 of 3 rows: {counts}" in card
     # A complete run has nothing to add.
     assert make("--resume")[0] == 0
@@ -223,7 +263,7 @@ def test_counts_in_the_card(make, tmp_path, interrupted):
     make()
     interrupted.never()
     make("--resume")
-    rest = "in the last 2 of them 1 person, 0 places and 1 organization, counted separately in each row."
+    rest = "in the last 2 of them 1 person, 0 places, 1 organization and 0 other entities, counted separately in each"
     assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
     (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
     (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
@@ -232,7 +272,8 @@ def test_counts_in_the_card(make, tmp_path, interrupted):
 
 
 def test_rows_are_processed_in_batches(make, twins, tmp_path, monkeypatch):
-    twins.write_text("".join(json.dumps({"id": number, "story": ["Anna ran."]}) + "\n" for number in range(70)))
+    rows = [{"id": number, "story": ["Anna ran."], "twin": ["Anna fled."]} for number in range(70)]
+    twins.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sizes, real = [], spacy.language.Language.pipe
 
     def pipe(self, texts, *arguments, **options):
@@ -243,11 +284,11 @@ def test_rows_are_processed_in_batches(make, twins, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy.language.Language, "pipe", pipe)
     assert make()[0] == 0
     # Loading the pipeline processes its patterns first.
-    assert sizes[-3:] == [32, 32, 6]
+    assert sizes[-3:] == [64, 64, 12], "the texts of 32, 32 and 6 rows"
     batched = rows_of(tmp_path / "out.jsonl")
     assert [row["id"] for row in batched] == list(range(70))
     single = EntitySubstitution(recognizer())
-    assert batched == [single({"id": number, "story": ["Anna ran."]}, str(number)).row for number in range(70)]
+    assert batched == [single(row, str(row["id"])).row for row in rows]
 
 
 def test_rows_before_an_unreadable_one_are_kept(make, twins, tmp_path):
@@ -298,6 +339,6 @@ def test_pipeline_that_finds_nothing(make, twins):
     twins.write_text(json.dumps(ROWS[1]) + "\n")
     assert make() == (
         0,
-        "0 people, 0 places and 0 organizations replaced in 1 row, 1 without any; does the pipeline recognize "
-        "entities?\n",
+        "0 people, 0 places, 0 organizations and 0 other entities replaced in 1 row, 1 without any; does the pipeline "
+        "recognize entities?\n",
     )

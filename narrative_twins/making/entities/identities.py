@@ -1,4 +1,4 @@
-"""Entity resolution: the mentions of a row grouped into people, places and organizations."""
+"""Entity resolution: the mentions of a row grouped into people, places, organizations and other entities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narrative_twins.making.entities.names import Gender, GivenNames
 
 @dataclass(eq=False)
 class Entity:
-    """A person, place or organization of a row, with all its names."""
+    """A person, place, organization or other entity of a row, with all its names."""
 
     kind: Kind
     parts: set[str] = field(default_factory=set)  # The words of a person's names, else the full names, case-folded.
@@ -60,7 +60,7 @@ class Entity:
 
 
 def entities_of(found: Sequence[TextMentions], texts: Sequence[Sequence[str]], names: GivenNames) -> list[Entity]:
-    """The people, places and organizations of a row in the order they appear, from the mentions and sentences by text.
+    """The entities of a row in the order they appear, from the mentions and the sentences of each text.
 
     Mentions are grouped by coreference cluster. Groups are then merged by name: people if the words of one's longest
     name are among the other's names (`Karenina`, `Anna Karenina`) and nothing tells them apart, others if they share a
@@ -79,7 +79,7 @@ def entities_of(found: Sequence[TextMentions], texts: Sequence[Sequence[str]], n
             matching, key=lambda entity: (group.gender not in (None, entity.gender), _first(entity))
         )
         first.merge(group)
-        # Places and organizations of one name are the same, whatever their clusters; people may share a name.
+        # Other entities of one name are the same, whatever their clusters; people may share a name.
         for same in others if group.kind != "person" else []:
             first.merge(same)
             entities.remove(same)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from narrative_twins.making.entities.names import Gender
 from narrative_twins.making.entities.titles import after_titles, is_pronoun, is_title, pronoun_gender, title_gender
 
-Kind: TypeAlias = Literal["person", "place", "organization"]
+Kind: TypeAlias = Literal["person", "place", "organization", "miscellaneous"]
 Cluster: TypeAlias = tuple[int, str]
 """A coreference cluster: the index of its text in the row, and its key in `doc.spans`."""
 
@@ -25,8 +25,16 @@ KINDS: dict[str, Kind] = {
     "LOC": "place",
     "FAC": "place",
     "ORG": "organization",
+    # The label of CoNLL-2003, and the labels of OntoNotes for what it covers.
+    "MISC": "miscellaneous",
+    "NORP": "miscellaneous",
+    "EVENT": "miscellaneous",
+    "WORK_OF_ART": "miscellaneous",
+    "LAW": "miscellaneous",
+    "LANGUAGE": "miscellaneous",
+    "PRODUCT": "miscellaneous",
 }
-"""The kind of each entity label of spaCy pipelines; entities with other labels are not replaced."""
+"""The kind of each entity label of spaCy pipelines; entities with other labels, such as dates, are not replaced."""
 
 CLUSTERS = "coref_clusters_"
 """Prefix of the keys of `doc.spans` that hold coreference clusters."""

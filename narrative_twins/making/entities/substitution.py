@@ -1,6 +1,6 @@
-"""Entity substitution: replaces names of people, places and organizations in rows of narrative twins.
+"""Entity substitution: replaces the names of people, places and other entities in rows of narrative twins.
 
-A story, its twin and its negatives share one mapping, so an encoder that is trained on them can't rely on names.
+A twin gets other names than its story, so an encoder that is trained on them can't tell twins by the same names.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from random import Random
 from string import ascii_uppercase
 from typing import Any, Protocol
 
-from narrative_twins.data.rows import RowError, check_texts
+from narrative_twins.data.rows import NEGATIVE_TWIN_NAMES, TEXT_COLUMNS, TWIN_NAMES, RowError, check_texts
 from narrative_twins.making.entities.identities import Entity, entities_of, gender_of
 from narrative_twins.making.entities.mentions import (
     Kind,
     SpacyDoc,
     TextMentions,
+    TextSpan,
     find_mentions,
     join_sentences,
     occurrences,
@@ -27,8 +28,11 @@ from narrative_twins.making.entities.mentions import (
 from narrative_twins.making.entities.missed import find_missed
 from narrative_twins.making.entities.names import GivenNames, read_names
 
-LABELS: dict[Kind, str] = {"place": "Location", "organization": "Organization"}
+LABELS: dict[Kind, str] = {"place": "Location", "organization": "Organization", "miscellaneous": "Entity"}
 """Kinds of entities that are replaced by a label and a letter."""
+
+TWIN_SIDES = (TWIN_NAMES, NEGATIVE_TWIN_NAMES)
+"""The columns that get names of their own: a twin, and the twin of the distractor."""
 
 BATCH = 32
 """Number of rows that are passed to the pipeline together."""
@@ -43,28 +47,35 @@ class Recognizer(Protocol):
 
 @dataclass(frozen=True)
 class Substituted:
-    """A row with replaced names, and the number of its people, places and organizations."""
+    """A row with replaced names, and the number of entities by kind whose names were replaced."""
 
     row: dict[str, Any]
     counts: Counter[Kind]
 
 
 class EntitySubstitution:
-    """Replaces the names of people, places and organizations, consistently within each row.
+    """Replaces the names in the twins of each row, so that the story and its twin have no name in common.
 
-    A person gets one given name for first name, surname and full name. Places become `Location A`, `Location B` and so
-    on, organizations `Organization A`, in the order they appear. All other text is kept, pronouns included. A name that
-    the pipeline missed in one place and found in another is replaced in both, unless it may be a common word there (see
-    `find_missed`).
+    The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur nowhere else in the
+    row; story and distractor (`negative`) keep their texts. Within a text, a person gets one given name for first name,
+    surname and full name. Places become `Location A`, `Location B` and so on, organizations `Organization A`, other
+    entities `Entity A`, in the order they appear. All other text is kept, pronouns included. A name that the pipeline
+    missed in one place and found in another, in any text of the row, is replaced in both, unless it may be a common
+    word there (see `find_missed`).
+
+    Source: the substitution of the paper on narrative twins, after "Tell me again!" (Hatzel and Biemann, 2024).
 
     Args:
         pipeline: a spaCy pipeline that recognizes entities, and optionally fills `doc.spans["coref_clusters_*"]`.
         names: given names to draw from, by frequency; None for the package's own list.
         seed: seed of the draws. The same seed and row id draw the same names on every machine.
+        same_names: replace the names in all texts of a row, each entity by the same new name in all of them.
     """
 
-    def __init__(self, pipeline: Recognizer, names: GivenNames | None = None, seed: int = 0) -> None:
-        self.pipeline, self.seed = pipeline, seed
+    def __init__(
+        self, pipeline: Recognizer, names: GivenNames | None = None, seed: int = 0, *, same_names: bool = False
+    ) -> None:
+        self.pipeline, self.seed, self.same_names = pipeline, seed, same_names
         self.names = read_names() if names is None else names
 
     def __call__(self, row: Mapping[str, Any], id: str, where: str = "row") -> Substituted:
@@ -113,13 +124,18 @@ class EntitySubstitution:
         texts = list(columns.values())
         entities = entities_of(mentions, texts, self.names)
         find_missed(entities, mentions, texts, self.names)
-        entities.sort(key=lambda entity: min(entity.spans))
-        _replace(texts, entities, self._new_names(entities, texts, id))
+        # An entity that is in both twin sides is replaced in each by a name of its own.
+        replaced = [
+            (entity, spans)
+            for side in ([TEXT_COLUMNS] if self.same_names else TWIN_SIDES)
+            for entity, spans in _spans_in([column in side for column in columns], entities)
+        ]
+        _replace(texts, replaced, self._new_names([entity for entity, _ in replaced], texts, id))
         changed = {column: _reshaped(row[column], iter(sentences)) for column, sentences in columns.items()}
-        return Substituted({**row, **changed}, Counter(entity.kind for entity in entities))
+        return Substituted({**row, **changed}, Counter(entity.kind for entity in {entity for entity, _ in replaced}))
 
     def _new_names(self, entities: Sequence[Entity], texts: Sequence[Sequence[str]], id: str) -> list[str]:
-        """A new name for each entity, none of which is in the texts."""
+        """A new name for each of the entities, all different and none of them in the texts."""
         random = Random(f"{self.seed}\n{id}")
         folded = [sentence.casefold() for sentences in texts for sentence in sentences]
         taken = {word for sentence in folded for word in split_words(sentence)}
@@ -159,12 +175,20 @@ def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
                 yield name
 
 
-def _replace(texts: Sequence[list[str]], entities: Sequence[Entity], names: Sequence[str]) -> None:
+def _spans_in(is_replaced: Sequence[bool], entities: Sequence[Entity]) -> list[tuple[Entity, list[TextSpan]]]:
+    """The entities that are in the texts to replace, in the order they appear there, with their spans there."""
+    found = [(entity, sorted(span for span in entity.spans if is_replaced[span.text])) for entity in entities]
+    return sorted((item for item in found if item[1]), key=lambda item: item[1][0])
+
+
+def _replace(
+    texts: Sequence[list[str]], entities: Sequence[tuple[Entity, list[TextSpan]]], names: Sequence[str]
+) -> None:
     """Replace the spans of the entities by their new names, in place."""
     spans = [
         (span, name.upper() if span in entity.upper_case else name)
-        for entity, name in zip(entities, names, strict=True)
-        for span in entity.spans
+        for (entity, its_spans), name in zip(entities, names, strict=True)
+        for span in its_spans
     ]
     # From the end, so that the positions of earlier spans stay valid.
     for (t, s, start, end), name in sorted(spans, reverse=True):

@@ -1,10 +1,11 @@
-"""Entity substitution: one new name per entity in the whole row, and no other changes."""
+"""Entity substitution: one new name per entity in each twin or in the whole row, and no other changes."""
 
 from __future__ import annotations
 
 import copy
 import json
 import re
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -25,9 +26,12 @@ ADA_AND_CID = GivenNames({("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("
 TWO_MEN = GivenNames({("Cid", "m"): 1, ("Dov", "m"): 1})
 
 
+same_names = partial(EntitySubstitution, same_names=True)
+
+
 def sentences(*texts: str, pipeline=None, names=None, **columns) -> list[str]:
     """The sentences of a story with replaced names."""
-    substitution = EntitySubstitution(pipeline or recognizer(), names or ADA_AND_CID)
+    substitution = same_names(pipeline or recognizer(), names or ADA_AND_CID)
     return substitution({"story": list(texts), **columns}, "a").row["story"]
 
 
@@ -94,13 +98,46 @@ def pattern(content, seen: set[str]) -> str:
     return '"' + " ; ".join(parts) + '"'
 
 
-@given(row)
-def test_only_names_are_replaced(drawn):
-    # The last sentence shows that Anna and Karenina are the same person.
-    drawn["negative_twin"] = [*drawn.pop("negative_twin", []), [("anna", "Anna Karenina")]]
+def with_full_name(drawn: dict) -> dict:
+    """The row with a last sentence that shows that Anna and Karenina are the same person."""
+    return drawn | {"negative_twin": [*drawn.get("negative_twin", []), [("anna", "Anna Karenina")]]}
+
+
+def words_of(*contents) -> set[str]:
+    return set(re.findall(r"\w+", json.dumps(contents, ensure_ascii=False)))
+
+
+@given(row.map(with_full_name))
+def test_only_names_in_twins_are_replaced(drawn):
+    """Each twin has names of its own, which are nowhere else in the row."""
     before = {name: written(content) for name, content in drawn.items()}
     given_row = copy.deepcopy(before)
     after = EntitySubstitution(recognizer())(before, "a").row
+    assert before == given_row, "the input is not changed"
+    kept = {name: after[name] for name in ("story", "negative") if name in drawn}
+    assert kept == {name: before[name] for name in kept}
+    used: list[str] = []
+    for side in ("twin", "negative_twin"):
+        if side not in drawn:
+            continue
+        seen: set[str] = set()
+        found = re.fullmatch(pattern(drawn[side], seen), json.dumps(after[side], ensure_ascii=False), re.S)
+        assert found, (before, after)
+        used += [found[who] for who in seen]
+    assert len(set(used)) == len(used), "no name is used twice in the row"
+    people = {name for name in used if not name.startswith(("Location ", "Organization "))}
+    assert not people & words_of(before)
+    labels = {name for name in used if name not in people}
+    for kind in ("Location", "Organization"):
+        of_kind = sorted(label for label in labels if label.startswith(kind))
+        assert of_kind == [f"{kind} {letter}" for letter in "ABCD"[: len(of_kind)]]
+
+
+@given(row.map(with_full_name))
+def test_only_names_are_replaced_by_the_same_in_all_texts(drawn):
+    before = {name: written(content) for name, content in drawn.items()}
+    given_row = copy.deepcopy(before)
+    after = same_names(recognizer())(before, "a").row
     assert before == given_row, "the input is not changed"
     seen: set[str] = set()
     ordered = {name: drawn[name] for name in ("story", "twin", "negative", "negative_twin") if name in drawn}
@@ -112,7 +149,7 @@ def test_only_names_are_replaced(drawn):
     for who, name in new.items():
         assert name not in WHO[who]
     people = {name for who, name in new.items() if who in ("anna", "vronsky")}
-    assert not people & set(re.findall(r"\w+", json.dumps(before, ensure_ascii=False)))
+    assert not people & words_of(before)
     places = [new[who] for who in re.findall(r"\?P<(moscow|york)>", expected)]
     assert places == ["Location A", "Location B"][: len(places)]
     assert new.get("acme", "Organization A") == "Organization A"
@@ -134,20 +171,22 @@ def test_names_depend_on_seed_and_id_only(seed, id):
 
 
 def test_other_seeds_and_ids_draw_other_names():
-    row = {"story": ["Anna met Vronsky."]}
-    by_seed = {tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["story"]) for seed in range(9)}
-    by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["story"]) for id in range(9)}
+    row = {"story": ["Anna met Vronsky."], "twin": ["Anna and Vronsky met."]}
+    by_seed = {tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["twin"]) for seed in range(9)}
+    by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["twin"]) for id in range(9)}
     assert len(by_seed) > 5 and len(by_id) > 5
     # The same on every machine.
     names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo", "Dora", "Eva")})
-    assert EntitySubstitution(recognizer(), names)(row, "a").row["story"] == ["Eva met Bea."]
+    assert EntitySubstitution(recognizer(), names)(row, "a").row["twin"] == ["Eva and Bea met."]
 
 
 def test_names_in_the_row_are_not_drawn():
     names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo")})
     row = {"story": ["Anna met ADA."], "negative": [["x"], ["Bea's dog"]]}
     for id in range(20):
-        assert EntitySubstitution(recognizer(), names)(row, str(id)).row["story"] == ["Cleo met ADA."]
+        assert same_names(recognizer(), names)(row, str(id)).row["story"] == ["Cleo met ADA."]
+        twin = {"story": ["ADA ran."], "twin": ["Anna ran."], "negative": [["x"], ["Bea's dog"]]}
+        assert EntitySubstitution(recognizer(), names)(twin, str(id)).row["twin"] == ["Cleo ran."]
 
 
 def test_first_names_and_surnames_of_one_person():
@@ -167,7 +206,7 @@ def test_names_that_are_missed_somewhere():
     pipeline = recognizer({"PERSON": ["Anna Karenina", "Will", "Alexander the Great", "Vronsky"], "GPE": ["New York"]})
     found = sentences("Anna Karenina hid.", "Karenina's Anna, Annabel.", "Karenina-like", pipeline=pipeline)
     assert found == ["Ada hid.", "Ada's Ada, Annabel.", "Ada-like"]
-    will = EntitySubstitution(pipeline, ADA_AND_CID)
+    will = same_names(pipeline, ADA_AND_CID)
     assert will({"story": ["Will ran."]}, "a").row["story"][0] in ("Ada ran.", "Cid ran.")
     great = sentences("Alexander the Great won.", "Great news.", pipeline=pipeline)
     assert great[1] == "Great news."
@@ -255,7 +294,7 @@ def test_clusters_resolve_a_shared_name():
     ],
 )
 def test_gender(texts, cluster, drawn):
-    substitutions = (EntitySubstitution(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
+    substitutions = (same_names(Clustered(cluster), ADA_AND_CID, seed) for seed in range(12))
     found = [substitute({"story": texts}, "a").row["story"] for substitute in substitutions]
     assert {re.sub(r"Mrs\. |Sir |Dr\. | ran\.", "", first) for first, *_ in found} == drawn
     assert all(rest == texts[1:] for _, *rest in found), "pronouns are kept"
@@ -280,10 +319,63 @@ def test_entities_without_letters_stay():
 
 
 def test_entities_of_other_kinds_stay():
-    pipeline = recognizer({"PERSON": ["Anna Karenina"], "WORK_OF_ART": ["the Karenina"], "DATE": ["June"]})
+    pipeline = recognizer({"PERSON": ["Anna Karenina"], "DATE": ["the Karenina", "June"]})
     assert sentences("Anna Karenina read the Karenina in June.", pipeline=pipeline) == [
         "Ada read the Karenina in June."
     ]
+
+
+@pytest.mark.parametrize("label", ["MISC", "NORP", "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE", "PRODUCT"])
+def test_miscellaneous_entities(label):
+    pipeline = recognizer({label: ["Danish", "the Iliad"], "GPE": ["Troy"], "CARDINAL": ["two"]})
+    row = {"story": ["The Danish read the Iliad in Troy."], "twin": ["In Troy two of the Danish read the Iliad."]}
+    own, same = (substitute(pipeline)(row, "a") for substitute in (EntitySubstitution, same_names))
+    assert own.row == row | {"twin": ["In Location A two of the Entity A read the Entity B."]}
+    assert same.row["story"] == ["The Entity A read the Entity B in Location A."]
+    assert own.counts == same.counts == {"miscellaneous": 2, "place": 1}
+
+
+def test_twins_of_people_in_all_texts():
+    """The paper's example, in all four columns; whatever is no name stays."""
+    texts = {
+        "story": ["Anna Karenina left Moscow.", "Vronsky wept."],
+        "narrative_twin": ["Karenina went away from Moscow.", "It made Vronsky cry."],
+        "negative": ["Anna stayed in Moscow.", "Vronsky laughed."],
+        "negative_narrative_twin": ["Anna did not leave Moscow.", "It made Vronsky laugh."],
+    }
+    result = EntitySubstitution(recognizer())(texts | {"title": "Anna"}, "a")
+    after = result.row
+    assert {name: after[name] for name in ("story", "negative", "title")} == {
+        "story": texts["story"],
+        "negative": texts["negative"],
+        "title": "Anna",
+    }
+    twin = re.fullmatch(r"(\w+) went away from Location A\. It made (\w+) cry\.", " ".join(after["narrative_twin"]))
+    other = re.fullmatch(
+        r"(\w+) did not leave Location B\. It made (\w+) laugh\.", " ".join(after["negative_narrative_twin"])
+    )
+    assert twin and other and len({*twin.groups(), *other.groups()}) == 4
+    assert not {*twin.groups(), *other.groups()} & words_of(texts)
+    assert result.counts == {"person": 2, "place": 1}, "an entity of both twins is counted once"
+
+
+def test_name_found_only_in_the_story_is_replaced_in_the_twin():
+    class FirstText:
+        """Finds no names after the first text of a row."""
+
+        def pipe(self, texts):
+            for number, document in enumerate(recognizer().pipe(texts)):
+                document.ents = document.ents if number == 0 else []
+                yield document
+
+    row = {"story": ["Then Anna ran."], "twin": ["And off went Anna."]}
+    assert EntitySubstitution(FirstText(), ADA_AND_CID)(row, "a").row["twin"] == ["And off went Ada."]
+
+
+def test_rows_without_a_twin_stay():
+    row = {"story": ["Anna ran."], "negative": ["Anna sat."], "twin": None}
+    result = EntitySubstitution(recognizer())(row, "a")
+    assert result.row == row and not result.counts
 
 
 def test_entity_across_a_sentence_boundary():
@@ -323,10 +415,9 @@ def test_labels_in_the_row_are_not_used():
 
 
 def test_counts():
-    result = EntitySubstitution(recognizer())(
-        {"story": ["Anna, Karenina and Anna Karenina in Moscow."], "twin": ["Acme"]}, "a"
-    )
-    assert result.counts == {"person": 1, "place": 1, "organization": 1}
+    row = {"story": ["Anna, Karenina and Anna Karenina in Moscow."], "twin": ["Acme"]}
+    assert same_names(recognizer())(row, "a").counts == {"person": 1, "place": 1, "organization": 1}
+    assert EntitySubstitution(recognizer())(row, "a").counts == {"organization": 1}
 
 
 @pytest.mark.parametrize(
@@ -349,7 +440,7 @@ def test_invalid_rows_are_named(row, problem):
 def test_row_is_named_if_the_list_is_too_short_or_a_text_too_long():
     with pytest.raises(RowError, match="row 7: the list has no name left for women"):
         EntitySubstitution(recognizer(), GivenNames({("Cid", "m"): 1, ("Anna", "f"): 0}))(
-            {"story": ["Anna"]}, "a", "row 7"
+            {"story": ["Anna"], "twin": ["Anna"]}, "a", "row 7"
         )
     with pytest.raises(RowError, match="row 7: .*of length 1200000 exceeds maximum"):
         EntitySubstitution(recognizer())({"story": ["Anna " * 240_000]}, "a", "row 7")
@@ -373,7 +464,7 @@ def test_published_formats_load_as_before(tmp_path):
     }
     for row, load in ((short, load_story_twins), (long, lambda *a, **k: load_window_twins(*a, windows=2, **k))):
         loaded = []
-        for content in (row, EntitySubstitution(recognizer())(row, "a").row):
+        for content in (row, same_names(recognizer())(row, "a").row):
             path = tmp_path / f"{len(loaded)}.jsonl"
             path.write_text(json.dumps(content))
             loaded.append(load(str(path), split="train", cache_dir=str(tmp_path))[0])
