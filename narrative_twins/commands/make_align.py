@@ -96,7 +96,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "are not listed with it, so 0.7 alone is the limit of all",
     )
     add("--language", default="en", help="language of the tellings, for the card (default: en)")
-    add("--anonymized", action="store_true", help="use the texts of 'Tell me again!' with replaced names")
+    add(
+        "--anonymized",
+        action="store_true",
+        help="twins of 'Tell me again!' with replaced names; the story keeps its own",
+    )
     add("--seed", type=int, default=0, help="seed of the choice among several twins (default: 0)")
     add("--resume", action="store_true", help="continue an interrupted run")
     add("-q", "--quiet", action="store_true", help="no progress bar")
@@ -195,7 +199,7 @@ def _settings(options: argparse.Namespace, filters: Filters, fingerprint: str | 
         "windows": options.windows,
         **filters.settings(),
         "seed": options.seed,
-        "names replaced": options.anonymized,
+        "names of 'Tell me again!' replaced": "in the twins only" if options.anonymized else "no",
     }
 
 

@@ -281,7 +281,7 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
         (("--windows", 4), "windows 5 (now 4)"),
         (("--seed", 1), "seed 0 (now 1)"),
         (("--max-similarity", "0.5"), '"other": 0.6} (now {"other": 0.5})'),
-        (("--anonymized",), "names replaced false (now true)"),
+        (("--anonymized",), """names of 'Tell me again!' replaced "no" (now "in the twins only")"""),
     ],
 )
 def test_resuming_with_other_options(run, tmp_path, options, setting):
@@ -405,6 +405,25 @@ def test_more_windows_than_sentences(run):
 )
 def test_parsing_of_similarities(text, expected):
     assert similarities(text) == expected
+
+
+def test_anonymized_twins(run, works, tmp_path):
+    """The story keeps its names, and the naming is told in the settings and on the card."""
+    stories = {"en": " ".join(STORY), "de": "Nadja fand eine Karte."}
+    twin = [sentence.replace("Nadia", "Ada") for sentence in STORY[1:]]
+    document = {
+        "wikidata_id": "Q1",
+        "summaries": stories,
+        "en_translated_summaries": {"de": {"text": " ".join(STORY[1:])}},
+        "anonymized": {"en": " ".join(["Bea ran.", *STORY[1:]]), "de": " ".join(twin)},
+    }
+    works.write_text(json.dumps(document) + "\n")
+    assert run("--anonymized", "--max-difference", "5")[0] == 0
+    (row,) = rows_of(tmp_path / "twins.jsonl")
+    assert "Nadia" in " ".join(row["story"][0]) and "Bea" not in str(row["story"])
+    assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
+    words = "names of 'Tell me again!' replaced: in the twins only"
+    assert f"- {words}" in (tmp_path / "twins.card.md").read_text()
 
 
 def test_limit_of_one_language_keeps_the_other_defaults(run, tmp_path):

@@ -137,7 +137,7 @@ def read_works(documents: Iterable[Document], anonymized: bool = False) -> Itera
 
     Args:
         documents: from `works.read_documents`: rows with a `story` and `twins`, or documents of `Tell me again!`.
-        anonymized: use the texts of `Tell me again!` with names replaced.
+        anonymized: use the translations of `Tell me again!` with names replaced as twins; the story keeps its names.
     """
     for name, content, problem in documents:
         try:

@@ -57,31 +57,27 @@ def read_work(content: Mapping[str, Any], where: str, anonymized: bool = False) 
         content: the document.
         where: its file, for errors. Without a `wikidata_id` the id is `Q` and the name of the `.json` file if the
             document has a file of its own, else the digest of the story.
-        anonymized: use the texts with names replaced.
+        anonymized: use the translations with names replaced as candidates. The story keeps its names, so that story
+            and twin have no names in common.
     """
     translated = {
         language: _object(item, f"en_translated_summaries.{language}", where)
         for language, item in _object(content.get("en_translated_summaries"), "en_translated_summaries", where).items()
     }
+    story = _sentences(_object(content.get("summaries"), "summaries", where).get(ENGLISH), "summaries.en", where)
     if anonymized:
-        anonymous = _object(content.get("anonymized"), "anonymized", where)
-        texts = {f"anonymized.{language}": (language, text) for language, text in anonymous.items()}
+        column, anonymous = "anonymized", _object(content.get("anonymized"), "anonymized", where)
+        texts = {f"{column}.{language}": (language, text) for language, text in anonymous.items()}
     else:
-        english = _object(content.get("summaries"), "summaries", where).get(ENGLISH)
-        texts = {
-            "summaries.en": (ENGLISH, english),
-            **{
-                f"en_translated_summaries.{language}.text": (language, item.get("text"))
-                for language, item in translated.items()
-            },
-        }
+        column = "en_translated_summaries"
+        texts = {f"{column}.{language}.text": (language, item.get("text")) for language, item in translated.items()}
     similarities = _similarities(content.get("similarity"), where)
-    tellings = {language: _sentences(text, column, where) for column, (language, text) in texts.items()}
-    story = tellings.pop(ENGLISH, [])
+    tellings = {language: _sentences(text, name, where) for name, (language, text) in texts.items()}
     candidates = [
-        Candidate(sentences, checked_text(language, "en_translated_summaries", where), similarities.get(language))
+        Candidate(sentences, checked_text(language, column, where), similarities.get(language))
         for language, sentences in tellings.items()
-        if sentences
+        # The English summary is no translation, also with other names.
+        if sentences and language != ENGLISH
     ]
     name = optional_text(content.get("wikidata_id"), "wikidata_id", where)
     return Work(name or _default_id(where, story), _title(content.get("title"), where), story, candidates)
