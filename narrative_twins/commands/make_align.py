@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
@@ -19,7 +19,7 @@ from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.files import STDIN, ResumableFile, ResumeError, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.align.embedding import SentenceEmbedder
+from narrative_twins.making.align.embedding import SentenceEmbedder, SentencePooling
 from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES, Counts, Filters
 from narrative_twins.making.align.long_twins import LongTwins, read_works
 from narrative_twins.making.align.works import Work, read_documents
@@ -61,6 +61,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--encoder",
         metavar="NAME",
         help="sentence encoder for the alignment: folder or Hub id (default: the package's)",
+    )
+    add(
+        "--pooling",
+        choices=get_args(SentencePooling),
+        default="checkpoint",
+        help="sentence vectors by the pooling that the encoder is saved with (mean if none), or by its trained pooler, "
+        "as SimCSE needs it (default: checkpoint)",
     )
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--batch-size", type=count, default=32, metavar="N", help="sentences in a forward pass (default: 32)")
@@ -122,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
     transformers_logging.disable_progress_bar()
     # Report an unreadable file of facts before hours of work.
     facts_beside(options.out)
-    embed = SentenceEmbedder(options.encoder, options.device, options.batch_size)
+    embed = SentenceEmbedder(options.encoder, options.device, options.batch_size, options.pooling)
     settings = _settings(options, filters, embed.fingerprint)
     out = ResumableFile(options.out, settings, options.resume, sync=True)
     done = _done(out)
@@ -196,6 +203,7 @@ def _settings(options: argparse.Namespace, filters: Filters, fingerprint: str | 
         "works of": ["standard input" if file == STDIN else Path(file).resolve().name for file in options.files],
         "sentence encoder": public_name(options.encoder or default_encoder()),
         "encoder fingerprint": fingerprint,
+        "sentence pooling": options.pooling,
         "windows": options.windows,
         **filters.settings(),
         "seed": options.seed,

@@ -85,10 +85,14 @@ def load_story_model(name: str | Path, **options: Any) -> Any:
     return model
 
 
-def check_checkpoint(name: str | Path, **options: Any) -> None:
+def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) -> None:
     """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError` if it can't be
-    loaded, its weights do not fit it, or a file of its settings is invalid or outside of its folder."""
-    problem = load_story_model(name, **options).checkpoint_settings.problem
+    loaded, its weights do not fit it, or a file of its settings is invalid or outside of its folder; with `pooler` also
+    if its pooler has no weights, or its settings name another pooling, with which the pooler was not trained."""
+    settings: CheckpointSettings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
+    problem = settings.problem
+    if problem is None and pooler and settings.pooling is not None:
+        problem = f"its settings name {settings.pooling} pooling, so its pooler is not trained; use that pooling"
     if problem is not None:
         raise OSError(f"encoder {str(name)!r} can't be loaded: {problem}")
 

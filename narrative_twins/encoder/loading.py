@@ -18,19 +18,21 @@ _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _OTHER_NAMES = ("subfolder", "variant", "gguf_file", "state_dict")
 """Options by which the weights are in other files."""
 
-_UNUSED = ("pooler.",)
+_POOLER = "pooler."
+_UNUSED = (_POOLER,)
 """Parts of models that no token state depends on. Checkpoints of language models lack them."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
 
 
-def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, **options: Any) -> Any:
+def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, pooler: bool = False, **options: Any) -> Any:
     """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers.
 
     Args:
         kind: for example `AutoModel`.
         name: folder or Hub id.
         allow_pickle: also load weights in pickles; only for files from people you trust.
+        pooler: the pooler is used, so its weights must be in the checkpoint.
         options: for `from_pretrained`. No code of the checkpoint is executed unless `trust_remote_code` is set.
 
     Raises:
@@ -51,7 +53,11 @@ def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, **opt
     except Exception as error:  # of any kind, since the files may contain anything
         kind_of_error = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         raise OSError(one_line(f"{_at(name)}: {kind_of_error}{error}")) from error
-    problem = _misfit(model, info) or _degenerate(getattr(model, model.base_model_prefix, model))
+    problem = (
+        _misfit(model, info)
+        or (pooler and _no_pooler(model, info))
+        or _degenerate(getattr(model, model.base_model_prefix, model))
+    )
     if problem:
         raise OSError(f"{_at(name)}: {problem}")
     return model
@@ -107,6 +113,17 @@ def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
         if names:
             return f"{len(names)} of its weights {words} ({names[0]}, ...); the weights are those of another model"
     return None
+
+
+def _no_pooler(model: Any, info: Mapping[str, Any]) -> str | None:
+    """Why the model has no pooler with weights of the checkpoint, if so."""
+    base = getattr(model, model.base_model_prefix, model)
+    random = [*info["missing_keys"], *(key for key, *_ in info.get("mismatched_keys", ()))]
+    names = sorted(key for key in random if key.removeprefix(f"{model.base_model_prefix}.").startswith(_POOLER))
+    cure = "use a checkpoint whose pooler was trained, such as one of SimCSE, or another pooling"
+    if getattr(base, "pooler", None) is None:
+        return f"models of this kind ({type(base).__name__}) have no pooler; {cure}"
+    return f"the checkpoint has no weights of the pooler ({names[0]}), which would be random; {cure}" if names else None
 
 
 def _degenerate(model: torch.nn.Module) -> str | None:

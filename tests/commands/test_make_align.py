@@ -15,11 +15,13 @@ from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.commands.cli import main
 from narrative_twins.commands.make_align import similarities
 from narrative_twins.data import load_window_twins
+from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.making.align.embedding import SentenceEmbedder
-from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES
-from narrative_twins.making.align.long_twins import LongTwins
+from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES, Filters
+from narrative_twins.making.align.long_twins import LongTwins, read_works
+from narrative_twins.making.align.works import read_documents
 from narrative_twins.training.trainable import checked_rows
 
 from support.hub import Hub, running
@@ -424,6 +426,22 @@ def test_anonymized_twins(run, works, tmp_path):
     assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
     words = "names of 'Tell me again!' replaced: in the twins only"
     assert f"- {words}" in (tmp_path / "twins.card.md").read_text()
+
+
+def test_pooling(run, tmp_path, bert_folder, works):
+    """The pooler gives other alignments; the pooling is told, and a run is not resumed with the other."""
+    assert run("--pooling", "checkpoint", out="mean.jsonl")[0] == 0
+    assert run("--pooling", "pooler")[0] == 0
+    mean, pooled = (rows_of(tmp_path / name) for name in ("mean.jsonl", "twins.jsonl"))
+    assert [row["alignment"] for row in mean] != [row["alignment"] for row in pooled]
+    twins = LongTwins(SentenceEmbedder(bert_folder, "cpu", pooling="pooler"), filters=Filters(min_window=1))
+    made = [twins.row(work) for _, work in read_works(read_documents([str(works)]))]
+    assert json.loads(json.dumps([row for row in made if row is not None])) == pooled
+    assert "- sentence pooling: pooler" in (tmp_path / "twins.card.md").read_text()
+    code, _, err = run("--resume")
+    assert code == 2 and 'started with sentence pooling "pooler" (now "checkpoint")' in err
+    code, _, err = run("--pooling", "pooler", "--encoder", default_encoder(), out="other.jsonl")
+    assert code == 1 and "its settings name mean pooling" in err and not (tmp_path / "other.jsonl").exists()
 
 
 def test_limit_of_one_language_keeps_the_other_defaults(run, tmp_path):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, fingerprint
 from narrative_twins.encoder.truncation import is_truncated
+
+
+SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]
+"""How a sentence vector is made of token states: as the settings of the checkpoint say, or by the model's pooler."""
 
 
 class SentenceEmbedder:
@@ -20,20 +24,34 @@ class SentenceEmbedder:
         name: folder or Hub id of a sentence-transformer (OSError if missing); None for the package's default encoder.
         device: torch device; default an accelerator if there is one.
         batch_size: sentences in a forward pass.
+        pooling: `"checkpoint"` for the pooling of sentence-transformers that the checkpoint is saved with, mean pooling
+            if there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained: the first token
+            after a dense layer with tanh, whose weights must be in the checkpoint (OSError if they are not).
 
     Attributes:
         truncated: number of sentences so far that were truncated to the encoder's context.
     """
 
-    def __init__(self, name: str | Path | None = None, device: str | None = None, batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        name: str | Path | None = None,
+        device: str | None = None,
+        batch_size: int = 32,
+        pooling: SentencePooling = "checkpoint",
+    ) -> None:
         from sentence_transformers import SentenceTransformer
 
         self._name = str(name or default_encoder())
         # The checks are ours, and the model may have parts that only sentence-transformers knows.
-        check_checkpoint(self._name)
+        check_checkpoint(self._name, pooler=pooling == "pooler")
         self._model = SentenceTransformer(
             self._name, device=device, model_kwargs={"dtype": "float32", "use_safetensors": True}
         )
+        if pooling == "pooler":
+            transformer: Any = self._model[0]
+            transformer.modality_config = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
+            transformer.module_output_name = "sentence_embedding"
+            self._model = SentenceTransformer(modules=[transformer], device=device)
         self._batch_size = batch_size
         self.truncated = 0
 
