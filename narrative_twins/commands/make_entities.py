@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         what = _what(options.same_names, replaced, rows, changed + rows - done - untouched, done)
         try:
             write_beside(options.out, _facts(options, settings, what), _load, keep_edits)
-        except RowError as error:
+        except ValueError as error:  # an invalid row, or no rows that are long enough
             print(f"narrative-twins: no card was written, since the rows can't be trained on: {error}", file=sys.stderr)
     return 0
 

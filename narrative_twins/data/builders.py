@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,18 +13,24 @@ from datasets import Features, List, Value
 from narrative_twins.data import shapes
 from narrative_twins.data.exports import RowFormat, salience_records
 from narrative_twins.data.records import Record, read_records
+from narrative_twins.data.rows import ShortWindowError
 from narrative_twins.data.sources import SplitFiles
+
+logger = logging.getLogger(__name__)
 
 _TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
 
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """The files of a data set by split, how many windows to split stories without windows into, and the licence."""
+    """The files of a data set by split, how many windows to split stories without windows into, the fewest sentences
+    of a window (see `shapes.window_twins`), the licence, and whether rows are streamed."""
 
     files: SplitFiles = field(default_factory=dict)
     windows: int = 5
+    min_window: int | None = None
     license: str = ""
+    streaming: bool = False
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
@@ -45,12 +52,33 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         splits = self.config.files.items()
-        return [datasets.SplitGenerator(name=split, gen_kwargs={"files": files}) for split, files in splits]
+        return [
+            datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split}) for split, files in splits
+        ]
 
-    def _generate_examples(self, files: list[str]) -> Iterator[tuple[str, shapes.Row]]:
-        for file in files:
-            for record in self.records(file):
-                yield record.where, {"id": record.id, **self.shape(record.row, record.where)}
+    def _generate_examples(self, files: list[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
+        rows, short = 0, list[ShortWindowError]()
+        for record in (record for file in files for record in self.records(file)):
+            rows += 1
+            try:
+                row = self.shape(record.row, record.where)
+            except ShortWindowError as error:
+                short.append(error)
+                continue
+            yield record.where, {"id": record.id, **row}
+        if short:
+            self.tell(
+                f"{split}: {len(short):,} of {rows:,} rows are left out, which have too few sentences in a window "
+                f"(min_window); the first is {short[0]}"
+            )
+
+    def tell(self, words: str) -> None:
+        """Tell users what was left out of a split: as a warning if it is streamed; else the description of the data
+        set, which is kept in the cache, so that each load can warn of it."""
+        if self.config.streaming:
+            logger.warning("%s", words)
+        else:
+            self.info.description = "\n".join(filter(None, [self.info.description, words]))
 
 
 class StoryTwinsBuilder(RowsBuilder):
@@ -82,7 +110,7 @@ class WindowTwinsBuilder(RowsBuilder):
     )
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
-        return shapes.window_twins(row, where, self.config.windows)
+        return shapes.window_twins(row, where, self.config.windows, self.config.min_window)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import logging
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypedDict, Unpack
 
@@ -19,6 +20,8 @@ from narrative_twins.data.builders import (
 from narrative_twins.data.exports import RowFormat, check_row_format
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, source_files
+
+logger = logging.getLogger(__name__)
 
 
 class LoadOptions(TypedDict, total=False):
@@ -73,7 +76,12 @@ def load_story_twins(
 
 
 def load_window_twins(
-    source: DataSource | None = None, split: str | None = None, *, windows: int = 5, **options: Unpack[LoadOptions]
+    source: DataSource | None = None,
+    split: str | None = None,
+    *,
+    windows: int = 5,
+    min_window: int | None = None,
+    **options: Unpack[LoadOptions],
 ) -> LoadedData:
     """Load longer stories, split into windows, with narrative twins.
 
@@ -88,14 +96,21 @@ def load_window_twins(
     Args:
         source: as in `load_story_twins`. None is the package's own corpus of 480 synopses of invented films in the
             splits `train` and `validation`, written by a language model.
-        split, options: as in `load_story_twins`, which also describes the result and the errors. RowError is raised
-            also if a window of the story has no sentence of the twin.
+        split, options: as in `load_story_twins`, which also describes the result and the errors.
         windows: how many even windows to split a story into that is a plain list of sentences. A negative in sections
             must have the same number.
+        min_window: rows with fewer sentences in a window of the story or the twin are left out. None leaves out
+            rows as published, of a story and a twin in sentences with their `alignment`, if they have fewer than 3, as
+            the paper does; of other rows only a window without a sentence of the twin is an error (RowError). Each load
+            warns how many rows were left out; the `info.description` of the data set has that too, except for streams.
     """
+    if min_window is not None and min_window < 1:
+        raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
     files = corpus_files("synopses") if source is None else _files(source, options)
     known = {"license": "cc0-1.0"} if source is None else {}
-    return _load(WindowTwinsBuilder, "window_twins", files, split, options, windows=windows, **known)
+    return _load(
+        WindowTwinsBuilder, "window_twins", files, split, options, windows=windows, min_window=min_window, **known
+    )
 
 
 def load_story_salience(
@@ -190,6 +205,7 @@ def _load(
         cache_dir=options.get("cache_dir"),
         files=files,
         **settings,
+        **({"streaming": True} if options.get("streaming") else {}),
     )
     if options.get("streaming"):
         return builder.as_streaming_dataset(split=split)
@@ -199,6 +215,20 @@ def _load(
         if isinstance(error.__cause__, RowError):
             raise error.__cause__ from None
         raise
+    if builder.info.description:
+        logger.warning("%s", builder.info.description)
+    return _as_dataset(builder, split)
+
+
+def _as_dataset(builder: RowsBuilder, split: str | None) -> LoadedData:
+    """The prepared rows; a split without rows is empty, while `datasets` refuses to read it."""
+    info = builder.info
+    empty = [name for name, prepared in info.splits.items() if not prepared.num_examples]
+    if split in empty:
+        columns: dict[str, list[Any]] = {column: [] for column in info.features}
+        return datasets.Dataset.from_dict(columns, info.features, info.copy(), datasets.NamedSplit(split))
+    if split is None and empty:
+        return datasets.DatasetDict({name: _as_dataset(builder, name) for name in info.splits})
     return builder.as_dataset(split=split)
 
 

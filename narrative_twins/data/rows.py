@@ -36,6 +36,10 @@ class RowError(ValueError):
         return f"{self.where}: {self.problem}"
 
 
+class ShortWindowError(RowError):
+    """A row with too few sentences in a window of the story or the twin."""
+
+
 def check_twins_row(row: Mapping[str, Any], where: str) -> None:
     """Check that a row of narrative twins can be used for training.
 
@@ -50,6 +54,7 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
 
     Raises:
         RowError: a sentence is empty or not a string, or the columns do not have the same windows.
+        ShortWindowError: no sentence of a column is in some window.
     """
     require_column(row, where, "story")
     count = 0  # of the windows of the story
@@ -73,7 +78,7 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
             )
         if len(used) < count:
             empty = min(set(range(count)) - used)
-            raise RowError(
+            raise ShortWindowError(
                 where, f"no sentence of '{column}' is in window {empty} of the story; align one or use fewer windows"
             )
 

@@ -10,6 +10,7 @@ from narrative_twins.data.labels import HIGHLIGHTS, LABEL_COLUMNS, check_votes, 
 from narrative_twins.data.rows import (
     STORY_NAMES,
     RowError,
+    ShortWindowError,
     check_integers,
     check_list,
     check_sentences,
@@ -24,6 +25,9 @@ from narrative_twins.stories.story import Story, StoryError, partition
 from narrative_twins.stories.windows import Span
 
 Row = dict[str, Any]
+
+MIN_WINDOW = 3
+"""Fewest sentences in a window of published rows, as in the paper on narrative twins."""
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
@@ -47,16 +51,25 @@ def _votes(row: Mapping[str, Any], column: str, sentences: int, where: str) -> l
     return None if votes is None else check_votes(votes, column, sentences, where)
 
 
-def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
+def window_twins(row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None) -> Row:
     """Convert a row of longer stories; those that are plain lists of sentences are split into `windows` even windows.
 
     The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each window of the story the
     index of its turning point within it; or, as published, `english_narrative`, `translated_narrative_twin`,
     `alignment` (pairs of a sentence of the story and a sentence of the twin) and `negative_narrative`, an object of
     `section_1` and so on; or the columns of the package's data sets, with `twin_windows` and `turning_points`.
+
+    Raises ShortWindowError if a window of the story or the twin has fewer than `min_window` sentences. If that is None,
+    it is `MIN_WINDOW` for rows as published, a story and a twin in sentences with an `alignment`, and not checked for
+    others.
     """
-    story = _to_windows(require_column(row, where, *STORY_NAMES), "story", where, windows)
+    story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
+    if min_window is None and not is_nested(story) and not is_nested(twin) and row.get("twin_windows") is None:
+        min_window = MIN_WINDOW
+    if min_window is not None and not is_nested(story) and len(check_sentences(story, "story", where)) < windows:
+        raise ShortWindowError(where, f"'story' has {len(story)} sentence(s), too few for {windows} windows")
+    story = _to_windows(story, "story", where, windows)
     negative = find_column(row, "negative", "negative_narrative")
     if isinstance(negative, Mapping):
         negative = _sections(negative, where)
@@ -64,17 +77,26 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int) -> Row:
     windows_of = find_column(row, "twin_windows")
     if windows_of is None and not is_nested(twin):
         windows_of = _windows_by_alignment(require_column(row, where, "alignment", "twin_windows"), story, twin, where)
-    check_twins_row({"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where)
+    try:
+        check_twins_row({"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where)
+    except ShortWindowError as error:
+        if min_window is None:
+            raise RowError(where, error.problem) from None
+        raise
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
         twin = [sentence for window in twin for sentence in window]
+    points = _turning_points(row, story, where)
+    if min_window is not None:
+        _check_sizes([len(window) for window in story], "story", min_window, where)
+        _check_sizes(window_sizes(windows_of, len(story)), "twin", min_window, where)
     return {
         "title": _title(row),
         "story": story,
         "twin": twin,
         "twin_windows": windows_of,
         "negative": negative,
-        "turning_points": _turning_points(row, story, where),
+        "turning_points": points,
     }
 
 
@@ -86,6 +108,11 @@ def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]
     for i, j in pairs:
         windows_of[j].add(window_of[i])
     return [sorted(windows) for windows in windows_of]
+
+
+def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]:
+    """The number of sentences in each of `windows` windows, given the windows that each sentence may belong to."""
+    return [sum(w in indices for indices in windows_of) for w in range(windows)]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
@@ -185,6 +212,13 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
         return check_windows(content, column, where)
     sentences = check_sentences(content, column, where)
     return [sentences[lo:hi] for lo, hi in _partition(sentences, column, where, windows)]
+
+
+def _check_sizes(sizes: Sequence[int], column: str, least: int, where: str) -> None:
+    """Raise ShortWindowError if a window has fewer than `least` sentences."""
+    for w, size in enumerate(sizes):
+        if size < least:
+            raise ShortWindowError(where, f"window {w} of '{column}' has {size} sentence(s), fewer than {least}")
 
 
 def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:

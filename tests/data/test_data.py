@@ -133,7 +133,7 @@ PUBLISHED_SYNOPSIS = {
 
 
 def test_window_twins_as_published(load):
-    (found,) = load(load_window_twins, {"s": PUBLISHED_SYNOPSIS}, "rows.json", windows=2)
+    (found,) = load(load_window_twins, {"s": PUBLISHED_SYNOPSIS}, "rows.json", windows=2, min_window=1)
     assert found == SYNOPSIS | {"story": [["Omar buys a mill.", "It is old."], ["It burns.", "He weeps."]]} | {
         "turning_points": None
     }
@@ -142,7 +142,7 @@ def test_window_twins_as_published(load):
 @pytest.mark.parametrize("windows", [1, 2])
 def test_stories_without_windows_are_split_evenly(load, windows):
     row = {key: value for key, value in PUBLISHED_SYNOPSIS.items() if key != "negative_narrative"}
-    (found,) = load(load_window_twins, {"s": row}, "rows.json", windows=windows)
+    (found,) = load(load_window_twins, {"s": row}, "rows.json", windows=windows, min_window=1)
     assert len(found["story"]) == windows
     assert found["negative"] is None
 
@@ -237,6 +237,117 @@ def test_table_that_is_not_tripod(tmp_path):
     path.write_text("id,story\n1,A.\n")
     with pytest.raises(RowError, match="table.csv, row 0: no column 'synopsis_segmented'"):
         load_turning_points(path, cache_dir=str(tmp_path / "cache"))
+
+
+# Rows with short windows
+
+
+def synopsis(sizes, twin_sizes) -> dict:
+    """A row as published, whose windows of story and twin have these sizes; the story must have even windows."""
+    windows_of = [w for w, size in enumerate(sizes) for _ in range(size)]
+    twin_windows = [w for w, size in enumerate(twin_sizes) for _ in range(size)]
+    return {
+        "english_narrative": [f"Sentence {i}." for i in range(sum(sizes))],
+        "translated_narrative_twin": [f"Line {j}." for j in range(sum(twin_sizes))],
+        # A sentence of the twin is aligned to the first sentence of its window.
+        "alignment": [[windows_of.index(w), j] for j, w in enumerate(twin_windows)],
+    }
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(1, 5), st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)),
+        min_size=1,
+        max_size=6,
+    ),
+    min_window=st.sampled_from([None, 1, 2, 4]),
+    streaming=st.booleans(),
+)
+def test_rows_with_short_windows_are_left_out(rows, min_window, streaming):
+    """Of published rows; the others are loaded, in order, whether from the cache or not."""
+    least = min_window or 3
+    kept = [f"r{n}" for n, (size, twin) in enumerate(rows) if min(size, *twin) >= least]
+    with tempfile.TemporaryDirectory() as folder:
+        content = {f"r{n}": synopsis([size] * 3, twin) for n, (size, twin) in enumerate(rows)}
+        path = write(Path(folder) / "rows.json", content)
+        get = partial(load_window_twins, path, "train", windows=3, min_window=min_window, cache_dir=folder)
+        for _ in range(2):
+            found = get(streaming=streaming)
+            assert [row["id"] for row in found] == kept
+            left_out = "" if streaming else found.info.description
+            if len(kept) < len(rows) and not streaming:
+                assert left_out.startswith(f"train: {len(rows) - len(kept)} of {len(rows)} rows are left out")
+            else:
+                assert left_out == ""
+
+
+def warnings_of(caplog) -> list[str]:
+    found = [record.getMessage() for record in caplog.records if record.name.startswith("narrative_twins")]
+    caplog.clear()
+    return found
+
+
+def test_each_load_warns_of_rows_that_are_left_out(tmp_path, caplog):
+    rows = {"a": synopsis([3, 3], [3, 3]), "b": synopsis([3, 3], [3, 2]), "c": synopsis([1], [3])}
+    path = write(tmp_path / "rows.json", rows)
+    get = partial(load_window_twins, path, windows=2, cache_dir=str(tmp_path / "cache"))
+    warning = (
+        "train: 2 of 3 rows are left out, which have too few sentences in a window (min_window); the first is "
+        f"{path}, row 1, id 'b': window 1 of 'twin' has 2 sentence(s), fewer than 3"
+    )
+    for _ in range(2):
+        assert get("train")["id"][:] == ["a"]
+        assert warnings_of(caplog) == [warning]
+    assert get("train[:1]")["id"][:] == ["a"]
+    assert warnings_of(caplog) == [warning]
+    rows_of_stream = get("train", streaming=True)
+    assert warnings_of(caplog) == []
+    assert len(list(rows_of_stream)) == 1
+    assert warnings_of(caplog) == [warning]
+    assert len(get("train", min_window=1)) == 2
+    (message,) = warnings_of(caplog)
+    assert "1 of 3 rows" in message and "'story' has 1 sentence(s), too few for 2 windows" in message
+
+
+def test_plain_rows_with_short_windows_are_loaded_unless_asked(load, caplog):
+    plain = [{"story": [["A."], ["B."]], "twin": [["C."], ["D.", "E."]]}, {**SYNOPSIS, "id": "t"}]
+    assert len(load(load_window_twins, plain)) == 2
+    assert warnings_of(caplog) == []
+    assert [row["id"] for row in load(load_window_twins, plain, min_window=1)] == ["rows.jsonl:0", "t"]
+    assert load(load_window_twins, plain, min_window=2) == []
+    assert "2 of 2 rows are left out" in warnings_of(caplog)[0]
+    aligned = PUBLISHED_SYNOPSIS | {"twin_windows": [[0], [1], [1]]}
+    assert len(load(load_window_twins, [aligned], windows=2)) == 1
+    empty = SYNOPSIS | {"twin_windows": [[0], [0], []]}
+    with pytest.raises(RowError, match="no sentence of 'twin' is in window 1"):
+        load(load_window_twins, [empty])
+    assert load(load_window_twins, [empty], min_window=1) == []
+
+
+def test_invalid_rows_with_short_windows_are_errors(load):
+    with pytest.raises(RowError, match="'turning_points' has 9"):
+        load(load_window_twins, {"s": synopsis([2, 2], [2, 2]) | {"turning_points": [9]}}, "rows.json", windows=2)
+    with pytest.raises(RowError, match="of the twin' has 7"):
+        load(load_window_twins, {"s": synopsis([2, 2], [2, 2]) | {"alignment": [[0, 7]]}}, "rows.json", windows=2)
+
+
+def test_split_of_which_all_rows_are_left_out_is_empty(tmp_path):
+    files = {
+        "train": write(tmp_path / "train.json", {"a": synopsis([3, 3], [3, 3])}),
+        "validation": write(tmp_path / "val.json", {"b": synopsis([2, 2], [3, 3])}),
+    }
+    get = partial(load_window_twins, files, windows=2, cache_dir=str(tmp_path / "cache"))
+    assert {name: len(rows) for name, rows in get().items()} == {"train": 1, "validation": 0}
+    empty = get("validation")
+    assert (len(empty), empty.column_names) == (0, list(WindowTwinsBuilder.FEATURES))
+    assert empty.info.description.startswith("validation: 1 of 1 rows are left out")
+
+
+@pytest.mark.parametrize("least", [0, -1])
+def test_least_sentences_of_a_window_must_be_positive(least):
+    with pytest.raises(ValueError, match=f"min_window={least}: a window needs at least 1 sentence"):
+        load_window_twins(min_window=least)
 
 
 # Formats
@@ -358,9 +469,9 @@ def test_invalid_story_twins(load, change, message):
         ({"alignment": [[0, True]]}, "of the twin' has True"),
         ({"alignment": [[0, 1, 2]]}, "is not a pair"),
         ({"alignment": [3]}, r"'alignment\[0\] = 3' is int; a list of two sentences"),
-        ({"alignment": [[0, 0], [1, 1]]}, "no sentence of 'twin' is in window 1 of the story"),
+        ({"twin_windows": [[0], [0], []]}, "no sentence of 'twin' is in window 1 of the story"),
         ({"alignment": None}, r"no column 'alignment' \(or 'twin_windows'\)"),
-        ({"english_narrative": ["A."]}, r"'story': windows=2 for 1 sentence\(s\)"),
+        ({"english_narrative": ["A."], "twin_windows": [[0]] * 3}, r"'story': windows=2 for 1 sentence\(s\)"),
         ({"english_narrative": [["A."], []]}, r"'story\[1\]' is empty"),
         ({"twin": [["A."]]}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"twin": [["A."], ["B."]], "twin_windows": [[0], [1]]}, "remove 'twin_windows'"),
@@ -634,8 +745,9 @@ def test_builders_and_settings_do_not_share_a_cache(load):
         "alignment": [[0, 0], [3, 0]],
     }
     del row["negative_narrative"]
-    assert len(load(load_window_twins, [row], windows=1)[0]["story"]) == 1
-    assert len(load(load_window_twins, [row], windows=2)[0]["story"]) == 2
+    assert len(load(load_window_twins, [row], windows=1, min_window=1)[0]["story"]) == 1
+    assert len(load(load_window_twins, [row], windows=2, min_window=1)[0]["story"]) == 2
+    assert load(load_window_twins, [row], windows=2, min_window=2) == []
     assert len(load(load_turning_points, [row], windows=2)[0]["windows"]) == 2
     assert "counts" in load(load_story_salience, [row])[0]
     assert "negative_twin" in load(load_story_twins, [row])[0]

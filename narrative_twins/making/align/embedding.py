@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, fingerprint
 from narrative_twins.encoder.truncation import is_truncated
 
-
 SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]
 """How a sentence vector is made of token states: as the settings of the checkpoint say, or by the model's pooler."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from narrative_twins.data.shapes import window_sizes
 from narrative_twins.making.align.works import Candidate
 
 OTHER_LANGUAGES = "other"
@@ -57,7 +58,7 @@ class Filters:
 
     def fills_windows(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
         """Whether each of `windows` windows has enough sentences of the twin, given the windows of each sentence."""
-        return all(sum(w in indices for indices in windows_of) >= self.min_window for w in range(windows))
+        return min(window_sizes(windows_of, windows)) >= self.min_window
 
     def settings(self) -> dict[str, Any]:
         """The filters with descriptive names, for the settings of a run and the card."""

@@ -462,7 +462,7 @@ def test_published_formats_load_as_before(tmp_path):
         "alignment": [[0, 0], [1, 1]],
         "negative_narrative": {"section_1": ["Anna sat."], "section_2": ["In Moscow.", "Acme."]},
     }
-    for row, load in ((short, load_story_twins), (long, lambda *a, **k: load_window_twins(*a, windows=2, **k))):
+    for row, load in ((short, load_story_twins), (long, partial(load_window_twins, windows=2, min_window=1))):
         loaded = []
         for content in (row, same_names(recognizer())(row, "a").row):
             path = tmp_path / f"{len(loaded)}.jsonl"
