@@ -54,7 +54,12 @@ _SAME_RESULTS = ("operations", "on_truncation")  # written by name in `run_setti
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the input, of scoring and of the encoder."""
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines (one per line), JSON; - for stdin")
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text (one story), JSON Lines (one per line), JSON, ROCStories' CSV; - for stdin",
+    )
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
     add(

@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 from narrative_twins.commands.options import (
     amount,
@@ -28,7 +28,7 @@ from narrative_twins.llm.server import KEY_VARIABLE, Server
 from narrative_twins.making.twins.estimates import estimate, planned_questions
 from narrative_twins.making.twins.make import SourceStory, TwinsResult, make_twins
 from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
-from narrative_twins.stories.reading import read_stories
+from narrative_twins.stories.reading import InputFormat, read_stories
 from narrative_twins.stories.story import StoryError
 
 _SHOWN_REASONS = 5
@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "resumes an interrupted run."
     )
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines or JSON; - for standard input")
+    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines, JSON, ROCStories' CSV; - for stdin")
     add("-o", "--out", required=True, metavar="FILE", help="write the rows to this JSON Lines file")
     add(
         "--recipe",
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--columns", type=columns, default=COLUMNS, metavar="A,B", help=f"of {','.join(COLUMNS)} (default: all)")
     add("--prompts", metavar="FOLDER", help="folder with prompt files that replace those of the package")
     add("--language", default="en", help="language of the stories, for the card (default: en)")
-    add("--input-format", choices=("auto", "text", "jsonl", "json"), default="auto", help="default: by file suffix")
+    add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by file suffix")
     add("--dry-run", action="store_true", help="only print the prompts for the first story and an estimate of the cost")
     add("-q", "--quiet", action="store_true", help="show no progress bar")
     _add_server_options(parser.add_argument_group("the language model").add_argument)

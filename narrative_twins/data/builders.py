@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from datasets import Features, List, Value
 
 from narrative_twins.data import shapes
 from narrative_twins.data.exports import RowFormat, salience_records
+from narrative_twins.data.held_out import HeldOutStories
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import ShortWindowError
 from narrative_twins.data.sources import SplitFiles
@@ -56,7 +58,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
             datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split}) for split, files in splits
         ]
 
-    def _generate_examples(self, files: list[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
+    def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
         rows, short = 0, list[ShortWindowError]()
         for record in (record for file in files for record in self.records(file)):
             rows += 1
@@ -144,6 +146,49 @@ class StorySalienceBuilder(RowsBuilder):
 
     def records(self, file: str) -> Iterator[Record]:
         return salience_records(file, self.config.row_format, self.config.span_labels)
+
+
+class RocStoriesBuilder(RowsBuilder):
+    """ROCStories: training stories, without those of the other splits, which have human labels."""
+
+    FEATURES = StorySalienceBuilder.FEATURES
+
+    def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
+        return shapes.roc_story(row, where)
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        generators = super()._split_generators(dl_manager)
+        # `datasets` streams the files of a list separately, but an id may be repeated in another file.
+        for generator in generators:
+            generator.gen_kwargs["files"] = tuple(generator.gen_kwargs["files"])
+        return generators
+
+    def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
+        rows = super()._generate_examples(files, split)
+        if split != "train":
+            yield from rows
+            return
+        others = (file for name, paths in self.config.files.items() if name != split for file in paths)
+        labelled, counts = HeldOutStories(others), Counter[str]()
+        found, seen = set[str](), set[str]()
+        for where, row in rows:
+            same = labelled.match(row["id"], row["story"])
+            if same is not None:
+                found.add(same)
+                counts["id" if same == row["id"] else "text"] += 1
+            elif row["id"] in seen:
+                counts["repeated"] += 1
+            else:
+                seen.add(row["id"])
+                counts["kept"] += 1
+                yield where, row
+        if labelled.ids or counts["repeated"]:
+            left_out = counts.total() - counts["kept"]
+            self.tell(
+                f"{split}: {left_out:,} of {counts.total():,} stories are left out: {counts['id']:,} have the id and "
+                f"{counts['text']:,} only the text of a story with labels, {counts['repeated']:,} a repeated id; of "
+                f"{len(labelled.ids):,} stories with labels {len(labelled.ids - found):,} are not in the files"
+            )
 
 
 class TurningPointsBuilder(RowsBuilder):

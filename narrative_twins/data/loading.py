@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 import datasets
 
 from narrative_twins.data.builders import (
+    RocStoriesBuilder,
     RowsBuilder,
     StorySalienceBuilder,
     StoryTwinsBuilder,
@@ -19,7 +20,7 @@ from narrative_twins.data.builders import (
 )
 from narrative_twins.data.exports import RowFormat, check_row_format
 from narrative_twins.data.rows import RowError
-from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, source_files
+from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, labelled_files, source_files
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,39 @@ def load_story_salience(
     files = corpus_files("stories") if source is None else _files(source, options)
     settings = {"row_format": row_format, "span_labels": marks, **({"license": "cc0-1.0"} if source is None else {})}
     return _load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
+
+
+def load_roc_stories(
+    source: DataSource, split: str | None = None, *, exclude: DataSource | None = None, **options: Unpack[LoadOptions]
+) -> LoadedData:
+    """Load training stories from the tables of ROCStories, without the stories that have human labels.
+
+    The columns are those of `load_story_salience`, without labels in the split `train`. It has all stories of the
+    tables but those of `exclude`, by id and by text, and those whose id is repeated. The stories of `exclude` are the
+    other splits, with their labels. A warning tells at each load how many stories were left out, and so does
+    `info.description` of the data set, unless rows are streamed.
+
+    Args:
+        source: the tables (`.csv`, with `storyid`, `storytitle` and `sentence1` to `sentence5`): a file, a list of
+            files, or a folder of them.
+        split: as in `load_story_twins`.
+        exclude: stories with labels, in the formats of `load_story_salience`: a Hub id such as
+            `"igorsterner/rocstory-salience"`, a folder, files or a mapping of splits to files. File names such as
+            `val.json` and `test.json` determine the split; others are the split `labelled`. The paper's split has 250
+            stories each for validation and test.
+        options: see `LoadOptions`; revision and token are for `exclude`.
+
+    Raises:
+        As `load_story_twins`; ValueError also if a file of `source` is not a table.
+    """
+    tables = [file for files in source_files(source).values() for file in files]
+    for file in tables:
+        if not file.lower().endswith((".csv", ".csv.gz")):
+            raise ValueError(
+                f"{file} is not a .csv; pass the tables of ROCStories, and stories with labels as exclude="
+            )
+    labelled = {} if exclude is None else labelled_files(exclude, options.get("revision"), options.get("token"))
+    return _load(RocStoriesBuilder, "roc_stories", {"train": tables, **labelled}, split, options)
 
 
 def load_turning_points(

@@ -18,6 +18,7 @@ from narrative_twins.data import sentence_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tripod import is_second_annotation, read_synopsis
 from narrative_twins.stories.reading import LimitedFile
+from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location for error messages, its key in a JSON object of rows (or None), and its content."""
@@ -121,10 +122,13 @@ def _csv(path: str) -> Iterator[Entry]:
                 yield where.removeprefix(f"{path}, "), story_id, story
             return
         for number, row in enumerate(table):
+            if is_roc_story(row):
+                yield f"row {number}", None, read_roc_story(row)
+                continue
             if not row.get("synopsis_segmented"):
                 found = ", ".join(map(repr, filter(None, table.fieldnames or ())))
                 problem = f"no column 'synopsis_segmented'; the columns are {found[:500]}"
-                needed = f"TRIPOD's table, or have the columns {', '.join(sentence_table.COLUMNS)} separated by commas"
+                needed = f"TRIPOD's or ROCStories' table, or have the columns {', '.join(sentence_table.COLUMNS)} separated by commas"
                 raise RowError(f"{path}, row {number}", f"{problem}; a .csv must be {needed}")
             if not is_second_annotation(row):
                 yield f"row {number}", row["movie_name"], read_synopsis(row)

@@ -155,6 +155,16 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     }
 
 
+def roc_story(row: Mapping[str, Any], where: str) -> Row:
+    """Convert a row of ROCStories: as `story_salience` if it has human labels, otherwise without them."""
+    if find_column(row, "choices", "most_important", "summaries", "summary") is not None:
+        return story_salience(row, where)
+    if row.get("turning_points") is not None:
+        raise RowError(where, "is a synopsis with turning points; load it with load_turning_points")
+    story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
+    return {"title": _title(row), "story": story, "choices": None, "counts": None, "summaries": None}
+
+
 def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
     """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops empty sentences."""
     story, points = _synopsis(row, where)

@@ -67,6 +67,22 @@ def source_files(source: DataSource, revision: str | None = None, token: str | b
     return files
 
 
+def labelled_files(source: DataSource, revision: str | None = None, token: str | bool | None = None) -> SplitFiles:
+    """As `source_files`, but a file or a list of files is split by file names too, and no split is `train`: files that
+    would be in it, or whose names have no split, are the split `labelled`."""
+    found: SplitFiles = {}
+    for split, files in source_files(source, revision, token).items():
+        for file in files:
+            name = _split_of(Path(file).name) if split == "train" else split
+            found.setdefault("labelled" if name in ("", "train") else name, []).append(file)
+    return found
+
+
+def _split_of(name: str) -> str:
+    """The split that a word of a file name names, empty if there is none."""
+    return next((_SPLIT_OF[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPLIT_OF), "")
+
+
 def _files(paths: Name | Iterable[Name]) -> list[str]:
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
@@ -86,9 +102,7 @@ def _folder_files(folder: Path) -> SplitFiles:
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).as_posix()
         if is_data_file(inside) and path.is_file() and not inside.startswith("."):
-            words = re.split(r"[^a-z]+", inside.lower())
-            split = next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), "")
-            found.setdefault(split, []).append(str(path))
+            found.setdefault(_split_of(inside), []).append(str(path))
     if not found:
         raise FileNotFoundError(f"no data files in {folder}; supported: {' '.join(DATA_PATTERNS)}")
     unnamed = found.pop("", [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 import hashlib
 import json
 import os
@@ -13,12 +15,18 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from narrative_twins.files import STDIN
+from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
 
-InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json"]
+InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
-_BY_SUFFIX: dict[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".rejects": "jsonl", ".json": "json"}
-
+_BY_SUFFIX: dict[str, InputFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".rejects": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+}
 
 MAX_LINE = 64_000_000
 """Bytes of a line, or of a document, in a compressed file or an archive; a few kilobytes of it can hold gigabytes."""
@@ -36,12 +44,13 @@ def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> It
     """Read the stories of some files, lazily.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
-    any form that `Story.parse` accepts. If there are several files, a text story gets the file name as id.
+    any form that `Story.parse` accepts; and so is a row of a table (CSV) of ROCStories, see `read_roc_story`. If there
+    are several files, a text story gets the file name as id.
 
     Args:
         paths: file names; `-` is standard input.
-        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, otherwise
-            text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
+        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, `.csv`,
+            otherwise text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
     """
     paths = list(paths)
     for path in paths:
@@ -64,9 +73,11 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
         kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if input_format == "auto" else input_format
         if path == STDIN or kind == "json" or path.lower().endswith(".zip") or not os.path.isfile(path):
             return 0
-        if kind == "jsonl":
+        if kind in ("jsonl", "csv"):
             with open(path, "rb") as file:
-                count += sum(1 for line in file if line.strip())
+                lines = sum(1 for line in file if line.strip())
+                # The first line of a table names its columns.
+                count += lines if kind == "jsonl" else max(0, lines - 1)
         else:
             count += 1
     return count
@@ -85,6 +96,9 @@ def stories_in(
         for number, line in enumerate(lines, start=1):
             if line.strip(_BLANK):
                 yield _parse_json(f"{name}, line {number}", line)
+        return
+    if input_format == "csv":
+        yield from _rows(name, lines)
         return
     data = b"".join(lines)
     if input_format == "json":
@@ -139,6 +153,20 @@ def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]
     first = seen[-1].strip(_BLANK) if seen else b""
     is_json_list = first.startswith(b"[") and _parse_json("", first).problem is None
     return "jsonl" if first.startswith(b"{") or is_json_list else "text", chain(seen, lines)
+
+
+def _rows(name: str, lines: Iterable[bytes]) -> Iterator[Document]:
+    """The stories of a table of ROCStories."""
+    rows = csv.DictReader(codecs.iterdecode(lines, "utf-8-sig"))
+    try:
+        for row in rows:
+            if not is_roc_story(row):
+                columns = "storyid, storytitle, sentence1 to sentence5"
+                yield Document(name, None, f"is not a table of ROCStories ({columns}); convert others to JSON Lines")
+                return
+            yield Document(f"{name}, line {rows.line_num}", read_roc_story(row))
+    except (UnicodeDecodeError, csv.Error) as error:
+        yield Document(name, None, f"can't be read as CSV in UTF-8 after line {rows.line_num} ({error}); convert it")
 
 
 def _decode(name: str, data: bytes) -> Document:

@@ -55,6 +55,25 @@ def test_json(tmp_path):
     assert count_stories([str(file)]) == 0
 
 
+def test_tables_of_roc_stories(tmp_path):
+    file = tmp_path / "stories.csv"
+    header = "storyid,storytitle,sentence1,sentence2,sentence3,sentence4,sentence5"
+    rows = [header, 'a,Rain,A b.,"C, d.",E.,F.,"G ""h""."', "b,,A  b.,C.,E.,F.,G."]
+    file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
+    first = {"id": "a", "title": "Rain", "sentences": ["A b.", "C, d.", "E.", "F.", 'G "h".']}
+    second = {"id": "b", "title": None, "sentences": ["A b.", "C.", "E.", "F.", "G."]}
+    assert list(read_stories([str(file)])) == [(f"{file}, line 2", first, None), (f"{file}, line 3", second, None)]
+    assert count_stories([str(file)]) == 2
+    assert [source.content for source in read_stories([str(file)], "text")][0].startswith("storyid,")
+    file.write_bytes("\n".join([*rows, "c,,\xff"]).encode("latin-1"))
+    found = list(read_stories([str(file)]))
+    assert "can't be read as CSV in UTF-8 after line " in found[-1].problem and "0xff" in found[-1].problem
+    file.write_text("id,story\na,b\n")
+    assert "is not a table of ROCStories" in next(read_stories([str(file)])).problem
+    file.write_text("")
+    assert list(read_stories([str(file)])) == [] and count_stories([str(file)]) == 0
+
+
 def test_archive_is_not_counted(tmp_path):
     (tmp_path / "all.ZIP").write_bytes(b"PK")
     assert count_stories([str(tmp_path / "all.ZIP")]) == 0
