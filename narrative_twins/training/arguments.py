@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainingArguments
@@ -19,6 +20,10 @@ class StoryTrainingArguments:
     context_tokens: int | None = field(
         default=None, metadata={"help": "Maximum tokens per text, with special ones; if not set, the model's limit."}
     )
+    mini_batch_size: int | None = field(
+        default=None,
+        metadata={"help": "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set, all."},
+    )
 
 
 @dataclass
@@ -32,11 +37,15 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
     )
     distractors: bool = field(default=True, metadata={"help": "Whether to use the distractors."})
     in_story_negatives: bool = field(default=True, metadata={"help": "Whether other windows of a story are negatives."})
+    in_batch_negatives: bool = field(default=True, metadata={"help": "Whether texts of other rows are negatives."})
+    distractor_loss: Literal["joint", "separate"] = field(
+        default="joint",
+        metadata={
+            "help": "'joint': distractors are negatives of stories; 'separate': they are pairs in a loss of their own."
+        },
+    )
     temperature: float = field(default=0.05, metadata={"help": "Cosine similarities are divided by this."})
     gather_across_devices: bool = field(default=False, metadata={"help": "Whether processes share their negatives."})
-    mini_batch_size: int | None = field(
-        default=None, metadata={"help": "Texts encoded at a time, with gradient caching; if not set, no caching."}
-    )
     window_batch_size: int | None = field(
         default=None, metadata={"help": "Rows per batch if stories have several windows; if not set, as for others."}
     )

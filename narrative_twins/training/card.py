@@ -11,6 +11,8 @@ from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import is_hub_id
 
+_DISTRACTORS = {"joint": "distractors", "separate": "pairs of distractors in a loss of their own"}
+
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which has been evaluated on
@@ -70,8 +72,9 @@ def _objective(args: Any) -> str:
         "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
         f"temperature {args.temperature}",
         "dropout twins" if args.twins == "dropout" else "narrative twins, dropout twins for rows without a twin",
-        *(["distractors"] if args.distractors else []),
+        *([_DISTRACTORS[args.distractor_loss]] if args.distractors else []),
         *(["other windows of the story as negatives"] if args.in_story_negatives else []),
+        *(["no negatives of other rows"] if not args.in_batch_negatives else []),
     ]
     return ", ".join(parts)
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
-import torch.distributed as dist
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
+from sentence_transformers.util import cos_sim, get_rank
 from torch import Tensor
 
 from narrative_twins.encoder.checkpoint import module_settings
 from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
+from narrative_twins.training.gathering import gather_rows, process_count
 
+DistractorLoss: TypeAlias = Literal["joint", "separate"]
+
+DISTRACTOR_LOSSES: tuple[DistractorLoss, ...] = ("joint", "separate")
 PASS_TOKENS = {True: 2_560, False: 1_000_000}
 """Maximum padded tokens per forward pass, on a CPU (True) and on other devices (False). A CPU is fastest if the token
 states fit its caches, and more passes cost it nothing; on other devices each pass has a high overhead."""
@@ -36,6 +39,16 @@ class _Layout(NamedTuple):
     present: Tensor
 
 
+class _Group(NamedTuple):
+    """Windows that are compared with each other: the two sides a and b of the pairs, shape (N, D + 3), and further
+    negatives, shape (M, D + 3). The last three columns identify a window for `_is_compared`: its row and its pair of
+    texts, with numbers that are unique over all processes, and its index in the text."""
+
+    a: Tensor
+    b: Tensor
+    negatives: Tensor
+
+
 class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
     """Symmetric InfoNCE on cosine similarities of window embeddings.
 
@@ -45,18 +58,26 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
     distractors are negatives only. A pair of windows is left out if one of them has no token. The loss is the mean of
     two `MultipleNegativesRankingLoss` (directions query to document and query to query), with a and with b as queries.
 
+    Batches are those of `TwinsCollator`; `NarrativeTwinsTrainer` uses both by default.
+
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         temperature: cosine similarities are divided by it.
         distractors: whether the distractors of a batch are used.
         in_story_negatives: whether other windows of the same story and its twin are negatives.
+        in_batch_negatives: whether texts of other rows are negatives: stories, twins and distractors. Without them, a
+            window is compared only with its own story, as far as `in_story_negatives` allows, and its own distractor.
+        distractor_loss: `"joint"`: as above. `"separate"`: pairs of distractor and distractor twin have a loss of their
+            own, and are not negatives of stories; the result is the mean of the losses of stories and of distractors.
+            Distractors without a twin are not used then. Only for stories with one window.
         gather_across_devices: whether processes share negatives; the gradient is that of one process with all batches.
         mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao et al., 2021,
             "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"), so that any batch fits into
             memory, for one more forward pass. None for no caching.
 
     Raises:
-        ValueError: a setting is invalid, or the model pools neither by the mean nor by the first token.
+        ValueError: a setting is invalid, no kind of negatives is left, or the model pools neither by the mean nor by
+            the first token.
     """
 
     def __init__(
@@ -66,6 +87,8 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         *,
         distractors: bool = True,
         in_story_negatives: bool = True,
+        in_batch_negatives: bool = True,
+        distractor_loss: DistractorLoss = "joint",
         gather_across_devices: bool = False,
         mini_batch_size: int | None = None,
     ) -> None:
@@ -74,11 +97,19 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
             raise ValueError(f"temperature={temperature} is not above 0")
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f"mini_batch_size={mini_batch_size} is not a count of 1 or more")
+        if distractor_loss not in DISTRACTOR_LOSSES:
+            raise ValueError(f"distractor_loss={distractor_loss!r} is unknown; use 'joint' or 'separate'")
+        if distractor_loss == "separate" and not distractors:
+            raise ValueError("distractor_loss='separate' is a loss of distractors, but distractors=False")
+        if not (distractors and distractor_loss == "joint") and not in_story_negatives and not in_batch_negatives:
+            raise ValueError("no negatives are left; set distractors, in_story_negatives or in_batch_negatives")
         self.model = model
         self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
         self.temperature = temperature
         self.distractors = distractors
         self.in_story_negatives = in_story_negatives
+        self.in_batch_negatives = in_batch_negatives
+        self.distractor_loss = distractor_loss
         self.gather_across_devices = gather_across_devices
         # None turns caching off; the mixin itself allows only numbers.
         self.mini_batch_size = mini_batch_size  # type: ignore[assignment]
@@ -91,12 +122,18 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         )
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None) -> Tensor:
-        """The loss of a batch from `TwinsCollator`, a scalar."""
-        (texts,) = sentence_features
+        """The loss of a batch from `TwinsCollator`, a scalar. Raises ValueError for other batches, and if the settings
+        leave a batch without pairs or without negatives."""
+        texts = _texts_of(list(sentence_features))
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
             texts = {key: value[kept] for key, value in texts.items()}
         windows = _count_windows(texts)
+        if self.distractor_loss == "separate" and windows > 1:
+            raise ValueError(
+                "distractor_loss='separate' needs stories with one window, since others have no distractor twins; "
+                "use distractors=False to train without them"
+            )
         # present[r, w]: whether text r has a token in window w.
         present = (texts["window_ids"].unsqueeze(2) == torch.arange(windows, device=texts["side"].device)).any(dim=1)
         layout = _Layout(texts["side"], texts["row"], present)
@@ -130,7 +167,8 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
-        names = ("temperature", "distractors", "in_story_negatives", "gather_across_devices", "mini_batch_size")
+        negatives = "distractors", "in_story_negatives", "in_batch_negatives", "distractor_loss"
+        names = "temperature", *negatives, "gather_across_devices", "mini_batch_size"
         return {name: getattr(self, name) for name in names} | {"pooling": self.pooling}
 
     @property
@@ -153,45 +191,80 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
     def _loss(self, vectors: Tensor, layout: _Layout) -> Tensor:
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
-            a, b, negatives = self._pairs_and_negatives(vectors, layout)
-            if self.gather_across_devices and _processes() > 1:
-                a, b, negatives = _gather(a), _gather(b), _gather(negatives)
-            if not len(a):
+            groups = self._groups(vectors, layout)
+            if self.gather_across_devices and process_count() > 1:
+                groups = [_Group(*map(gather_rows, group)) for group in groups]
+            if not len(groups[0].a):
                 raise ValueError("no window of the batch has a token in both twins; context_tokens may be too small")
-            # Each direction has queries, their positives and perhaps additional negatives.
-            extra = [negatives] if len(negatives) else []
-            directions = [a, b, *extra], [b, a, *extra]
-            info_nce: Any = self._info_nce.compute_loss_from_embeddings
-            loss: Tensor = sum(info_nce(embeddings, None) for embeddings in directions) / 2
-            return loss
+            if not self.in_batch_negatives and not any(self._has_negatives(group) for group in groups):
+                raise ValueError(
+                    "no window of the batch has a negative: in_batch_negatives is off, and the settings and rows leave "
+                    "neither distractors nor other windows"
+                )
+            losses = [self._group_loss(group) for group in groups if len(group.a)]
+            return torch.stack(losses).mean()
 
-    def _pairs_and_negatives(self, vectors: Tensor, layout: _Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """The two sides a and b of the pairs, shape (N, D + 2), and the other negatives, shape (M, D + 2). The last two
-        columns identify a window for `_similarity`: the number of its pair of texts, unique over all processes (-1 for
-        negatives), and its index in the text."""
+    def _group_loss(self, group: _Group) -> Tensor:
+        # Each direction has queries, their positives and perhaps additional negatives.
+        extra = [group.negatives] if len(group.negatives) else []
+        directions = [group.a, group.b, *extra], [group.b, group.a, *extra]
+        info_nce: Any = self._info_nce.compute_loss_from_embeddings
+        loss: Tensor = sum(info_nce(embeddings, None) for embeddings in directions) / 2
+        return loss
+
+    def _groups(self, vectors: Tensor, layout: _Layout) -> list[_Group]:
+        """The group of the stories of a batch and, with `distractor_loss="separate"`, that of the distractors."""
         side, row, present = layout
         at = [torch.nonzero(side == kind).flatten() for kind in (STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN)]
         paired = torch.isin(row[at[DISTRACTOR]], row[at[DISTRACTOR_TWIN]])
-        a = torch.cat([at[STORY], at[DISTRACTOR][paired]])
-        b = torch.cat([at[TWIN], at[DISTRACTOR_TWIN]])
-        both = present[a] & present[b]
-        numbers = torch.arange(len(a), device=a.device) * _processes() + get_rank()
-        negatives = at[DISTRACTOR][~paired]
-        no_numbers = torch.full((len(negatives),), -1, device=a.device)
-        return (
-            _tagged_windows(vectors[a], both, numbers),
-            _tagged_windows(vectors[b], both, numbers),
-            _tagged_windows(vectors[negatives], present[negatives], no_numbers),
-        )
+        stories, twins = at[STORY], at[TWIN]
+        distractors, distractor_twins, lone = at[DISTRACTOR][paired], at[DISTRACTOR_TWIN], at[DISTRACTOR][~paired]
+        if self.distractor_loss == "separate":
+            parts = [(stories, twins, lone[:0]), (distractors, distractor_twins, lone[:0])]
+        else:
+            parts = [(torch.cat([stories, distractors]), torch.cat([twins, distractor_twins]), lone)]
+        groups = []
+        for a, b, negatives in parts:
+            both = present[a] & present[b]
+            pairs = torch.arange(len(a), device=a.device) * process_count() + get_rank()
+            no_pairs = torch.full((len(negatives),), -1, device=a.device)
+            sides = (a, both, pairs), (b, both, pairs), (negatives, present[negatives], no_pairs)
+            rows = row * process_count() + get_rank()
+            groups.append(_Group(*(_tagged_windows(vectors[i], kept, rows[i], pair) for i, kept, pair in sides)))
+        return groups
 
     def _similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Cosine similarities of rows of `_pairs_and_negatives`. If `in_story_negatives` is off, those of different
-        windows of a story and its twin are minus infinity, which takes them out of the softmax."""
-        similarities = cos_sim(a[:, :-2], b[:, :-2])
-        if self.in_story_negatives:
+        """Cosine similarities of rows of a `_Group`; minus infinity, which takes them out of the softmax, for rows that
+        are not compared."""
+        similarities = cos_sim(a[:, :-3], b[:, :-3])
+        if self.in_story_negatives and self.in_batch_negatives:
             return similarities
-        same_story, same_window = (a[:, None, column] == b[None, :, column] for column in (-2, -1))
-        return similarities.masked_fill(same_story & ~same_window, -torch.inf)
+        return similarities.masked_fill(~self._is_compared(a, b), -torch.inf)
+
+    def _is_compared(self, a: Tensor, b: Tensor) -> Tensor:
+        """Whether each row of a is compared with each row of b, shape (rows of a, rows of b)."""
+        same_row, same_pair, same_window = (a[:, None, column] == b[None, :, column] for column in (-3, -2, -1))
+        compared = torch.ones_like(same_row)
+        if not self.in_batch_negatives:
+            compared &= same_row
+        if not self.in_story_negatives:
+            compared &= ~same_pair | same_window
+        return compared
+
+    def _has_negatives(self, group: _Group) -> bool:
+        """Whether any window is compared with more than itself and its positive."""
+        return len(group.a) > 0 and int(self._is_compared(group.a, torch.cat(group)).sum(dim=1).max()) > 2
+
+
+def _texts_of(features: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The only feature of a batch from `TwinsCollator`. Raises ValueError if the batch is from another collator."""
+    if len(features) == 1 and {"side", "row", "window_ids"} <= features[0].keys():
+        return features[0]
+    raise ValueError(
+        f"NarrativeTwinsLoss needs batches of TwinsCollator, and this one has {len(features)} column(s) of plain text; "
+        "train with NarrativeTwinsTrainer on rows with 'story' and perhaps 'twin', 'negative' and 'negative_twin', or "
+        "give data_collator=TwinsCollator(...) to the trainer of sentence-transformers"
+    )
 
 
 def _batches_by_length(lengths: Tensor, tokens: int) -> Iterator[tuple[Tensor, int]]:
@@ -210,23 +283,8 @@ def _count_windows(texts: dict[str, Tensor]) -> int:
     return int(texts["window_ids"].max()) + 1
 
 
-def _tagged_windows(vectors: Tensor, kept: Tensor, numbers: Tensor) -> Tensor:
-    """The kept windows of all texts as rows, each followed by the number of its text and its index in it."""
+def _tagged_windows(vectors: Tensor, kept: Tensor, rows: Tensor, pairs: Tensor) -> Tensor:
+    """The kept windows of all texts as rows, each followed by the numbers of its row, of its pair and of the window."""
     text, window = torch.nonzero(kept, as_tuple=True)
-    return torch.cat([vectors[kept], numbers[text, None].float(), window[:, None].float()], dim=1)
-
-
-def _processes() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def _gather(rows: Tensor) -> Tensor:
-    """The rows of all processes; gradients flow back to the process of each row."""
-    count = torch.tensor([len(rows)], device=rows.device)
-    counts = [torch.zeros_like(count) for _ in range(dist.get_world_size())]
-    dist.all_gather(counts, count)
-    sizes = [int(size) for size in counts]
-    # Gathering needs the same shape in all processes: pad to the largest, and remove the padding afterwards.
-    padded = torch.nn.functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
-    parts = torch.split(all_gather_with_grad(padded), max(sizes)) if max(sizes) else [rows] * len(sizes)
-    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+    tags = torch.stack([rows[text], pairs[text], window], dim=1)
+    return torch.cat([vectors[kept], tags.float()], dim=1)

@@ -98,6 +98,8 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             args.temperature,
             distractors=args.distractors,
             in_story_negatives=args.in_story_negatives,
+            in_batch_negatives=args.in_batch_negatives,
+            distractor_loss=args.distractor_loss,
             gather_across_devices=args.gather_across_devices,
             mini_batch_size=args.mini_batch_size,
         )

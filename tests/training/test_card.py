@@ -72,6 +72,8 @@ def test_facts_of_a_run(tmp_path):
         ({"twins": "dropout"}, "dropout twins", "for rows without a twin"),
         ({"distractors": False}, "narrative twins", ", distractors"),
         ({"in_story_negatives": False}, "distractors", "other windows"),
+        ({"in_batch_negatives": False}, "no negatives of other rows", "own"),
+        ({"distractor_loss": "separate"}, "pairs of distractors in a loss of their own", "no negatives"),
     ],
 )
 def test_the_objective_is_that_of_the_arguments(tmp_path, options, expected, unexpected):

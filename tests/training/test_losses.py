@@ -16,7 +16,7 @@ from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support.models import modules
 from support.oracle import twins_loss
-from support.twins_batches import LEVELS, STORIES, assert_same, features, model_of, several, trained
+from support.twins_batches import LEVELS, STORIES, WINDOWS, assert_same, features, model_of, several, trained
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.05])
@@ -33,6 +33,64 @@ def test_loss_and_gradients_match_the_formula(level, distractors, in_story_negat
     found = trained(loss([features(model, LEVELS[level])]), model)
     expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], pooling, **settings)
     assert_same(found, trained(expected, model), 5e-7 / temperature)
+
+
+@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [
+        # Only distractors; STORIES has rows without any, whose loss is 0.
+        ("stories", {"in_batch_negatives": False}),
+        ("windows", {"in_batch_negatives": False, "in_story_negatives": False}),
+        # Only in-story negatives.
+        ("windows", {"in_batch_negatives": False, "distractors": False}),
+        # Distractors and in-story negatives.
+        ("windows", {"in_batch_negatives": False}),
+        # Distractor pairs in a loss of their own.
+        ("stories", {"distractor_loss": "separate"}),
+    ],
+)
+def test_losses_of_the_ablations_match_the_formula(level, settings, size):
+    model = model_of().double()
+    loss = NarrativeTwinsLoss(model, 0.5, mini_batch_size=size, **settings)
+    found = trained(loss([features(model, LEVELS[level])]), model)
+    expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], temperature=0.5, **settings)
+    assert_same(found, trained(expected, model))
+    plain = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], temperature=0.5)
+    assert abs(found[0] - plain.item()) > 1e-3, "the setting changes the loss"
+
+
+def test_distractors_in_a_loss_of_their_own():
+    """Of the two pairs of distractors, and of the stories as without distractors."""
+    model = model_of().double()
+    stories = [{side: row[side] for side in ("story", "twin")} for row in STORIES]
+    distractors = [
+        {"story": row["negative"], "twin": row["negative_twin"]} for row in STORIES if "negative_twin" in row
+    ]
+    parts = [NarrativeTwinsLoss(model)([features(model, part)]).item() for part in (stories, distractors)]
+    separate = NarrativeTwinsLoss(model, distractor_loss="separate")
+    assert separate([features(model, STORIES)]).item() == pytest.approx(sum(parts) / 2, abs=1e-5)
+    assert separate([features(model, stories)]).item() == pytest.approx(parts[0], abs=1e-5), "there are no distractors"
+    with pytest.raises(ValueError, match="distractor_loss='separate' needs stories with one window"):
+        separate([features(model, WINDOWS)])
+
+
+def test_batch_without_negatives_is_refused():
+    model = model_of()
+    loss = NarrativeTwinsLoss(model, distractors=False, in_batch_negatives=False)
+    assert loss([features(model, WINDOWS)]) > 0
+    with pytest.raises(ValueError, match="no window of the batch has a negative: in_batch_negatives is off"):
+        loss([features(model, STORIES)])
+
+
+def test_plain_columns_of_text_are_refused():
+    """As the trainer and collator of sentence-transformers pass them to the loss."""
+    model = model_of()
+    for columns in (["Nadia ran."], ["Nadia ran.", "She swam."]):
+        with pytest.raises(
+            ValueError, match=f"{len(columns)} column.* NarrativeTwinsTrainer .* data_collator=TwinsColl"
+        ):
+            NarrativeTwinsLoss(model)([model.preprocess([text]) for text in columns])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -65,7 +123,12 @@ def test_loss_matches_the_formula_on_any_batch(data):
         for side in data.draw(st.sampled_from([(), ("negative",), ("negative", "negative_twin")])):
             row[side] = text(False)
     options = {"temperature": 0.5, "in_story_negatives": data.draw(st.booleans())}
-    found = NarrativeTwinsLoss(model, **options)([features(model, batch)])
+    options["in_batch_negatives"] = data.draw(st.booleans())
+    try:
+        found = NarrativeTwinsLoss(model, **options)([features(model, batch)])
+    except ValueError as error:
+        assert "no window of the batch has a negative" in str(error) and not options["in_batch_negatives"]
+        found = torch.tensor(0.0)
     expected = twins_loss(model[0].auto_model, model.tokenizer, batch, **options)
     assert found.item() == pytest.approx(expected.item(), abs=1e-6)
 
@@ -150,6 +213,13 @@ def test_invalid_settings_are_refused():
             NarrativeTwinsLoss(model, temperature)
     with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
         NarrativeTwinsLoss(model, mini_batch_size=0)
+    with pytest.raises(ValueError, match="distractor_loss='own' is unknown; use 'joint' or 'separate'"):
+        NarrativeTwinsLoss(model, distractor_loss="own")
+    with pytest.raises(ValueError, match="distractor_loss='separate' is a loss of distractors, but distractors=False"):
+        NarrativeTwinsLoss(model, distractors=False, distractor_loss="separate")
+    for other in ({"distractors": False}, {"distractor_loss": "separate"}):
+        with pytest.raises(ValueError, match="no negatives are left"):
+            NarrativeTwinsLoss(model, in_story_negatives=False, in_batch_negatives=False, **other)
     pooled = SentenceTransformer(modules=[model[0], modules.Pooling(32, pooling_mode="max")])
     with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         NarrativeTwinsLoss(pooled)
@@ -171,6 +241,8 @@ def test_facts_for_the_model_card():
         "temperature": 0.1,
         "distractors": False,
         "in_story_negatives": True,
+        "in_batch_negatives": True,
+        "distractor_loss": "joint",
         "gather_across_devices": False,
         "mini_batch_size": 4,
         "pooling": "first",

@@ -15,12 +15,13 @@ import pytest
 import torch
 from datasets import Dataset
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from transformers import AutoModel, AutoTokenizer, TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.optimizer import MasterWeightsAdamW
@@ -200,6 +201,7 @@ def test_defaults_are_the_settings_of_the_paper(tmp_path):
     assert (args.lr_scheduler_type, args.warmup_steps) == ("linear", 0)
     assert (args.twins, args.distractors, args.in_story_negatives) == ("narrative", True, True)
     assert args.temperature == 0.05
+    assert (args.in_batch_negatives, args.distractor_loss) == (True, "joint")
     assert not args.gather_across_devices
     assert args.mini_batch_size is args.window_batch_size is args.context_tokens is None
     trainer = NarrativeTwinsTrainer(trainable(), arguments(tmp_path), Dataset.from_list(STORIES))
@@ -207,6 +209,8 @@ def test_defaults_are_the_settings_of_the_paper(tmp_path):
         "temperature": 0.05,
         "distractors": True,
         "in_story_negatives": True,
+        "in_batch_negatives": True,
+        "distractor_loss": "joint",
         "gather_across_devices": False,
         "mini_batch_size": None,
         "pooling": "mean",
@@ -218,6 +222,9 @@ def test_arguments_are_passed_to_collator_and_loss(tmp_path):
     args = arguments(tmp_path, twins="dropout", context_tokens=20, seed=3, **settings)
     trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES))
     assert settings.items() <= trainer.loss.get_config_dict().items()
+    others = {"in_batch_negatives": False, "distractor_loss": "separate"}
+    loss = NarrativeTwinsTrainer(trainable(), arguments(tmp_path, **others), Dataset.from_list(STORIES)).loss
+    assert others.items() <= loss.get_config_dict().items()
     collator = trainer.data_collator
     assert (collator.twins, collator.distractors, collator.seed) == ("dropout", False, 3)
     assert collator.tokens.context_tokens == 20
@@ -393,6 +400,26 @@ def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
         with torch.no_grad():
             states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
+
+
+@pytest.mark.parametrize("columns", [["anchor"], ["anchor", "positive"]])
+def test_loss_names_the_collator_that_it_needs(columns, tmp_path):
+    """In the trainer of sentence-transformers, with its own collator of columns of text."""
+    model = trainable()
+    args = SentenceTransformerTrainingArguments(str(tmp_path), use_cpu=True, report_to="none", save_strategy="no")
+    rows = Dataset.from_dict({column: ["Nadia ran.", "It rained."] for column in columns})
+    trainer = SentenceTransformerTrainer(model, args, rows, loss=NarrativeTwinsLoss(model))
+    with pytest.raises(ValueError, match="needs batches of TwinsCollator.* train with NarrativeTwinsTrainer"):
+        trainer.train()
+
+
+def test_loss_and_collator_work_in_the_trainer_of_sentence_transformers(tmp_path):
+    model = trainable()
+    settings = {"max_steps": 1, "use_cpu": True, "report_to": "none", "save_strategy": "no", "logging_steps": 1}
+    args = SentenceTransformerTrainingArguments(str(tmp_path), **settings)
+    collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens)
+    rows, loss = Dataset.from_list(STORIES), NarrativeTwinsLoss(model)
+    SentenceTransformerTrainer(model, args, rows, loss=loss, data_collator=collator).train()
 
 
 def test_low_precision_is_trained_with_float32_copies(tmp_path):

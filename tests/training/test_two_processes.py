@@ -20,6 +20,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 
 SCRIPT = Path(__file__).parents[1] / "support" / "two_processes.py"
 
+CHANGED = {
+    "windows": [{"in_story_negatives": False}, {"in_batch_negatives": False}],
+    "stories": [{"in_batch_negatives": False}, {"distractor_loss": "separate"}],
+}
+"""Settings to compare besides the default ones, by level."""
+
 
 def run_two(*arguments: object) -> None:
     """Run the script in two processes."""
@@ -55,9 +61,9 @@ def together(tmp_path_factory):
         batch = features(model, texts)
         batches = [share(batch, first), share(batch, set(range(len(texts))) - first)]
         for size in (None, 2):
-            for in_story_negatives in (True, False) if level == "windows" else (True,):
-                settings = {"temperature": 0.5, "in_story_negatives": in_story_negatives}
-                name = f"{level}, {size}, {in_story_negatives}"
+            for changed in [{}, *CHANGED.get(level, [])]:
+                settings = {"temperature": 0.5, **changed}
+                name = f"{level}, {size}, {changed}"
                 cases[name] = {
                     "model": str(folder / "model"),
                     "batches": batches,
