@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,26 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
     return model
 
 
+class MaskedTextsCollator:
+    """Collates rows from `tokenized_rows` into one batch of all their texts, in which `mask` masks tokens."""
+
+    def __init__(self, mask: DataCollatorForLanguageModeling) -> None:
+        self.mask = mask
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        batch: dict[str, torch.Tensor] = self.mask([{"input_ids": ids} for row in rows for ids in row["input_ids"]])
+        return batch
+
+
 class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
-    """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins: story, twin, distractor
-    and distractor twin of each row, as separate texts, cut at the context. `encoder` is the encoder without its head.
+    """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins. `encoder` is the encoder
+    without its head.
+
+    Batches are counted in rows, as by `NarrativeTwinsTrainer`, so that both take the same number of steps: a batch of
+    128 has the stories, twins, distractors and distractor twins of 128 rows, up to 512 texts, each cut at the context.
+    The loss is the mean over the masked tokens of all of them, and of all processes and accumulated batches. If a batch
+    exceeds the memory, set `mini_batch_size`, the number of texts in a forward pass; or divide
+    `per_device_train_batch_size` by `gradient_accumulation_steps`. The loss is the same with both.
 
     Evaluations include the metrics of the evaluator, from the pooled vectors of the current encoder. Curves of loss and
     validation are written to `curves.json` and `curves.png` in the output folder.
@@ -54,7 +72,7 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: the model is not a text encoder, or its tokenizer has no mask token.
+        ValueError: a setting is invalid, the model is not a text encoder, or its tokenizer has no mask token.
     """
 
     args: MaskedLanguageModelTrainingArguments
@@ -72,6 +90,8 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         **options: Any,
     ) -> None:
         args = args or MaskedLanguageModelTrainingArguments("masked_language_model_output")
+        if args.mini_batch_size is not None and args.mini_batch_size < 1:
+            raise ValueError(f"mini_batch_size={args.mini_batch_size} is not a count of 1 or more")
         set_seed(args.seed)
         if not isinstance(model, torch.nn.Module):
             model = masked_language_model(model)
@@ -79,15 +99,18 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         self.encoder = StoryEncoder(model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens)
         self.evaluator: Any = evaluator
         train_dataset, eval_dataset = (
-            None if data is None else masked_texts(checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens)
+            None
+            if data is None
+            else tokenized_rows(checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens)
             for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset))
         )
-        options.setdefault(
-            "data_collator", DataCollatorForLanguageModeling(tokenizer, mlm_probability=args.mlm_probability)
-        )
+        mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=args.mlm_probability)
+        options.setdefault("data_collator", MaskedTextsCollator(mask))
         super().__init__(
             model, args, train_dataset=train_dataset, eval_dataset=eval_dataset, processing_class=tokenizer, **options
         )
+        # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their number does not matter.
+        self.model_accepts_loss_kwargs = True
         self.add_callback(CurvesCallback())
 
     @property
@@ -98,6 +121,43 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         if self.args.should_save:
             self.encoder.save_pretrained(folder)
 
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor | tuple[torch.Tensor, Any]:
+        """The sum of the losses of the masked tokens of a batch, divided by the number of masked tokens in all batches
+        of a step (`num_items_in_batch`), or in this batch if it is None. Models themselves compute the mean of a batch,
+        most of them whatever the number is."""
+        inputs = dict(inputs)
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        masked = labels != -100
+        loss = torch.nn.functional.cross_entropy(
+            outputs.logits[masked].float(),
+            labels[masked],
+            reduction="sum",
+            label_smoothing=self.args.label_smoothing_factor,
+        )
+        if num_items_in_batch is None:
+            loss = loss / masked.sum().clamp(min=1)
+        else:
+            # With several GPUs in one process, the number is repeated for each of them.
+            loss = loss / torch.as_tensor(num_items_in_batch, device=loss.device).flatten()[0].clamp(min=1)
+            if self.args.average_tokens_across_devices:
+                # The number is that of all processes, and their gradients are averaged, not summed.
+                loss = loss * self.args.world_size
+        return (loss, outputs) if return_outputs else loss
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """A step of training, in mini-batches if `mini_batch_size` is set."""
+        loss = torch.zeros((), device=self.args.device)
+        parts = list(mini_batches(inputs, self.args.mini_batch_size))
+        for number, part in enumerate(parts, start=1):
+            # Processes may have different numbers of mini-batches: they exchange gradients after the last one only.
+            last = number == len(parts)
+            with nullcontext() if last else self.accelerator.no_sync(model):
+                loss += super().training_step(model, part, num_items_in_batch)
+        return loss
+
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
         """Evaluate as `Trainer` does, and add the metrics of the evaluator."""
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
@@ -107,11 +167,23 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         return output
 
 
-def masked_texts(rows: Any, tokens: StoryTokenizer) -> Dataset:
-    """The texts of rows of narrative twins, or of several data sets in a dict, as `input_ids`."""
+def tokenized_rows(rows: Any, tokens: StoryTokenizer) -> Dataset:
+    """Rows of narrative twins, or those of several data sets in a dict, with the `input_ids` of each of their texts."""
     data_sets = rows.values() if isinstance(rows, dict) else [rows]
-    texts = (text for data in data_sets for row in data for text in _texts(row))
-    return Dataset.from_dict({"input_ids": [_input_ids(text, tokens) for text in texts]})
+    texts = [[_input_ids(text, tokens) for text in _texts(row)] for data in data_sets for row in data]
+    return Dataset.from_dict({"input_ids": texts})
+
+
+def mini_batches(batch: Mapping[str, torch.Tensor], size: int | None) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield a batch in parts of `size` texts, short texts first, without surplus padding; None: the batch as it is."""
+    if size is None:
+        yield dict(batch)
+        return
+    order = batch["attention_mask"].sum(dim=1).argsort()
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        used = batch["attention_mask"][part].any(dim=0)
+        yield {key: value[part][:, used] for key, value in batch.items()}
 
 
 def _texts(row: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -2,11 +2,13 @@
 
 two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
 two_processes.py train SETTINGS FOLDER  a short training run
+two_processes.py mlm SETTINGS FOLDER    a step of masked language modeling
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,9 +17,11 @@ import torch.distributed as dist
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.rnn import pad_sequence
 
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
 from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.mlm import MaskedLanguageModelTrainer, MaskedTextsCollator, masked_language_model
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 
@@ -52,6 +56,31 @@ def train(file: Path, folder: Path) -> None:
     torch.save((seen, trainer.model.state_dict()), folder / f"trained-{dist.get_rank()}.pt")
 
 
+def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
+    """Collate texts like `DataCollatorForLanguageModeling`, but with the same tokens masked in each run."""
+    ids = pad_sequence([torch.tensor(text["input_ids"]) for text in texts], batch_first=True)
+    kept = pad_sequence([torch.ones(len(text["input_ids"]), dtype=torch.long) for text in texts], batch_first=True)
+    masked = (torch.arange(ids.shape[1]) % 3 == 1) & kept.bool()
+    return {"input_ids": ids, "attention_mask": kept, "labels": ids.masked_fill(~masked, -100)}
+
+
+def mlm(file: Path, folder: Path) -> None:
+    """Save the logged losses and gradient norms of a run, from the first process."""
+    settings = json.loads(file.read_text())
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    # Processes share the rows of a step.
+    settings["arguments"]["per_device_train_batch_size"] = len(settings["rows"]) // world
+    args = MaskedLanguageModelTrainingArguments(str(folder / "output"), **settings["arguments"])
+    model = masked_language_model(settings["model"], hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    collator = MaskedTextsCollator(mask_every_third)  # type: ignore[arg-type]
+    rows = Dataset.from_list(settings["rows"])
+    trainer = MaskedLanguageModelTrainer(model, args, rows, data_collator=collator)
+    trainer.train()
+    if trainer.is_world_process_zero():
+        logged = [[entry["loss"], entry["grad_norm"]] for entry in trainer.state.log_history if "loss" in entry]
+        (folder / f"mlm-{world}.json").write_text(json.dumps(logged))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"loss": loss, "train": train}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    {"loss": loss, "train": train, "mlm": mlm}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -12,12 +13,14 @@ from transformers import TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
 from narrative_twins.training.evaluators import TwinsEvaluator
-from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model, masked_texts
+from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model, tokenized_rows
 from narrative_twins.training.optimizer import MasterWeightsAdamW
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
-from support.models import small
+from support.models import small, trainable
+from support.twins_batches import assert_same, gradients, trained
 
 STORY = ["Nadia found a map.", "It led to the mill."]
 TWIN = ["A map was found by Nadia.", "The mill was where it led."]
@@ -52,17 +55,19 @@ def test_defaults_are_the_settings_of_the_paper(tmp_path):
 
 def test_all_texts_of_all_data_sets_are_used():
     tokens = small().tokens
-    texts = masked_texts({"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens)
-    read = [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in texts["input_ids"]]
+    found = tokenized_rows({"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens)
+    assert [len(texts) for texts in found["input_ids"]] == [4, 3, 1], "an example is a row"
+    texts = [ids for row in found["input_ids"] for ids in row]
+    read = [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in texts]
     known = [STORY, TWIN, NEGATIVE, NEGATIVE_TWIN, STORY, TWIN, NEGATIVE, STORY]
     plain = [tokens.tokenizer(" ".join(text))["input_ids"] for text in known]
     assert read == [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in plain]
-    assert texts["input_ids"] == plain, "with the special tokens of the tokenizer"
+    assert texts == plain, "with the special tokens of the tokenizer"
 
 
 def test_texts_are_cut_at_the_context(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows({"story": STORY * 50}), context_tokens=20)
-    (ids,) = trainer.train_dataset["input_ids"]
+    ((ids,),) = trainer.train_dataset["input_ids"]
     assert len(ids) == 20
     tokenizer = trainer.encoder.tokens.tokenizer
     assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
@@ -70,11 +75,93 @@ def test_texts_are_cut_at_the_context(bert_folder, tmp_path):
 
 def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
-    batch = trainer.data_collator([{"input_ids": ids} for ids in trainer.train_dataset["input_ids"]])
+    batch = trainer.data_collator(list(trainer.train_dataset))
     masked = batch["labels"] != -100
     special = torch.isin(batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids))
     assert not (masked & special).any()
     assert masked.float().mean() == pytest.approx(0.15, abs=0.02)
+
+
+def naive_loss(model, batches):
+    """The mean loss of the masked tokens of all batches, one text at a time, without padding."""
+    losses = []
+    for batch in batches:
+        for ids, mask, labels in zip(*(batch[key] for key in ("input_ids", "attention_mask", "labels")), strict=True):
+            length = int(mask.sum())
+            logits = model(input_ids=ids[None, :length]).logits[0]
+            for at in range(length):
+                if labels[at] != -100:
+                    losses.append(torch.logsumexp(logits[at], 0) - logits[at, labels[at]])
+    return sum(losses) / len(losses)
+
+
+@pytest.fixture(scope="module")
+def plain_model(bert_folder):
+    """A model without dropout in float64."""
+    return masked_language_model(bert_folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).double()
+
+
+MIXED = [ROW, {"story": STORY * 3}, {key: ROW[key] for key in ("story", "twin")}, ROW, ROW, {"story": STORY[:1]}]
+
+
+@pytest.mark.parametrize("size", [None, 1, 3, 100])
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_loss_and_gradients_are_those_of_the_mean_over_masked_tokens(plain_model, tmp_path, size, accumulated):
+    """Of all texts of the rows of a step, in mini-batches, and in batches that are accumulated."""
+    options = {"gradient_accumulation_steps": accumulated, "mini_batch_size": size, "mlm_probability": 0.4}
+    trainer = trainer_of(plain_model, tmp_path, rows(*MIXED), **options)
+    data = list(trainer.train_dataset)
+    share = len(data) // accumulated
+    batches = [trainer.data_collator(data[start : start + share]) for start in range(0, len(data), share)]
+    assert sum(len(batch["input_ids"]) for batch in batches) == 4 + 1 + 2 + 4 + 4 + 1
+    batches, count = trainer.get_batch_samples(iter(batches), accumulated, torch.device("cpu"))
+    plain_model.zero_grad()
+    losses = [trainer.training_step(plain_model, batch, count) for batch in batches]
+    found = float(sum(losses)), gradients(plain_model)
+    assert_same(found, trained(naive_loss(plain_model, batches), plain_model), 1e-5)
+    with torch.no_grad():
+        assert trainer.compute_loss(plain_model, batches[0]).item() == pytest.approx(
+            naive_loss(plain_model, batches[:1]).item(), abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("count", [7, 8, 9])
+def test_steps_are_as_many_as_on_narrative_twins(bert_folder, tmp_path, count):
+    data = rows(*[ROW] * count)
+    options = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+    options |= {"per_device_train_batch_size": 4, "num_train_epochs": 2}
+    twins = NarrativeTwinsTrainer(trainable(), NarrativeTwinsTrainingArguments(str(tmp_path), **options), data)
+    masked = trainer_of(bert_folder, tmp_path, data, **options)
+    for trainer in (twins, masked):
+        trainer.train()
+    assert masked.state.global_step == twins.state.global_step == 2 * -(-count // 4)
+
+
+def test_evaluation_loss_is_that_of_all_texts(plain_model, tmp_path):
+    trainer = trainer_of(plain_model, tmp_path, None, eval_dataset=rows(*MIXED), per_device_eval_batch_size=6)
+    collator, seen = trainer.data_collator, []
+    trainer.data_collator = lambda rows: seen.append(collator(rows)) or seen[-1]
+    found = trainer.evaluate()["eval_loss"]
+    assert [len(batch["input_ids"]) for batch in seen] == [16]
+    assert found == pytest.approx(naive_loss(plain_model, seen).item(), abs=1e-5)
+
+
+def test_resumed_run_matches_an_uninterrupted_run(bert_folder, tmp_path):
+    settings = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, "logging_steps": 1}
+    settings |= {"per_device_train_batch_size": 2, "mini_batch_size": 3, "learning_rate": 1e-3}
+    runs = [trainer_of(bert_folder, tmp_path, rows(*MIXED), **settings) for _ in range(2)]
+    runs[0].train()
+    shutil.rmtree(tmp_path / "checkpoint-5")
+    runs[1].train(resume_from_checkpoint=True)
+    losses = [[entry["loss"] for entry in run.state.log_history if "loss" in entry] for run in runs]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6) and len(losses[0]) == 5
+    for first, second in zip(*(run.encoder.model.parameters() for run in runs), strict=True):
+        torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
+
+
+def test_invalid_mini_batch_size_is_refused(bert_folder, tmp_path):
+    with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
+        trainer_of(bert_folder, tmp_path, rows(ROW), mini_batch_size=0)
 
 
 def test_errors_name_invalid_rows(bert_folder, tmp_path):
@@ -148,4 +235,4 @@ def test_low_precision_uses_master_weights(bert_folder, tmp_path):
 
 def test_streams_are_read_to_the_end(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(ROW, ROW).to_iterable_dataset())
-    assert len(trainer.train_dataset) == 8
+    assert [len(texts) for texts in trainer.train_dataset["input_ids"]] == [4, 4]

@@ -6,19 +6,22 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from transformers import BertForMaskedLM
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
-from support.models import trainable
+from support import two_processes
+from support.models import encoder_of, trainable
 from support.processes import run_python
 from support.twins_batches import STORIES, WINDOWS, assert_same, features, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
 
-SCRIPT = Path(__file__).parents[1] / "support" / "two_processes.py"
+SCRIPT = Path(two_processes.__file__)
 
 CHANGED = {
     "windows": [{"in_story_negatives": False}, {"in_batch_negatives": False}],
@@ -121,3 +124,22 @@ def test_training_in_two_processes(tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
     start = trainable().state_dict()
     assert any(not torch.equal(first[name], start[name]) for name in first), "the weights have changed"
+
+
+@pytest.mark.parametrize("size", [None, 3])
+def test_masked_language_modeling_matches_one_process(size, tmp_path):
+    """Loss and norm of the gradient, although the processes have different numbers of texts and masked tokens."""
+    model, tokenizer = encoder_of("bert")
+    BertForMaskedLM(model.config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows = [
+        {"story": [f"Nadia found {at} coins."] * (1 + at), "twin": ["She did."] * (at > 3) or None} for at in range(8)
+    ]
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+    settings |= {"max_steps": 2, "logging_steps": 1, "learning_rate": 1e-3, "mini_batch_size": size}
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"model": str(tmp_path / "model"), "rows": rows, "arguments": settings}))
+    two_processes.mlm(file, tmp_path)
+    run_two("mlm", file, tmp_path)
+    one, two = (json.loads((tmp_path / f"mlm-{count}.json").read_text()) for count in (1, 2))
+    assert np.array(two) == pytest.approx(np.array(one), rel=1e-4) and len(two) == 2
