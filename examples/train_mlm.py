@@ -4,7 +4,8 @@
     accelerate launch examples/train_mlm.py --config examples/configs/roc_mlm.yaml --seed 1
 
 Stories, twins and distractors are separate texts, in which 15 % of the tokens are predicted; `--rows synopses` uses the
-longer stories. Validation and output files are those of train_roc.py and train_wiki.py, for comparison.
+longer stories. A batch is counted in rows, with all texts of each. Validation, the number of steps and output files are
+those of train_roc.py and train_wiki.py, for comparison.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ def main() -> None:
     train, validation = train_and_validation(load_twins, script)
     labelled = labelled_stories(load_labelled, script, validation)
     trainer = MaskedLanguageModelTrainer(
-        masked_language_model(script.encoder, **script.encoder_options()),
+        masked_language_model(script.encoder, **script.encoder_options(arguments.device)),
         arguments,
         train,
         validation,

@@ -1,13 +1,12 @@
 """Train an encoder on five-sentence stories with narrative twins.
 
     accelerate launch examples/train_roc.py --smoke
-    accelerate launch examples/train_roc.py --config examples/configs/roc_bert_base.yaml --seed 1
+    accelerate launch examples/train_roc.py --config examples/configs/roc_bert_large.yaml --seed 1
 
 `--smoke` is a test run of a minute on a few rows of the package's own stories; flags override the file. On two CPU
 processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`. With human labels, for example
-`--salience_source igorsterner/rocstory-salience`, the agreement of each operation is measured every 50 steps. Ablations
-of the paper: `--pooling first`, `--distractors false`, `--twins dropout`, another `--encoder`, and stories with other
-names and places as `--train_source`.
+`--salience_source igorsterner/rocstory-salience`, the agreement of each operation is measured every 50 steps. The
+paper's settings are in roc_bert_large.yaml, its ablations in the folder configs/ablations.
 """
 
 from narrative_twins.data import load_story_salience, load_story_twins
@@ -30,7 +29,7 @@ def main() -> None:
     train, validation = train_and_validation(load_story_twins, script)
     labelled = labelled_stories(load_story_salience, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options()),
+        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)),
         arguments,
         train,
         validation,

@@ -5,8 +5,8 @@
 
 `--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the file. Every 50 steps
 the AUC of turning points in their windows is measured for each operation: those of TRIPOD with `--salience_source
-TRIPOD_synopses_train.csv`, or else those in the validation rows. Ablations of the paper: `--in_story_negatives false`,
-`--distractors false`, `--twins dropout`, `--pooling first`, another `--encoder`.
+TRIPOD_synopses_train.csv`, or else those in the validation rows. The paper's settings are in wiki_ettin.yaml, its
+ablations in the folder configs/ablations.
 """
 
 from narrative_twins.data import load_turning_points, load_window_twins
@@ -29,7 +29,7 @@ def main() -> None:
     train, validation = train_and_validation(load_window_twins, script)
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options()),
+        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)),
         arguments,
         train,
         validation,

@@ -18,7 +18,7 @@ from narrative_twins.training.flags import ScriptArguments, parse_arguments
 from support.examples import EXAMPLES, run
 from support.processes import run_python
 
-CONFIGS = sorted((EXAMPLES / "configs").glob("*.yaml"))
+CONFIGS = sorted((EXAMPLES / "configs").rglob("*.yaml"))
 
 
 def losses(folder: Path) -> list[list[float]]:
@@ -79,24 +79,95 @@ def test_two_processes(tmp_path, bert_folder):
     assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
 
 
+def parsed(config: Path, *flags: str):
+    """The training arguments and script arguments of a config, as its script parses them."""
+    script = script_of(config)
+    kind = MaskedLanguageModelTrainingArguments if script == "train_mlm.py" else NarrativeTwinsTrainingArguments
+    content = runpy.run_path(str(EXAMPLES / script))
+    argv = ["--config", str(config), "--use_cpu", *flags]
+    options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}
+    return parse_arguments(kind, content["DEFAULTS"], content["SMOKE"], **options)
+
+
+def script_of(config: Path) -> str:
+    return "train_mlm.py" if config.stem.endswith("mlm") else f"train_{config.stem.split('_')[0]}.py"
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_configs_are_valid(config):
-    mlm = config.stem.endswith("mlm")
-    script = "train_mlm.py" if mlm else f"train_{config.stem.split('_')[0]}.py"
-    assert f"examples/{script} --config examples/configs/{config.name}" in config.read_text()
-    kind = MaskedLanguageModelTrainingArguments if mlm else NarrativeTwinsTrainingArguments
-    script = runpy.run_path(str(EXAMPLES / script)).get("Recipe", ScriptArguments)
-    argv = ["--config", str(config), "--use_cpu"]
-    arguments, script = parse_arguments(kind, script=script, argv=argv)
-    assert arguments.output_dir == f"runs/{config.stem}"
+    shown = config.relative_to(EXAMPLES.parent).as_posix()
+    assert f"examples/{script_of(config)} --config {shown}" in config.read_text()
+    arguments, script = parsed(config)
+    assert arguments.output_dir == f"runs/{config.stem}", "no run overwrites another"
     assert script.encoder and script.train_source
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_configs_have_the_settings_of_the_paper(config):
+    """Also those of ablations, which inherit them."""
+    arguments, script = parsed(config)
+    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (5, 3e-5, 0.01)
+    assert (arguments.lr_scheduler_type, arguments.warmup_steps, arguments.max_grad_norm) == ("linear", 0, 0)
+    assert (arguments.seed, arguments.dataloader_drop_last, arguments.eval_steps) == (43, True, 50)
+    assert arguments.per_device_train_batch_size == (16 if config.stem.startswith("wiki") else 128)
+    assert (script.dtype, script.attn_implementation) == ("auto", "auto")
+    if script_of(config) != "train_mlm.py":
+        assert arguments.temperature == 0.05
+
+
+DEFAULT = ("mean", "narrative", True, True, True, "joint")
+"""Pooling, twins, distractors, in-story negatives, in-batch negatives and the loss of distractors."""
+ABLATIONS = {
+    "no_distractors": ("mean", "narrative", False, True, True, "joint"),
+    "no_distractors_released": ("mean", "narrative", True, True, True, "separate"),
+    "no_in_story_negatives": ("mean", "narrative", True, False, True, "joint"),
+    "no_hard_negatives": ("mean", "narrative", False, False, True, "joint"),
+    "only_in_story_negatives": ("mean", "narrative", False, True, False, "joint"),
+    "first_token": ("first", *DEFAULT[1:]),
+    "dropout_twins": ("mean", "dropout", *DEFAULT[2:]),
+    "entities": DEFAULT,
+}
+ONLY_DISTRACTORS = {
+    "roc_only_distractors": ("mean", "narrative", True, True, False, "joint"),
+    "wiki_only_distractors": ("mean", "narrative", True, False, False, "joint"),
+}
+
+
 @pytest.mark.parametrize(
-    "config", [path for path in CONFIGS if not path.stem.endswith("mlm")], ids=lambda path: path.stem
+    "config", [path for path in CONFIGS if script_of(path) != "train_mlm.py"], ids=lambda path: path.stem
 )
+def test_ablations_change_what_they_are_called(config):
+    arguments, script = parsed(config)
+    found = script.pooling or "mean", *(getattr(arguments, name) for name in ("twins", "distractors"))
+    found += tuple(getattr(arguments, name) for name in ("in_story_negatives", "in_batch_negatives", "distractor_loss"))
+    changes = DEFAULT
+    if config.parent.name == "ablations":
+        changes = ONLY_DISTRACTORS.get(config.stem) or ABLATIONS[config.stem.partition("_")[2]]
+        kind = config.stem.split("_")[0]
+        _, full = parsed(EXAMPLES / "configs" / {"roc": "roc_bert_large.yaml", "wiki": "wiki_ettin.yaml"}[kind])
+        assert script.encoder == full.encoder
+        assert (script.train_source == full.train_source) is (not config.stem.endswith("entities"))
+    assert found == changes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["roc_no_distractors_released", "roc_only_distractors", "wiki_only_distractors", "wiki_only_in_story_negatives"],
+)
+def test_losses_of_ablations_are_trained_on(name, tmp_path, bert_folder):
+    config = EXAMPLES / "configs" / "ablations" / f"{name}.yaml"
+    flags = "--smoke", "--use_cpu", "--encoder", bert_folder, "--output_dir", tmp_path
+    out = run(script_of(config), "--config", config, *flags)
+    steps = [step for step, _ in losses(tmp_path)]
+    assert f"{len(steps)} steps" in out and len(steps) >= 2
+    assert len({loss for _, loss in losses(tmp_path)}) == len(steps), "it learns from each batch"
+    assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_commented_settings_are_valid(config, tmp_path):
-    lines = [line.removeprefix("# ") for line in config.read_text().splitlines()]
+    lines = [line.removeprefix("# ") for line in config.read_text().splitlines() if line.startswith("# ")]
     settings = [line for line in lines if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()]
     for number, line in enumerate(line for line in settings if line.split(":")[0] != "load_best_model_at_end"):
         file = tmp_path / f"{number}.yaml"

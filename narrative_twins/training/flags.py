@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import difflib
 import json
+import logging
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+import torch
 import yaml
 from transformers import HfArgumentParser
+
+from narrative_twins.encoder.attention import FLASH
+from narrative_twins.encoder.precision import fast_dtype
+
+logger = logging.getLogger(__name__)
 
 DEFAULTS: dict[str, Any] = {
     "eval_strategy": "steps",
@@ -53,9 +61,19 @@ class ScriptArguments:
     pooling: Literal["mean", "first"] | None = field(
         default=None, metadata={"help": "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."}
     )
-    dtype: str = field(default="float32", metadata={"help": "Precision of the weights, for example bfloat16."})
+    dtype: str = field(
+        default="float32",
+        metadata={"help": "Precision of the weights: float32, bfloat16, or auto: bfloat16 on a GPU, else float32."},
+    )
     attn_implementation: str | None = field(
-        default=None, metadata={"help": "For example sdpa or flash_attention_2; if not set, transformers chooses."}
+        default=None,
+        metadata={
+            "help": "For example sdpa, flash_attention_2, or auto: flash attention on a GPU if it is installed, else "
+            "sdpa; if not set, transformers chooses."
+        },
+    )
+    allow_pickle: bool = field(
+        default=False, metadata={"help": "Also load an encoder from a pickle, which can execute code: if you trust it."}
     )
     train_source: str | None = field(
         default=None, metadata={"help": "File, folder or Hub id of training rows; if not set, the package's own."}
@@ -77,9 +95,44 @@ class ScriptArguments:
     resume: bool = field(default=False, metadata={"help": "Resume from the last checkpoint in output_dir, if any."})
     smoke: bool = field(default=False, metadata={"help": "Test run: a few steps on a few rows."})
 
-    def encoder_options(self) -> dict[str, Any]:
-        attention = {} if self.attn_implementation is None else {"attn_implementation": self.attn_implementation}
-        return {"dtype": self.dtype, **attention}
+    def encoder_options(self, device: torch.device | None = None) -> dict[str, Any]:
+        """Options for `trainable_encoder` and `masked_language_model`. A warning says where `auto` does not stand for
+        bfloat16 and flash attention.
+
+        Args:
+            device: the device to train on, `arguments.device`; default the accelerator of the machine, else the CPU.
+        """
+        device = device or torch.accelerator.current_accelerator() or torch.device("cpu")
+        dtype, attention = self.dtype, self.attn_implementation
+        if dtype == "auto":
+            dtype = "float32"
+            if device.type == "cuda" and fast_dtype(device) == torch.bfloat16:
+                dtype = "bfloat16"
+            else:
+                logger.warning("dtype auto: training in float32, since there is no GPU with bfloat16 (%s)", device.type)
+        if attention == "auto":
+            attention = FLASH
+            problem = _flash_problem(device, dtype)
+            if problem is not None:
+                attention = "sdpa"
+                logger.warning("attn_implementation auto: training with sdpa attention, since %s", problem)
+        options: dict[str, Any] = {"dtype": dtype}
+        if attention is not None:
+            options["attn_implementation"] = attention
+        if self.allow_pickle:
+            options["allow_pickle"] = True
+        return options
+
+
+def _flash_problem(device: torch.device, dtype: str) -> str | None:
+    """Why there is no flash attention; None if there is."""
+    if device.type != "cuda":
+        return f"there is no GPU for flash attention ({device.type})"
+    if dtype not in ("bfloat16", "float16"):
+        return f"flash attention needs bfloat16 or float16, not {dtype}"
+    if find_spec("flash_attn") is None and find_spec("kernels") is None:
+        return "flash attention is not installed (pip install narrative_twins[flash])"
+    return None
 
 
 def parse_arguments(
@@ -94,7 +147,8 @@ def parse_arguments(
     """Parse the command line into training arguments and script arguments.
 
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which overrides the defaults.
-    The file maps names of flags, without dashes, to values; `null` unsets a setting.
+    The file maps names of flags, without dashes, to values; `null` unsets a setting. `base` names another such file,
+    relative to this one, whose settings apply where this one has none.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -134,22 +188,38 @@ class _Parser(HfArgumentParser):
 
 
 def _read_config(path: str, parser: _Parser) -> dict[str, Any]:
-    """The settings of a YAML file, after checking their names and values."""
-    parser.source = path
+    """The settings of a YAML file and of the files that it is based on, after checking their names and values."""
+    settings = _read_based(Path(path), parser, [])
+    parser.source = _Parser.source
+    return settings
+
+
+def _read_based(path: Path, parser: _Parser, users: list[Path]) -> dict[str, Any]:
+    """The settings of a file and of its bases; `users` are the files that are based on it."""
+    parser.source = str(path)
     try:
-        settings = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        settings = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
-        parser.error(f"can't be read ({' '.join(str(error).split())})")
+        used = f" as the base of {users[-1]}" if users else ""
+        parser.error(f"can't be read{used} ({' '.join(str(error).split())})")
     if not isinstance(settings, dict):
         parser.error(f"contains a {type(settings).__name__}, not names of settings with values such as 'seed: 1'")
+    base = settings.pop("base", None)
+    if not isinstance(base, str | None):
+        parser.error(f"base is {base!r}, not the name of a file such as 'roc_bert_large.yaml'")
     known = {action.dest for action in parser._actions} - {"help", "config"}
     for key in settings:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
+            near = difflib.get_close_matches(str(key), known | {"base"}, n=1)
             parser.error(f"unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     parser.parse_args(_flags(settings))
-    parser.source = _Parser.source
-    return settings
+    if base is None:
+        return settings
+    file = path.parent / base
+    users = [*users, path]
+    if any(file.resolve() == user.resolve() for user in users):
+        parser.error(f"base {base!r} is based on this file itself")
+    return _read_based(file, parser, users) | settings
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:

@@ -198,8 +198,8 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
                 raise ValueError("no window of the batch has a token in both twins; context_tokens may be too small")
             if not self.in_batch_negatives and not any(self._has_negatives(group) for group in groups):
                 raise ValueError(
-                    "no window of the batch has a negative: in_batch_negatives is off, and the settings and rows leave "
-                    "neither distractors nor other windows"
+                    "no window of the batch has a negative: in_batch_negatives is off, and settings, rows and "
+                    "context_tokens leave neither distractors nor other windows"
                 )
             losses = [self._group_loss(group) for group in groups if len(group.a)]
             return torch.stack(losses).mean()

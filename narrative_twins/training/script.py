@@ -4,7 +4,7 @@
 arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
 train, validation = train_and_validation(load_story_twins, script)
 evaluator = validation_evaluator(script, validation, arguments=arguments)
-model = trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options())
+model = trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device))
 run_training(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator), script)
 ```
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator, SequentialEvaluator
+from transformers.trainer_utils import has_length
 
 from narrative_twins.encoder.attention import training_attention, using_attention
 from narrative_twins.encoder.precision import MatrixProducts
@@ -65,6 +66,26 @@ class StoryTrainer:
         model = self.transformer
         with MatrixProducts(), using_attention(model, training_attention(model)):
             return super().train(resume_from_checkpoint, *args, **options)  # type: ignore[misc]
+
+    def get_train_dataloader(self) -> Any:
+        """The data loader of training. Raises ValueError if it has no batch, with which `transformers` would only stop
+        at once."""
+        loader = super().get_train_dataloader()  # type: ignore[misc]
+        if self.args.dataloader_drop_last and has_length(loader) and not len(loader):
+            raise ValueError(
+                f"the training rows do not fill a batch of {self.args.train_batch_size}, and dataloader_drop_last "
+                "leaves incomplete batches out; use a smaller per_device_train_batch_size or dataloader_drop_last=False"
+            )
+        return loader
+
+    def get_eval_dataloader(self, *args: Any, **options: Any) -> Any:
+        """The data loader of evaluation, of all rows: `dataloader_drop_last` is for training only."""
+        dropped = self.args.dataloader_drop_last
+        self.args.dataloader_drop_last = False
+        try:
+            return super().get_eval_dataloader(*args, **options)  # type: ignore[misc]
+        finally:
+            self.args.dataloader_drop_last = dropped
 
     @property
     def _is_sharded(self) -> bool:

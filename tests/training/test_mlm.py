@@ -138,7 +138,8 @@ def test_steps_are_as_many_as_on_narrative_twins(bert_folder, tmp_path, count):
 
 
 def test_evaluation_loss_is_that_of_all_texts(plain_model, tmp_path):
-    trainer = trainer_of(plain_model, tmp_path, None, eval_dataset=rows(*MIXED), per_device_eval_batch_size=6)
+    options = {"per_device_eval_batch_size": 7, "dataloader_drop_last": True}
+    trainer = trainer_of(plain_model, tmp_path, None, eval_dataset=rows(*MIXED), **options)
     collator, seen = trainer.data_collator, []
     trainer.data_collator = lambda rows: seen.append(collator(rows)) or seen[-1]
     found = trainer.evaluate()["eval_loss"]

@@ -402,6 +402,18 @@ def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
         assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
 
 
+def test_incomplete_batches_are_dropped_in_training_only(tmp_path):
+    args = arguments(tmp_path, dataloader_drop_last=True, per_device_train_batch_size=5, per_device_eval_batch_size=5)
+    rows = Dataset.from_list(STORIES)
+    trainer = NarrativeTwinsTrainer(trainable(), args, rows, rows)
+    for loader, sizes in ((trainer.get_train_dataloader(), [5, 5]), (trainer.get_eval_dataloader(), [5, 5, 2])):
+        assert [int(batch["texts_row"].max()) + 1 for batch in loader] == sizes
+    assert args.dataloader_drop_last
+    for few in (rows.select(range(4)), {"a": rows.select(range(4)), "b": rows.select(range(3))}):
+        with pytest.raises(ValueError, match="the training rows do not fill a batch of 5, and dataloader_drop_last"):
+            NarrativeTwinsTrainer(trainable(), args, few).train()
+
+
 @pytest.mark.parametrize("columns", [["anchor"], ["anchor", "positive"]])
 def test_loss_names_the_collator_that_it_needs(columns, tmp_path):
     """In the trainer of sentence-transformers, with its own collator of columns of text."""
