@@ -11,8 +11,8 @@ from transformers import TrainingArguments
 
 @dataclass
 class StoryTrainingArguments:
-    """Arguments of all trainers of this package, with the paper's settings as defaults: 5 epochs, learning rate 3e-5
-    decaying linearly to 0, weight decay 0.01."""
+    """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning rate 3e-5 decaying
+    linearly to 0, weight decay 0.01. Others, such as batch size and gradient clipping, are those of transformers."""
 
     learning_rate: float = field(default=3e-5, metadata={"help": "The initial learning rate for AdamW."})
     num_train_epochs: float = field(default=5.0, metadata={"help": "Total number of training epochs to perform."})
@@ -28,8 +28,8 @@ class StoryTrainingArguments:
 
 @dataclass
 class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransformerTrainingArguments):
-    """Arguments of `NarrativeTwinsTrainer`: those of sentence-transformers and transformers, with the paper's settings
-    as defaults, and those of the objective."""
+    """Arguments of `NarrativeTwinsTrainer`: those of `StoryTrainingArguments`, of sentence-transformers and of
+    transformers, and those of the objective, with the paper's settings as defaults."""
 
     twins: str = field(
         default="narrative",
@@ -53,6 +53,6 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
 
 @dataclass
 class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArguments):
-    """Arguments of `MaskedLanguageModelTrainer`: those of transformers, with the paper's settings as defaults."""
+    """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of transformers."""
 
     mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens to predict."})
