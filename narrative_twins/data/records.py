@@ -129,7 +129,7 @@ def _csv(path: str) -> Iterator[Entry]:
                 found = ", ".join(map(repr, filter(None, table.fieldnames or ())))
                 problem = f"no column 'synopsis_segmented'; the columns are {found[:500]}"
                 columns = ", ".join(sentence_table.COLUMNS)
-                needed = f"a .csv must be TRIPOD's or ROCStories' table, or have the columns {columns} separated by commas"
+                needed = f"a .csv must be TRIPOD's or ROCStories' table, or have the columns {columns}"
                 raise RowError(f"{path}, row {number}", f"{problem}; {needed}")
             if not is_second_annotation(row):
                 yield f"row {number}", row["movie_name"], read_synopsis(row)
