@@ -4,27 +4,26 @@
     python examples/score_rocstories.py roc_val.json --server http://localhost:8000/v1 --language-model my-model
 
 The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [one number from 1 to 5 for each
-annotator]}}`, or any source for `narrative_twins.data.load_story_salience`, such as `igorsterner/rocstory-salience`.
-With a server, a language model also scores the sentences, the upper bound of the paper (needs `pip install
-narrative_twins[making]`). Its answers are stored in a file; a second run requests only missing answers.
+annotator]}}`, or any other source for `narrative_twins.data.load_story_salience`, such as
+`igorsterner/rocstory-salience`. With a server, a language model also scores the sentences, the upper bound of the paper
+(needs `pip install narrative_twins[making]`). Its answers are stored in a file; a second run requests only missing
+answers. `narrative-twins evaluate` has baselines, tests and plots as well.
 """
 
 import argparse
 
-from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.baselines.prompted import prompted_salience
+from narrative_twins import evaluate
 from narrative_twins.baselines.styles import STYLES
-from narrative_twins.data import load_story_salience
-from narrative_twins.evaluation.agreement import agreement_with_votes
-from narrative_twins.evaluation.metrics import Mean
+from narrative_twins.evaluation import PromptedScorer
 from narrative_twins.llm.server import Server
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", help="stories with human labels: a file, a folder or a Hub id")
-    parser.add_argument("--split", help="which split of the source (default: the first)")
+    parser.add_argument("--split", help="of the source, or all (default: test, else validation, else the first)")
     parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    parser.add_argument("--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean")
     parser.add_argument("--operations", nargs="+", help="salience operations (default: all)")
     parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example float32")
     parser.add_argument("--server", help="URL of an OpenAI-compatible server of the language model")
@@ -45,29 +44,21 @@ def main() -> None:
 
 
 def score(arguments: argparse.Namespace) -> None:
-    splits = load_story_salience(arguments.source)
-    rows = splits[arguments.split or next(iter(splits))]
-    stories, labels = list(rows["story"]), list(rows["labels"])
-    encoder = StoryEncoder.from_pretrained(arguments.model, dtype=arguments.dtype)
-    results = list(score_stories(stories, encoder, operations=arguments.operations, progress=True))
-    agreement = agreement_with_votes(results, labels)
-    print(f"{len(rows)} stories, {arguments.model or 'the default encoder'}")
-    show(agreement)
+    prompted = []
     if arguments.server is not None:
         server = Server(arguments.server, arguments.language_model, key_variable=arguments.key_variable)
-        for style in arguments.styles:
-            prompted = prompted_salience(
-                stories, server, arguments.answers, styles=[style], on_error="skip", progress=True
-            )
-            print(f"\n{len(prompted)} stories by {STYLES[style].score}, {arguments.language_model}")
-            if prompted:
-                show(agreement_with_votes(prompted, [labels[result.index] for result in prompted]))
-
-
-def show(agreement: dict[str, Mean]) -> None:
-    print(f"{'operation':<18}{'Spearman':>22}{'AUC':>22}   (mean over the stories where it is defined, their number)")
-    for name in [key.removesuffix("_spearman") for key in agreement if key.endswith("_spearman")]:
-        print(f"{name:<18}{agreement[f'{name}_spearman']!s:>22}{agreement[f'{name}_auc']!s:>22}")
+        prompted = [PromptedScorer(arguments.language_model, server, arguments.answers, arguments.styles)]
+    comparison = evaluate(
+        arguments.model,
+        arguments.source,
+        operations=arguments.operations,
+        baselines=(),
+        prompted=prompted,
+        split=arguments.split,
+        loading={"dtype": arguments.dtype, "pooling": arguments.pooling},
+        progress=True,
+    )
+    print(comparison.tables()[0].to_markdown())
 
 
 if __name__ == "__main__":

@@ -1,49 +1,51 @@
 """Measure how well salience finds the five turning points of film synopses: AUC of each in its window, by operation.
 
-    python examples/score_tripod.py tripod_train.json [--model FOLDER_OR_ID] [--operations summarization]
+    python examples/score_tripod.py TRIPOD_FOLDER [--model FOLDER_OR_ID] [--operations summarization]
 
-The file is a JSON object of synopses, `{title: {"sentences": [...], "turning_points": [five indices from 0]}}`,
-the CSV file of TRIPOD, or any other source for `narrative_twins.data.load_turning_points`. A synopsis is split into
-five even windows, and each turning point is ranked among the sentences of its window.
+The source is a folder with TRIPOD's TRIPOD_synopses_train.csv and TRIPOD_synopses_test.csv, whose 99 films are scored
+together, one of these files, or any other source for `narrative_twins.data.load_turning_points`. A synopsis is split
+into five even windows, and turning point k is ranked among the sentences of window k; as in the paper, it is left out
+if it is not there. Each window is read with the whole synopsis, or as much of it as the encoder's context holds.
+`narrative-twins evaluate` has baselines, tests and plots as well.
 """
 
 import argparse
+from typing import get_args
 
-from narrative_twins import OPERATIONS, StoryEncoder, score_stories
-from narrative_twins.data import load_turning_points
-from narrative_twins.evaluation.agreement import agreement_with_turning_points
+from narrative_twins import evaluate
+from narrative_twins.evaluation.agreement import Rule
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", help="synopses with turning points: a file, a folder or a Hub id")
-    parser.add_argument("--split", help="which split of the source (default: the first)")
+    parser.add_argument("--split", default="all", help="of the source (default: all)")
     parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    parser.add_argument("--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean")
     parser.add_argument("--operations", nargs="+", help="default: all operations; shifting is by far the slowest")
-    parser.add_argument("--context-tokens", type=int, default=512, help="tokens read with each window (default: 512)")
+    parser.add_argument("--context-tokens", type=int, help="tokens read at once (default: the encoder's maximum)")
+    parser.add_argument("--rule", choices=get_args(Rule), default="numbered", help="containing: the window it is in")
     parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example bfloat16")
     arguments = parser.parse_args()
 
-    splits = load_turning_points(arguments.source)
-    rows = splits[arguments.split or next(iter(splits))]
-    encoder = StoryEncoder.from_pretrained(
-        arguments.model, context_tokens=arguments.context_tokens, dtype=arguments.dtype
-    )
-    films = [{"id": row["id"], "sentences": row["story"], "windows": row["windows"]} for row in rows]
-    results = list(score_stories(films, encoder, operations=arguments.operations, progress=True))
-    agreement = agreement_with_turning_points(results, rows["turning_points"])
-
-    cut = sum(result.truncated for result in results)
-    print(f"{len(films)} synopses, {encoder.model.name_or_path}, context of {encoder.context_tokens} tokens")
-    print(f"{cut} synopses do not fit into one context; each window is read with as much text around it as fits")
-    print("AUC of turning points 1 to 5 in their windows, mean over synopses, and the mean of the five")
-    for name in arguments.operations or OPERATIONS:
-        means = [agreement[f"{name}_auc_{number}"].value for number in range(1, 6)]
-        print(
-            f"{name:<15}"
-            + "".join(f"{value:8.3f}" for value in means)
-            + f"   mean {agreement[f'{name}_auc'].value:.3f}"
+    try:
+        comparison = evaluate(
+            arguments.model,
+            arguments.source,
+            operations=arguments.operations,
+            baselines=(),
+            split=arguments.split,
+            rule=arguments.rule,
+            loading={
+                "dtype": arguments.dtype,
+                "pooling": arguments.pooling,
+                "context_tokens": arguments.context_tokens,
+            },
+            progress=True,
         )
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"score_tripod: {error}") from None
+    print(comparison.tables()[0].to_markdown())
 
 
 if __name__ == "__main__":

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 
 from scipy.stats import spearmanr
+
+from narrative_twins import SalienceEvaluator, StoryEncoder
+from narrative_twins.data import load_turning_points
 
 from support.chat_server import Model, model_answer, prompt_of, serving
 from support.examples import EXAMPLES, run
 from support.processes import run_python
+
+
+def cells(out: str) -> dict[str, list[str]]:
+    """The cells of each row of a table, by its name."""
+    rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
+    return {name: figures for name, *figures in rows[2:]}
 
 
 def test_score_rocstories(tmp_path, bert_folder):
@@ -21,11 +29,12 @@ def test_score_rocstories(tmp_path, bert_folder):
         "c": {"sentences": five, "most_important": [1, 2, 3, 4, 5]},
     }
     file.write_text(json.dumps(rows))
-    out = run("score_rocstories.py", file, "--model", bert_folder)
-    assert "3 stories" in out
-    rows = re.findall(r"^(\w+) +(-?\d\.\d{3}) \((\d) of 3\) +(\d\.\d{3}) \((\d) of 3\)$", out, re.M)
-    assert [row[0] for row in rows] == ["deletion", "shifting", "disruption", "summarization"]
-    assert {(row[2], row[4]) for row in rows} == {("2", "2")}, "agreement is undefined if all labels are equal"
+    out = run("score_rocstories.py", file, "--model", bert_folder, "--pooling", "first")
+    assert "roc: 3 stories, 15 sentences" in out
+    names = [name.split()[-1] for name in cells(out)]
+    assert names == ["them", "deletion", "shifting", "disruption", "summarization"]
+    mean = run("score_rocstories.py", file, "--model", bert_folder, "--operations", "deletion")
+    assert cells(mean) != cells(out)
 
 
 def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
@@ -49,23 +58,30 @@ def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
     for story, votes in zip(stories, choices, strict=True):
         (scores,) = [scores for prompt, scores in rated.items() if story[0] in prompt]
         expected.append(spearmanr(scores, [votes.count(place) for place in (1, 2, 3)])[0])
-    (row,) = re.findall(r"^prompted_rating +(-?\d\.\d{3}) \(2 of 2\)", out, re.M)
-    assert abs(float(row) - sum(expected) / 2) < 0.001
-    assert "2 stories by prompted_choice, tiny" in out
+    assert abs(float(cells(out)["tiny prompted_rating"][0]) - sum(expected) / 2) < 0.001
+    assert "tiny prompted_choice" in cells(out)
 
 
 def test_score_tripod(tmp_path, bert_folder):
-    file = tmp_path / "tripod.json"
-    sentences = [f"In {year} the mill burned down." for year in range(1980, 1996)]
-    sentences[3] = " "
-    file.write_text(json.dumps({"A film": {"sentences": sentences, "turning_points": [1, 5, 8, 10, 15]}}))
-    out = run("score_tripod.py", file, "--model", bert_folder, "--context-tokens", 60)
-    assert "1 synopses" in out
-    assert "context of 60 tokens\n1 synopses do not fit" in out
-    rows = re.findall(r"^(\w+) +" + r"(\d\.\d{3}) +" * 5 + r"mean (\d\.\d{3})$", out, re.M)
-    assert [row[0] for row in rows] == ["deletion", "shifting", "disruption", "summarization"]
-    for row in rows:
-        assert abs(sum(map(float, row[1:6])) / 5 - float(row[6])) < 0.001
+    """Both files of a folder, with the metrics of validation in training."""
+    rows = []
+    for name, points in {"train": [1, 5, 8, 10, 15], "test": [2, 3, 4, 12, 14]}.items():
+        sentences = [f"In {year} the mill of {name} burned down." for year in range(1980, 1996)]
+        rows.append({"sentences": sentences, "turning_points": points})
+        (tmp_path / f"{name}.json").write_text(json.dumps({name: rows[-1]}))
+    out = run("score_tripod.py", tmp_path, "--model", bert_folder, "--dtype", "float32")
+    films = [row for file in ("train", "test") for row in load_turning_points(tmp_path / f"{file}.json", "train")]
+    placed = [pair for film in films for pair in zip(film["windows"], film["turning_points"], strict=True)]
+    outside = sum(not lo <= point < hi for (lo, hi), point in placed)
+    assert f"2 stories, 32 sentences, 10 turning points, of which {outside} ({outside / 10:.1%}) are outside" in out
+    evaluator = SalienceEvaluator(films)
+    expected = evaluator(StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
+    for name in ("deletion", "shifting", "disruption", "summarization"):
+        (found,) = [figures for row, figures in cells(out).items() if row.endswith(name)]
+        keys = [*(f"{name}_auc_{number}" for number in range(1, 6)), f"{name}_auc"]
+        assert found[:6] == [f"{expected[key]:.3f}" if expected[key] == expected[key] else "" for key in keys]
+    out = run("score_tripod.py", tmp_path, "--model", bert_folder, "--context-tokens", 60, "--split", "test")
+    assert "1 of 1 stories do not fit its context of 60 tokens" in out
 
 
 def test_score_a_story():

@@ -10,11 +10,14 @@ import datasets
 from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.commands.inputs import operations
 from narrative_twins.commands.options import count, is_terminal
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.run import encoder_name, evaluate
+from narrative_twins.evaluation.scorers import PromptedScorer
+from narrative_twins.llm.server import Server
 from narrative_twins.salience.plans import Approximation
 
 
@@ -59,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="stories with labels: files, folders, Hub ids, or `stories` and `synopses` of the package",
     )
     add("-o", "--out", metavar="DIR", help="folder for results.json, table.md, table.tex, the plot and saved scores")
-    add("--split", help="of the data (default: test, else validation, else the first)")
+    add("--split", help="of the data, or all (default: test, else validation, else the first)")
     add(
         "--second",
         metavar="FILE",
@@ -73,6 +76,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE",
         help="results of other scorers, in the format of `narrative-twins score --format jsonl`",
     )
+    add("--language-model", metavar="NAME", help="also ask this language model, of --server, for salience")
+    add("--server", metavar="URL", help="an OpenAI-compatible server")
+    add("--key-variable", metavar="NAME", help="environment variable with the API key of the server")
+    add("--answers", metavar="FILE", default="answers.jsonl", help="answers of the language model (%(default)s)")
+    add("--styles", nargs="+", choices=STYLES, default=["choose", "rate"], help="ways to ask it (default: choose rate)")
     add("--operations", type=operations, metavar="A,B", help="operations (default: all)")
     add("--baselines", metavar="A,B", help="baselines, or none (default: all)")
     add("--against", metavar="ROW", help="test all rows against this one, for example trail or 'default deletion'")
@@ -87,7 +95,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse names that are used twice."""
+    """Refuse options that contradict each other."""
+    if (options.server is None) != (options.language_model is None):
+        parser.error("--server and --language-model must be used together")
     names = [name for name, _ in [*options.encoders, *options.results]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -117,6 +127,7 @@ def run(options: argparse.Namespace) -> int:
         operations=options.operations,
         baselines=_baselines(options.baselines),
         results=dict(options.results),
+        prompted=_prompted(options),
         second=options.second,
         split=options.split,
         against=options.against,
@@ -132,6 +143,13 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         print(f"All figures: {options.out}/results.json, table.md, table.tex, plot.svg", file=sys.stderr)
     return 0
+
+
+def _prompted(options: argparse.Namespace) -> list[PromptedScorer]:
+    if options.server is None:
+        return []
+    server = Server(options.server, options.language_model, key_variable=options.key_variable)
+    return [PromptedScorer(options.language_model, server, options.answers, options.styles)]
 
 
 def _baselines(text: str | None) -> list[str] | None:

@@ -2,3 +2,8 @@
 
 from narrative_twins.evaluation.agreement import agreement_with_turning_points as agreement_with_turning_points
 from narrative_twins.evaluation.agreement import agreement_with_votes as agreement_with_votes
+from narrative_twins.evaluation.comparison import Comparison as Comparison
+from narrative_twins.evaluation.labelled import LabelledStories as LabelledStories
+from narrative_twins.evaluation.labelled import load_labelled as load_labelled
+from narrative_twins.evaluation.run import evaluate as evaluate
+from narrative_twins.evaluation.scorers import PromptedScorer as PromptedScorer

@@ -63,7 +63,8 @@ def load_labelled(
     Args:
         source: as in `load_story_salience`; or `"stories"` or `"synopses"` for the corpora of the package, if there is
             no file of this name. The votes of its stories were judged by a language model.
-        split: a split of the source; default the test split, else validation, else the first.
+        split: a split of the source, or `"all"` for all of them together; default the test split, else validation, else
+            the first.
         second: labels of the same stories by a second group of annotators, of which some may be missing: the same kind
             of source. Stories are matched by their sentences.
         name: of the data; default that of the file, folder or Hub data set.
@@ -100,9 +101,9 @@ def load_labelled(
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
     files = corpus_files(source) if source in CORPORA and not Path(source).exists() else source_files(source)
     names = [name for name in ("test", "validation", *files) if name in files]
-    if split is not None and split not in files:
+    if split not in (None, "all", *files):
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
-    paths = files[split or names[0]]
+    paths = [path for part in files.values() for path in part] if split == "all" else files[split or names[0]]
     first = next(iter(read_records(paths[0])), None)
     return list(_loader(first.row if first else {})({"data": paths})["data"])
 

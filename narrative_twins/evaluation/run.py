@@ -15,7 +15,14 @@ from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.comparison import Comparison, DataSummary
 from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
 from narrative_twins.evaluation.rows import Row, make_rows, people_rows
-from narrative_twins.evaluation.scorers import BaselineScorer, EncoderScorer, ResultsScorer, Scorer, Scores
+from narrative_twins.evaluation.scorers import (
+    BaselineScorer,
+    EncoderScorer,
+    PromptedScorer,
+    ResultsScorer,
+    Scorer,
+    Scores,
+)
 from narrative_twins.files import AtomicFile
 from narrative_twins.salience.operations import Operation, resolve_operations
 
@@ -32,6 +39,7 @@ def evaluate(
     operations: str | Operation | Iterable[str | Operation] | None = None,
     baselines: str | Iterable[str] | None = None,
     results: Mapping[str, Any] | None = None,
+    prompted: PromptedScorer | Iterable[PromptedScorer] = (),
     second: DataSource | None = None,
     split: str | None = None,
     against: str | None = None,
@@ -52,9 +60,10 @@ def evaluate(
             `DATA.svg` of each set of stories, and in `scores` the scores of each run, which are not computed again.
         operations: names or `Operation`s; default all.
         baselines: names of registered baselines; default all. `()` for none.
-        results: names with files of results, see `ResultsScorer`, for example of a prompted model.
+        results: names with files of results of other scorers, see `ResultsScorer`.
+        prompted: language models to ask, or whose saved answers are used.
         second: labels of the same stories by a second group of annotators, whose agreement is a row.
-        split: of all data; default the test split, else validation, else the first.
+        split: of all data, see `load_labelled`.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all others are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
         sentence_encoder: for baselines that compare sentences; default the default encoder.
@@ -72,6 +81,7 @@ def evaluate(
     scorers: list[Scorer] = [
         *(EncoderScorer(name, runs, chosen, loading or {}, scoring or {}) for name, runs in _encoders(encoders)),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
+        *([prompted] if isinstance(prompted, PromptedScorer) else prompted),
         *_baselines(baselines, sentence_encoder, loading or {}),
     ]
     _check_names([scorer.name for scorer in scorers], "scorer")

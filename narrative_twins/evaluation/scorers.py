@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.encoder.checkpoint import fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.files import ResumableFile
+from narrative_twins.llm.server import Server
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.result import StorySalience
@@ -159,6 +162,38 @@ class ResultsScorer:
             if not names:
                 raise ValueError(f"{file} has scores for none of the stories of {data.name}")
             yield Scores(str(file), {name: [(scores or {}).get(name) for scores in chosen] for name in names})
+
+
+@dataclass(frozen=True)
+class PromptedScorer:
+    """A language model that is asked for salience, see `baselines.prompted_salience`. Stories without valid answers are
+    undefined.
+
+    Args:
+        name: in tables.
+        server: the language model.
+        answers: the file of the saved answers; questions that it has answers to are not asked again.
+        styles: ways to ask.
+        options: other options of `prompted_salience`, such as `samples`.
+    """
+
+    name: str
+    server: Server
+    answers: str | Path
+    styles: Sequence[str] = ("choose", "rate")
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_encoder: ClassVar[bool] = True
+
+    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+        values: dict[str, list[Sequence[float] | None]] = {}
+        for style in self.styles:
+            options = {"on_error": "skip", "progress": progress, **self.options}
+            results = prompted_salience(data.stories, self.server, self.answers, styles=style, **options)
+            column: list[Sequence[float] | None] = [None] * len(data)
+            for result in results:
+                column[result.index] = result.scores[STYLES[style].score]
+            values[STYLES[style].score] = column
+        yield Scores(self.server.model, values)
 
 
 def _read_results(path: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, list[float]]]]:
