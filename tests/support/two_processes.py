@@ -42,7 +42,6 @@ def loss(file: Path, folder: Path) -> None:
             value.backward()
         found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         torch.save((value.item(), found), folder / f"{name}-{rank}.pt")
-    dist.destroy_process_group()
 
 
 def train(file: Path, folder: Path) -> None:
@@ -84,3 +83,5 @@ def mlm(file: Path, folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     {"loss": loss, "train": train, "mlm": mlm}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    # Otherwise the threads of the group may abort the process when it ends.
+    dist.destroy_process_group()
