@@ -80,6 +80,7 @@ class EncoderScorer:
     is_encoder: ClassVar[bool] = True
 
     def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+        """The scores of each run; see `Scorer.scores`."""
         for encoder in self.encoders:
             loaded = (
                 encoder if isinstance(encoder, StoryEncoder) else StoryEncoder.from_pretrained(encoder, **self.loading)
@@ -126,6 +127,7 @@ class BaselineScorer:
     is_encoder: ClassVar[bool] = False
 
     def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+        """The scores of each run; see `Scorer.scores`."""
         if self.name == "random":
             for draw in range(RANDOM_DRAWS):
                 yield _Saved(None, data, self.name, {}).finish(f"draw {draw + 1}", self._results(data.stories, draw))
@@ -155,6 +157,7 @@ class ResultsScorer:
     is_encoder: ClassVar[bool] = True
 
     def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+        """The scores of each run; see `Scorer.scores`."""
         for file in self.files:
             found = dict(_read_results(str(file)))
             chosen = [found.get(story.sentences) for story in data.stories]
@@ -185,6 +188,7 @@ class PromptedScorer:
     is_encoder: ClassVar[bool] = True
 
     def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+        """The scores of each run; see `Scorer.scores`."""
         values: dict[str, list[Sequence[float] | None]] = {}
         for style in self.styles:
             options = {"on_error": "skip", "progress": progress, **self.options}
