@@ -90,6 +90,8 @@ def test_python_runs(guide, code, tmp_path, monkeypatch):
 def folder(tmp_path, bert_folder, monkeypatch):
     """A working directory with the files that commands in the guides read."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    labels = [{"story": ["Nadia ran.", "It rained on.", "The mill burned down."], "choices": [3, 3, 1]}] * 3
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
     tellings = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")]
     (tmp_path / "works.jsonl").write_text(json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n")
