@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +111,7 @@ class Comparison:
     def best(self, data: str, metric: str) -> set[str]:
         """The names of the rows that are best by a metric: the highest mean, and all that do not differ significantly
         from it (p of at least 0.05). Rows of people are not compared."""
-        rows = [row for row in self.rows_of(data) if not row.is_people and not math.isnan(row.mean(metric))]
-        if not rows:
-            return set()
-        first = max(rows, key=lambda row: row.mean(metric))
-        return {row.name for row in rows if row is first or row.p_value(first, metric) >= ALPHA}
+        return best_rows(self.rows_of(data), metric)
 
     def to_dict(self) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data; None for what is undefined."""
@@ -209,6 +205,15 @@ class Comparison:
             "ranks; empty if they explain all."
         )
         return [" ".join(notes), *(note for name, note in self.notes if name == summary.name)]
+
+
+def best_rows(rows: Iterable[Row], metric: str) -> set[str]:
+    """The names of the rows that are best by a metric, see `Comparison.best`."""
+    compared = [row for row in rows if not row.is_people and not math.isnan(row.mean(metric))]
+    if not compared:
+        return set()
+    first = max(compared, key=lambda row: row.mean(metric))
+    return {row.name for row in compared if row is first or row.p_value(first, metric) >= ALPHA}
 
 
 def _has_points(row: Row, metric: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class LabelledStories:
 
     def __len__(self) -> int:
         return len(self.stories)
+
+    def first(self, number: int) -> LabelledStories:
+        """The first `number` of the stories with their labels."""
+        lists = {name: values[:number] for name, values in vars(self).items() if name != "name" and values is not None}
+        return replace(self, **lists)
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,58 @@
+"""Lines with their spread, in panels one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from narrative_twins.plots.printable import printable
+from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Points: TypeAlias = Sequence[tuple[float, float, float]]
+"""Points of a line: position, value, and the spread around the value, 0 for none."""
+
+_PANEL = 2.2  # inches
+
+
+def lines_figure(
+    panels: Mapping[str, Mapping[str, Points]],
+    *,
+    title: str,
+    label: str,
+    ticks: Sequence[str] | None = None,
+    width: float = PAGE,
+) -> Figure:
+    """A panel for each quantity, with a line for each name and a band of its spread around it.
+
+    Args:
+        panels: the quantities, with the points of each line. A name has the same style in all panels; nan is a gap.
+        title: a line above.
+        label: of the horizontal axis.
+        ticks: names of the positions 0, 1 and so on; default numbers.
+        width: in inches.
+    """
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    with figure_style():
+        figure = new_figure(width, 0.4 + _PANEL * max(1, len(panels)))
+        figure.set_layout_engine("constrained")
+        figure.suptitle(printable(title), size=8, weight="bold")
+        for position, (quantity, lines) in enumerate(panels.items(), start=1):
+            axes = figure.add_subplot(len(panels), 1, position)
+            for name, points in lines.items():
+                style = line_style(names.index(name))
+                at, values, spread = np.array(points, np.float64).reshape(-1, 3).T
+                axes.plot(at, values, **style, label=printable(name))
+                if spread.any():
+                    axes.fill_between(at, values - spread, values + spread, color=style["color"], alpha=0.15, lw=0)
+            axes.set(xlabel=label, ylabel=printable(quantity))
+            if ticks is not None:
+                axes.set_xticks(range(len(ticks)), [printable(tick) for tick in ticks])
+            axes.grid(alpha=0.3)
+            if lines:
+                axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return figure

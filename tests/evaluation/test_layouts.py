@@ -1,0 +1,106 @@
+"""Tables in the layouts of papers: the cells are those of the comparison, and what it does not have is empty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from narrative_twins.evaluation.comparison import Comparison, DataSummary
+from narrative_twins.evaluation.layouts import Line, long_table, wide_table
+from narrative_twins.evaluation.rows import Row, RunValues
+from narrative_twins.evaluation.tables import Cell, Table
+
+
+def votes_row(scorer: str, operation: str | None, *levels: float) -> Row:
+    """A row of runs whose values are near a level: 12 stories, in which AUC is half of Spearman."""
+    noise = np.linspace(-0.05, 0.05, 12)[:, None]
+    runs = [
+        RunValues(f"run {number}", {"spearman": level + noise, "auc": (level + noise) / 2}, 0.0)
+        for number, level in enumerate(levels)
+    ]
+    return Row("stories", scorer, operation, runs, ("spearman", "auc", "partial"))
+
+
+def points_row(scorer: str, operation: str, means: list[float]) -> Row:
+    table = np.array([means, means])
+    return Row("films", scorer, operation, [RunValues("run", {"auc": table}, 0.0)], ("auc", "partial"))
+
+
+COMPARISON = Comparison(
+    [DataSummary("stories", 12, 60, 0, 0, 1.0), DataSummary("films", 2, 20, 3, 0, None)],
+    [
+        votes_row("mlm", "deletion", 0.2),
+        votes_row("mlm", "shifting", 0.9),
+        votes_row("twins", "deletion", 0.5, 0.7),
+        votes_row("twins", "shifting", 0.3, 0.3),
+        votes_row("trail", None, 0.1),
+        points_row("ettin", "deletion", [0.5, 0.6, 1.0]),
+        points_row("ettin", "shifting", [0.1, 0.2, 0.3]),
+    ],
+)
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[f"*{cell.text}*" if cell.bold else cell.text for cell in row] for row in table.rows]
+
+
+def test_wide_table():
+    scorers = {"masked": "mlm", "twins": "twins", "absent": "gone"}
+    table = wide_table(COMPARISON, "stories", scorers, ["deletion", "shifting"], "A caption.")
+    assert texts(table) == [
+        ["masked", "0.200", "0.100", "*0.900*", "*0.450*"],
+        ["twins", "*0.600 ± 0.141*", "*0.300 ± 0.071*", "0.300 ± 0.000", "0.150 ± 0.000"],
+        ["absent", "", "", "", ""],
+    ], "bold is the best of a column"
+    header = table.to_markdown().splitlines()[2]
+    assert [name.strip() for name in header.split("|")[1:-1]] == [
+        "",
+        "deletion Spearman",
+        "deletion AUC",
+        "shifting Spearman",
+        "shifting AUC",
+    ]
+    latex = table.to_latex().splitlines()
+    assert r" & \multicolumn{2}{c}{deletion} & \multicolumn{2}{c}{shifting} \\" in latex
+    assert r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}" in latex
+    assert r"absent &  &  &  &  \\" in latex
+
+
+def test_long_table_of_turning_points():
+    sections = {name: [Line("full", "ettin", name), Line("gone", "gone", name)] for name in ("deletion", "shifting")}
+    table = long_table(COMPARISON, "films", sections, "")
+    assert list(table.columns) == ["", "TP1", "TP2", "TP3", "mean AUC"]
+    assert texts(table) == [
+        ["deletion"],
+        ["full", "0.500", "0.600", "1.000", "*0.700*"],
+        ["gone", "", "", "", ""],
+        ["shifting"],
+        ["full", "0.100", "0.200", "0.300", "*0.200*"],
+        ["gone", "", "", "", ""],
+    ], "bold is the best of a section"
+    assert "best of its section" in table.notes[0]
+
+
+def test_long_table_of_rows_with_and_without_operation():
+    lines = [Line("increasing", "trail"), Line("ours", "twins", "deletion"), Line("no such", "twins", "disruption")]
+    table = long_table(COMPARISON, "stories", {"": lines}, "")
+    assert texts(table) == [
+        ["increasing", "0.100", "0.050"],
+        ["ours", "*0.600 ± 0.141*", "*0.300 ± 0.071*"],
+        ["no such", "", ""],
+    ]
+    assert "median run" in table.notes[0]
+
+
+def test_only_empty_cells_have_no_notes():
+    assert wide_table(COMPARISON, "stories", {"a": "gone"}, ["deletion"], "").notes == []
+
+
+def test_unknown_stories():
+    with pytest.raises(ValueError, match="no stories 'plays'; choose from stories, films"):
+        wide_table(COMPARISON, "plays", {}, ["deletion"], "")
+
+
+def test_type_of_the_first_column():
+    table = Table("", ["", "a"], [[Cell("text"), Cell("1")]], names="p{8cm}")
+    assert r"\begin{tabular}{p{8cm}r}" in table.to_latex()
