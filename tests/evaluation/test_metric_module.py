@@ -1,4 +1,4 @@
-"""The metrics as modules of `evaluate`, loaded from their file, against naive loops and the functions of the package."""
+"""The metrics as modules of `evaluate`, loaded from their file, against naive loops and functions of the package."""
 
 from __future__ import annotations
 
