@@ -128,8 +128,8 @@ def _csv(path: str) -> Iterator[Entry]:
             if not row.get("synopsis_segmented"):
                 found = ", ".join(map(repr, filter(None, table.fieldnames or ())))
                 problem = f"no column 'synopsis_segmented'; the columns are {found[:500]}"
-                columns = ", ".join(sentence_table.COLUMNS)
-                needed = f"a .csv must be TRIPOD's or ROCStories' table, or have the columns {columns}"
+                columns = f"the columns {', '.join(sentence_table.COLUMNS)} separated by commas"
+                needed = f"a .csv must be TRIPOD's or ROCStories' table, or have {columns}"
                 raise RowError(f"{path}, row {number}", f"{problem}; {needed}")
             if not is_second_annotation(row):
                 yield f"row {number}", row["movie_name"], read_synopsis(row)
