@@ -79,6 +79,10 @@ class SaliencePipeline(Pipeline):
             )
         return found
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The number of calls so far would give a used pipeline another fingerprint, and `datasets.map` no cache.
+        return {**self.__dict__, "call_count": 0}
+
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
         """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without code."""
         super().save_pretrained(save_directory, **kwargs)

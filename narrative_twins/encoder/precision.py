@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, has_torch_function
 
 _QUERIES_AND_KEYS = re.compile(r"(^|\.)(query|key|[qk]|[qk]_proj|[qk]_lin|Wqkv|qkv|qkv_proj)\.weight$")
 _FIRST_LAYERS = re.compile(r"(^|\.)(layers?|h)\.[01]\.")
@@ -51,10 +52,36 @@ def linear_is_convolution(device: torch.device) -> bool:
     return x86_cpu and bool(one_dnn.is_available() and one_dnn.enabled)
 
 
+class FastLinear(torch.nn.Linear):
+    """A linear layer in the precision of its weights, computed with the library that is fastest on the machine."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """States of shape (..., inputs) as states of shape (..., outputs)."""
+        # `torch.compile` chooses the library itself; `MatrixProducts` sees calls of `F.linear` only.
+        if torch.compiler.is_compiling() or has_torch_function((input,)):
+            return F.linear(input, self.weight, self.bias)
+        return _linear(input.to(self.weight.dtype), self.weight, self.bias)
+
+
+@contextmanager
+def fast_linear_layers(model: torch.nn.Module) -> Iterator[None]:
+    """Context manager in which the linear layers of a model are `FastLinear`, for training. As the layers themselves
+    are changed, it also holds where a mode of torch would not: in a backward pass that recomputes states, and in
+    compiled models."""
+    layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
+    for layer in layers:
+        layer.__class__ = FastLinear
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.__class__ = torch.nn.Linear
+
+
 class MatrixProducts(TorchFunctionMode):
-    """Context manager in which linear layers multiply in `dtype`, while residual sums and norms between them keep the
-    precision of the weights. Unlike autocast, it does not cast the weights in each forward pass, but only once and
-    after they change.
+    """Context manager for inference in which linear layers multiply in `dtype`, while residual sums and norms between
+    them keep the precision of the weights. Unlike autocast, it does not cast the weights in each forward pass, but only
+    once and after they change. A copy or pickle has no casts, and with its model keeps the same weights exact.
 
     Args:
         dtype: precision of the products; None for that of the weights.
@@ -66,6 +93,10 @@ class MatrixProducts(TorchFunctionMode):
         self.dtype = dtype
         self.exact = {id(weight): weight for weight in exact}
         self._casts: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The weights are named by their ids, which differ in a copy and from process to process.
+        return type(self), (self.dtype, list(self.exact.values()))
 
     def __torch_function__(
         self,
