@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.encoder.attention import training_attention, using_attention
-from narrative_twins.encoder.precision import MatrixProducts
+from narrative_twins.encoder.precision import fast_linear_layers
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
@@ -34,7 +34,7 @@ WAYS = {
     "bfloat16, torch's attention": ("bfloat16", True, False),
     "bfloat16": ("bfloat16", True, True),
 }
-"""By name: the precision; whether to batch texts by length and use the fastest matrix products; whether to use the
+"""By name: the precision; whether to batch texts by length and use the fastest linear layers; whether to use the
 fastest attention."""
 
 
@@ -51,7 +51,7 @@ def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Cal
     def run() -> None:
         with ExitStack() as stack:
             if fast:
-                stack.enter_context(MatrixProducts())
+                stack.enter_context(fast_linear_layers(encoder))
             else:
                 stack.enter_context(patch.dict(losses.PASS_TOKENS, {True: 10**9}))
             if attention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainingArguments
@@ -56,3 +56,12 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
     """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of transformers."""
 
     mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens to predict."})
+
+
+def check_arguments(args: Any, kind: type[StoryTrainingArguments]) -> None:
+    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of transformers."""
+    if not isinstance(args, kind):
+        raise ValueError(
+            f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use {kind.__name__}, "
+            f"which takes the same settings and more: from narrative_twins import {kind.__name__}"
+        )

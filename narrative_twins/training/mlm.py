@@ -18,7 +18,7 @@ from narrative_twins.encoder.loading import hub_options, load_model
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokens import StoryTokenizer
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, check_arguments
 from narrative_twins.training.curves import CurvesCallback
 from narrative_twins.training.story_trainer import StoryTrainer
 from narrative_twins.training.trainable import checked_rows
@@ -64,6 +64,7 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
     Args:
         model: the model, from `masked_language_model`, or the folder or Hub id to load it from; None for the default.
+            Or give `model_init`, a function that returns the model, for example for `hyperparameter_search`.
         train_dataset, eval_dataset: rows as for `NarrativeTwinsTrainer`, or several data sets in a dict.
         pooling: how the encoder pools, `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
         evaluator: a `SalienceEvaluator`, `TwinsEvaluator` or several in a `SequentialEvaluator`.
@@ -87,31 +88,57 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         pooling: Pooling | None = None,
         evaluator: BaseEvaluator | None = None,
         processing_class: Any = None,
+        model_init: Any = None,
         **options: Any,
     ) -> None:
         args = args or MaskedLanguageModelTrainingArguments("masked_language_model_output")
+        check_arguments(args, MaskedLanguageModelTrainingArguments)
         if args.mini_batch_size is not None and args.mini_batch_size < 1:
             raise ValueError(f"mini_batch_size={args.mini_batch_size} is not a count of 1 or more")
         set_seed(args.seed)
-        if not isinstance(model, torch.nn.Module):
+        if model_init is not None:
+            if model is not None:
+                raise ValueError("give either model or model_init, not both")
+            self.model_init = model_init
+            model = self.call_model_init()
+        elif not isinstance(model, torch.nn.Module):
             model = masked_language_model(model)
         tokenizer = processing_class or AutoTokenizer.from_pretrained(model.name_or_path, trust_remote_code=False)
         self.encoder = StoryEncoder(model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens)
         self.evaluator: Any = evaluator
+        self._pooling = pooling
+        self._collates = options.get("data_collator") is None
         train_dataset, eval_dataset = (
             None
             if data is None
             else tokenized_rows(checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens)
             for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset))
         )
-        mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=args.mlm_probability)
-        options.setdefault("data_collator", MaskedTextsCollator(mask))
         super().__init__(
-            model, args, train_dataset=train_dataset, eval_dataset=eval_dataset, processing_class=tokenizer, **options
+            None if model_init is not None else model,
+            args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=tokenizer,
+            model_init=model_init,
+            **options,
         )
+        self.set_objective()
         # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their number does not matter.
         self.model_accepts_loss_kwargs = True
         self.add_callback(CurvesCallback())
+
+    def set_objective(self) -> None:
+        if self.encoder.model is not self.model.base_model:
+            tokens = self.encoder.tokens
+            self.encoder = StoryEncoder(
+                self.model.base_model, tokens.tokenizer, pooling=self._pooling, context_tokens=tokens.context_tokens
+            )
+        if self._collates:
+            probability = self.args.mlm_probability
+            self.data_collator = MaskedTextsCollator(
+                DataCollatorForLanguageModeling(self.processing_class, mlm_probability=probability)
+            )
 
     @property
     def transformer(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator, SequentialEvalu
 from transformers.trainer_utils import has_length
 
 from narrative_twins.encoder.attention import training_attention, using_attention
-from narrative_twins.encoder.precision import MatrixProducts
+from narrative_twins.encoder.precision import fast_linear_layers
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import full_id, push_encoder
@@ -38,15 +39,22 @@ class StoryTrainer:
     evaluator: Any
     hub_model_id: Any
     train_dataset: Any
+    model_init: Any
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.facts: dict[str, Any] = {}
+        # Changes of the model for the time of training, which are undone at its end.
+        self._changes = ExitStack()
         super().__init__(*args, **options)
 
     @property
     @abstractmethod
     def transformer(self) -> Any:
         """The `transformers` model of the encoder."""
+
+    @abstractmethod
+    def set_objective(self) -> None:
+        """Set collator and loss, as far as they were not given, to the current model and arguments."""
 
     @abstractmethod
     def save_weights(self, folder: str | Path) -> None:
@@ -63,9 +71,18 @@ class StoryTrainer:
             resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
         if isinstance(resume_from_checkpoint, (str, Path)) and not self._is_sharded:
             check_checkpoint_files(Path(resume_from_checkpoint), self.args)
-        model = self.transformer
-        with MatrixProducts(), using_attention(model, training_attention(model)):
+        with ExitStack() as self._changes:
             return super().train(resume_from_checkpoint, *args, **options)  # type: ignore[misc]
+
+    def _hp_search_setup(self, trial: Any) -> None:
+        """Set the arguments of a trial. `transformers` calls it in `train`, after `model_init`, so the objective is set
+        to the new model and arguments here, and the model is prepared for fast training."""
+        super()._hp_search_setup(trial)  # type: ignore[misc]
+        if self.model_init is not None:
+            self.set_objective()
+        self._changes.pop_all().close()
+        self._changes.enter_context(fast_linear_layers(self.model))
+        self._changes.enter_context(using_attention(self.transformer, training_attention(self.transformer)))
 
     def get_train_dataloader(self) -> Any:
         """The data loader of training. Raises ValueError if it has no batch, with which `transformers` would only stop
