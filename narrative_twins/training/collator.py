@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -45,6 +45,8 @@ class TwinsCollator:
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
         seed, epoch: seeds of the random choices; the trainer updates the epoch.
+        others: collators of data sets without narrative twins, by the names of the data sets (column `dataset_name`,
+            which the trainer adds if it has a dict of losses).
 
     Attributes:
         truncated_texts: how many texts this process has cut so far.
@@ -57,6 +59,7 @@ class TwinsCollator:
         distractors: bool = True,
         seed: int = 0,
         epoch: int = 0,
+        others: Mapping[str, Callable[[Any], dict[str, Any]]] | None = None,
     ) -> None:
         if twins not in TWINS:
             raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
@@ -68,9 +71,11 @@ class TwinsCollator:
         self.seed = seed
         # Shared memory, because data loader workers may keep their copy of the collator across epochs.
         self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
+        self.others = dict(others or {})
         self.truncated_texts = 0
         # Required by the samplers of sentence-transformers.
-        self.valid_label_columns: list[str] = []
+        labels = [label for other in self.others.values() for label in getattr(other, "valid_label_columns", [])]
+        self.valid_label_columns: list[str] = list(dict.fromkeys(labels))
 
     @property
     def epoch(self) -> int:
@@ -81,10 +86,14 @@ class TwinsCollator:
     def epoch(self, epoch: int) -> None:
         self._epoch.fill_(epoch)
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
         `texts_window_ids` (-1: not pooled), of shape (R, T); `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or
-        `DISTRACTOR_TWIN`) and `texts_row` (index of the row in the batch), of shape (R,)."""
+        `DISTRACTOR_TWIN`) and `texts_row` (index of the row in the batch), of shape (R,). Rows with a `dataset_name`
+        keep it, and those of `others` are collated by their collator."""
+        name = rows[0].get("dataset_name")
+        if name in self.others:
+            return self.others[name](rows)
         texts = [
             (side, row_index, self._encode(text, several_windows))
             for row_index, row in enumerate(rows)
@@ -105,6 +114,7 @@ class TwinsCollator:
             "texts_window_ids": torch.from_numpy(window_ids),
             "texts_side": torch.tensor([side for side, _, _ in texts]),
             "texts_row": torch.tensor([row_index for _, row_index, _ in texts]),
+            **({} if name is None else {"dataset_name": name}),
         }
 
     def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:

@@ -183,7 +183,9 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         # Encode texts of similar length together, with little padding; then restore their order.
         for part, longest in _batches_by_length(mask.sum(dim=1), PASS_TOKENS[ids.device.type == "cpu"]):
             features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
-            states = self.model(features)["token_embeddings"]
+            output = self.model(features)
+            # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as the states are.
+            states = output["token_embeddings"][..., : output["sentence_embedding"].shape[-1]]
             vectors.append(pool_windows(states, window_ids[part, :longest], windows, self.pooling)[0])
             indices.append(part)
         return torch.cat(vectors)[torch.cat(indices).argsort()]

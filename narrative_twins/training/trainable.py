@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,10 @@ def has_dropout(config: Any) -> bool:
     return any(isinstance(value, float) and value > 0 for value in settings.values())
 
 
-def checked_rows(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
+def checked_rows(data: Any, name: str, silent: bool, skipped: Collection[str] = ()) -> tuple[Any, str | None]:
     """Check the rows of a data set of narrative twins or of a dict of several; streams are checked as they are read.
-    `name` is the name of the data in errors; `silent` hides the progress bar of data with more than 10,000 rows.
+    `name` is the name of the data in errors; `silent` hides the progress bar of data with more than 10,000 rows;
+    `skipped` are the names of data sets in a dict that have other rows and are not checked.
 
     Returns:
         The data, and the name of the first row without a twin; None if all have twins, and for streams.
@@ -85,7 +87,10 @@ def checked_rows(data: Any, name: str, silent: bool) -> tuple[Any, str | None]:
     if isinstance(data, dict):
         if not data:
             raise RowError(name, "there are no rows; at least one data set is needed")
-        checked = {key: checked_rows(rows, f"{name}[{key!r}]", silent) for key, rows in data.items()}
+        checked = {
+            key: (rows, None) if key in skipped else checked_rows(rows, f"{name}[{key!r}]", silent)
+            for key, rows in data.items()
+        }
         twinless = next((row for _, row in checked.values() if row is not None), None)
         return {key: rows for key, (rows, _) in checked.items()}, twinless
     if isinstance(data, IterableDataset):

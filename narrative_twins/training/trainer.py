@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from datasets import Dataset, DatasetDict, Value
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
 from narrative_twins.training.losses import NarrativeTwinsLoss
@@ -31,14 +32,22 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     float32 and, on a CPU, than `bf16=True`.
 
     Args:
-        model: the encoder, from `trainable_encoder`.
+        model: the encoder, from `trainable_encoder`; or give `model_init`, a function that returns it, for example for
+            `hyperparameter_search`. Each run then starts from a new model, with loss and collator as the arguments of
+            its trial say.
+        args: the arguments; default those of the paper.
         train_dataset, eval_dataset: rows with `story` and perhaps `twin`, `negative` and `negative_twin`, as loaded by
             `narrative_twins.data`; or several data sets in a dict, each batch with rows of one of them.
+        loss: a loss in place of the default, or a function of the model that returns it. With a dict of losses, data
+            sets may also have other rows, for other losses, in the format of sentence-transformers; data sets without
+            a loss in the dict have the default. `MatryoshkaLoss` may wrap `NarrativeTwinsLoss`.
         options: other arguments of `SentenceTransformerTrainer`, such as `evaluator` and `callbacks`.
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: `twins="dropout"` is set, or a row has no twin, and the model has no dropout.
+        ValueError: the arguments are of another class or set prompts for narrative twins; `twins="dropout"` is set, or
+            a row has no twin, and the model has no dropout; another loss than `MatryoshkaLoss` wraps
+            `NarrativeTwinsLoss`.
     """
 
     training_args_class = NarrativeTwinsTrainingArguments
@@ -50,21 +59,60 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         args: NarrativeTwinsTrainingArguments | None = None,
         train_dataset: Any = None,
         eval_dataset: Any = None,
+        loss: Any = None,
         **options: Any,
     ) -> None:
         args = args or NarrativeTwinsTrainingArguments("narrative_twins_output")
-        train_dataset, twinless = checked_rows(train_dataset, "train_dataset", args.disable_tqdm)
-        eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", args.disable_tqdm)
+        check_arguments(args, NarrativeTwinsTrainingArguments)
+        data_sets = {**_data_sets(train_dataset), **_data_sets(eval_dataset)}
+        self._given_loss: Any = self.get_default_loss if loss is None else loss
+        if isinstance(loss, dict):
+            self._given_loss = {**dict.fromkeys(data_sets, self.get_default_loss), **loss}
+        self._others = [name for name, rows in data_sets.items() if not self._has_twins(name, rows)]
+        self._collates = options.get("data_collator") is None
+        train_dataset, twinless = checked_rows(train_dataset, "train_dataset", args.disable_tqdm, self._others)
+        eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", args.disable_tqdm, self._others)
+        self._twinless = twinless
         if model is not None:
-            # If this list is not empty, no rows are copied into the card as widget examples.
-            model.model_card_data.widget = [{}]
-            if args.twins == "dropout" or twinless is not None:
-                require_dropout(model, twinless)
-        super().__init__(model=model, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **options)
+            self._check_dropout(model, args)
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            loss=dict(self._given_loss) if isinstance(self._given_loss, dict) else self._given_loss,
+            **options,
+        )
+        if self.model_init is not None:
+            self.set_objective()
+        for found in self.loss.values() if isinstance(self.loss, dict) else [self.loss]:
+            _check_wrapper(found)
         self.add_callback(CurvesCallback())
-        if isinstance(self.data_collator, TwinsCollator):
-            self.add_callback(_EpochCallback(self.data_collator))
+        self.add_callback(_EpochCallback(self))
         _remove_rows(self.model.model_card_data)
+
+    def set_objective(self) -> None:
+        self._check_dropout(self.model, self.args)
+        given = self._given_loss
+        self.loss: Any = (
+            {name: self.prepare_loss(loss, self.model) for name, loss in given.items()}
+            if isinstance(given, dict)
+            else self.prepare_loss(given, self.model)
+        )
+        if self._collates:
+            self.data_collator = self.get_data_collator(self.model, self.args, self.processing_class)
+
+    def _has_twins(self, name: str, rows: Any) -> bool:
+        """Whether a data set has rows of narrative twins: always, unless its loss in a dict of losses is another."""
+        loss = self._given_loss[name] if isinstance(self._given_loss, dict) else None
+        if isinstance(loss, torch.nn.Module):
+            return any(isinstance(module, NarrativeTwinsLoss) for module in loss.modules())
+        # What a function will return is not known yet.
+        return loss in (None, self.get_default_loss) or "story" in rows.column_names
+
+    def _check_dropout(self, model: SentenceTransformer, args: NarrativeTwinsTrainingArguments) -> None:
+        if args.twins == "dropout" or self._twinless is not None:
+            require_dropout(model, self._twinless)
 
     @property
     def transformer(self) -> Any:
@@ -75,20 +123,28 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add the callback as `SentenceTransformerTrainer` does; its statistics count None as an empty value."""
+        # If this list is not empty, no rows are copied into the card as widget examples.
+        self.model.model_card_data.widget = [{}]
         data = self.train_dataset, self.eval_dataset
         self.train_dataset, self.eval_dataset = map(_without_none, data)
         super().add_model_card_callback(default_args_dict)
         self.train_dataset, self.eval_dataset = data
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
-        """The collator with the settings of the arguments."""
+        """The collator with the settings of the arguments. Raises ValueError if these set prompts for twins."""
         transformer = getattr(model[0], "auto_model", None)
         if transformer is None:
             raise ValueError(
                 f"the first module, {type(model[0]).__name__}, is not a transformer; use trainable_encoder"
             )
         tokens = story_tokenizer(transformer, model.tokenizer, module_settings(model), args.context_tokens)
-        return TwinsCollator(tokens, twins=args.twins, distractors=args.distractors, seed=args.seed)
+        if args.prompts and not (isinstance(args.prompts, dict) and set(args.prompts) <= set(self._others)):
+            raise ValueError(
+                f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as stories are scored; remove "
+                "them, or give a dict with the names of data sets that have a loss other than NarrativeTwinsLoss"
+            )
+        others = dict.fromkeys(self._others, super().get_data_collator(model, args, processing_class))
+        return TwinsCollator(tokens, twins=args.twins, distractors=args.distractors, seed=args.seed, others=others)
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:
         """The loss with the settings of the arguments."""
@@ -106,8 +162,10 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
         """The usual sampler, with `window_batch_size` rows per batch if stories have several windows."""
-        if self.args.window_batch_size is not None and is_nested(dataset[0]["story"]):
-            batch_size = self.args.window_batch_size
+        if self.args.window_batch_size is not None:
+            story = dataset[0].get("story")
+            if isinstance(story, list) and is_nested(story):
+                batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
 
     def get_multi_dataset_batch_sampler(self, *args: Any, **kwargs: Any) -> Any:
@@ -122,12 +180,28 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 class _EpochCallback(TrainerCallback):
     """Updates the epoch of the collator, on which its random choices depend."""
 
-    def __init__(self, collator: TwinsCollator) -> None:
-        self.collator = collator
+    def __init__(self, trainer: NarrativeTwinsTrainer) -> None:
+        self.trainer = trainer
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         # A fraction if training is resumed within an epoch; rounding may put it slightly below a whole number.
-        self.collator.epoch = int((state.epoch or 0) + 1e-6)
+        if isinstance(self.trainer.data_collator, TwinsCollator):
+            self.trainer.data_collator.epoch = int((state.epoch or 0) + 1e-6)
+
+
+def _data_sets(data: Any) -> dict[str, Any]:
+    """The data sets in a dict of them; otherwise none."""
+    return dict(data) if isinstance(data, dict) else {}
+
+
+def _check_wrapper(loss: torch.nn.Module) -> None:
+    """Raise a ValueError if a loss wraps `NarrativeTwinsLoss` but would not change what it computes."""
+    inner = loss.loss if type(loss) is MatryoshkaLoss else loss
+    if not isinstance(inner, NarrativeTwinsLoss) and any(isinstance(m, NarrativeTwinsLoss) for m in inner.modules()):
+        raise ValueError(
+            f"{type(inner).__name__} does not work around NarrativeTwinsLoss, which pools the windows of stories by "
+            "itself; use NarrativeTwinsLoss alone or in MatryoshkaLoss"
+        )
 
 
 def _remove_rows(card: Any) -> None:
