@@ -21,6 +21,8 @@ AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
 
+_COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
+
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
 
@@ -65,8 +67,9 @@ class Story:
 
         Args:
             source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"`,
-                `"sentences"` or both (the sentences are then located in the text) and optionally `"windows"`, `"id"`;
-                or a `Story`, returned unchanged. A `StoryError` in the place of an unreadable story is raised.
+                `"sentences"` (or `"story"`, as in the package's data sets) or both (the sentences are then located in
+                the text) and optionally `"windows"`, `"id"`; or a `Story`, returned unchanged. A `StoryError` in the
+                place of an unreadable story is raised.
             windows: for a source without its own windows: `"auto"` (one window for up to ten sentences, otherwise
                 windows of about seven), a number of even windows, the sizes of the windows, or the windows themselves
                 as lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
@@ -82,10 +85,12 @@ class Story:
         story_id: str | int | None = None
         text: str | None = None
         if isinstance(source, Mapping):
+            if type(source).__name__ == "LazyBatch":  # of `datasets`; else mistaken for a story in windows
+                raise StoryError(f"the story is a batch of several rows; {_COLUMN}")
             story_id, own_windows = _check_id(source.get("id")), source.get("windows")
             text = source.get("text")
             if text is not None and not isinstance(text, str):
-                raise StoryError(f"'text' is {type(text).__name__}, not text; sentences are given as 'sentences'")
+                raise StoryError(f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}")
             source = _text_or_sentences(source)
             if own_windows is not None and _is_list(source) and all(map(_is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; remove one of them")
@@ -147,21 +152,22 @@ def parse_windows(text: str) -> Windows:
 
 
 def _text_or_sentences(source: Mapping[str, Any]) -> Any:
-    for key in ("sentences", "text"):
-        if source.get(key) is not None:
-            return source[key]
+    sentences = next((source[key] for key in ("sentences", "story") if _is_list(source.get(key))), None)
+    for found in (sentences, *map(source.get, ("sentences", "text", "story"))):
+        if found is not None:
+            return found
     windows = source.get("windows")
     if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
     keys = ", ".join(map(shown_value, islice(source, 10))) or "none"
-    raise StoryError(f"the mapping has no 'sentences' or 'text' (its keys: {keys})")
+    raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
 
 
 def _check_id(value: Any) -> str | int | None:
     if isinstance(value, str):
         check_unicode(value, "the id")
     elif value is not None and _as_int(value) is None:
-        raise StoryError(f"the id is {type(value).__name__}; an id is a text or a whole number")
+        raise StoryError(f"the id is {type(value).__name__}; an id is a text or a whole number; {_COLUMN}")
     return value if value is None or isinstance(value, str) else _as_int(value)
 
 

@@ -128,6 +128,27 @@ def test_none_counts_as_missing():
     assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == ("One ran.",)
 
 
+@pytest.mark.parametrize(
+    ("source", "sentences"),
+    [
+        ({"story": ["A b.", "C d."], "twin": ["E."]}, "A b. C d."),
+        ({"story": [["A b."], ["C d."]]}, "A b. | C d."),
+        ({"story": ["A b.", "C d."], "windows": [[0, 1], [1, 2]]}, "A b. | C d."),
+        ({"story": ["A b."], "text": "So A b."}, "A b."),
+        ({"story": "A b. C d."}, "A b. C d."),
+        ({"story": "The title", "text": "A b."}, "A b."),
+        ({"story": 7, "text": "A b."}, "A b."),
+        ({"story": ["A b."], "sentences": ["C d."]}, "C d."),
+        ({"story": None, "text": "A b."}, "A b."),
+    ],
+)
+def test_sentences_are_also_called_story(source, sentences):
+    """As in the rows of the package's data sets; other uses of the word do not hide a text."""
+    story = Story.parse(source)
+    assert " | ".join(" ".join(story.sentences[lo:hi]) for lo, hi in story.windows) == sentences
+    assert [story.text[lo:hi] for lo, hi in story.spans] == list(story.sentences)
+
+
 def test_windows_none_falls_back_to_the_argument():
     assert len(Story.parse({"text": "One ran. Two fell.", "windows": None}, windows=2).windows) == 2
 
@@ -147,7 +168,9 @@ def test_windows_none_falls_back_to_the_argument():
         (None, "not NoneType"),
         (b"bytes", "not bytes"),
         ({"A b."}, "not set"),
-        ({"story": "A b."}, r"has no 'sentences' or 'text' \(its keys: 'story'\)"),
+        ({"plot": "A b."}, r"has no 'sentences', 'story' or 'text' \(its keys: 'plot'\)"),
+        ({"story": 7}, "not int"),
+        ({"story": [["A."], ["B."]], "windows": 2}, "given twice"),
         ({"sentences": [["A."], ["B."]], "windows": 2}, "given twice"),
         ({"text": "A b.", "id": ["x"]}, "the id is list; an id is a text or a whole number"),
         ({"text": "A b.", "id": "\udc00"}, "the id has a lone surrogate"),
