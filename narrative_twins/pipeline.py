@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from functools import partial
+from typing import Any, TypeAlias
 
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
+Result: TypeAlias = dict[str, Any] | None
+
 _ENCODER_OPTIONS = [
     name
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
@@ -30,10 +33,42 @@ _ENCODER_OPTIONS = [
 _SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "buffer"]
 
 
+class _Items:
+    """The items of a data set that has indices and a length, but no iterator."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.dataset.__getitem__, range(len(self.dataset)))
+
+
+class CountedResults(Iterator[Result]):
+    """An iterator over the results of stories whose number is known, such as those of a data set: it has a length, and
+    each loop begins at the first story, as with the iterators of other pipelines."""
+
+    def __init__(self, start: Callable[[], Iterator[Result]], count: int) -> None:
+        self._start, self._count, self._results = start, count, start()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> CountedResults:
+        self._results = self._start()
+        return self
+
+    def __next__(self) -> Result:
+        return next(self._results)
+
+
 class SaliencePipeline(Pipeline):
     """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, ...) it has:
+    In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
+    `model_kwargs` for `from_pretrained`, ...) it has:
 
     - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`, here or
       in a call: see `score_stories`;
@@ -42,7 +77,8 @@ class SaliencePipeline(Pipeline):
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
     `StorySalience.to_dict`. For a list of stories it is a list of results; for any other iterable (generator, dataset,
-    column) an iterator that reads at most a batch ahead. With `on_error="skip"` the result of a bad story is None.
+    column) an iterator that reads at most a batch ahead, and has a length if the iterable has one. With
+    `on_error="skip"` the result of a bad story is None.
     """
 
     _load_tokenizer = True
@@ -55,6 +91,7 @@ class SaliencePipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
+        kwargs.pop("local_files_only", None)  # `transformers.pipeline` has used it, but passes it on
         super().__init__(*args, **kwargs)
         self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
 
@@ -62,15 +99,16 @@ class SaliencePipeline(Pipeline):
         """Score one story, a list of stories or any other iterable of stories."""
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
+        stories = inputs
         if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
-            inputs = map(inputs.__getitem__, range(len(inputs)))  # torch's map-style datasets
-        check_stories(inputs)
+            stories = _Items(inputs)  # torch's map-style datasets
+        check_stories(stories)
         _, scoring_options, _ = self._sanitize_parameters(**options)
         buffer = next((size for size in (batch_size, self._batch_size) if size is not None), SCORING_OPTIONS["buffer"])
-        results = self._stream(inputs, buffer, self._forward_params | scoring_options)
+        start = partial(self._stream, stories, buffer, self._forward_params | scoring_options)
         if not isinstance(inputs, (list, tuple)):
-            return results
-        found = list(results)
+            return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
+        found = list(start())
         if len(found) > 1 and all(result is not None and len(result["sentences"]) == 1 for result in found):
             logger.warning(
                 "each of the %d stories is one sentence; a list means several stories, so pass the sentences of one "
@@ -88,7 +126,7 @@ class SaliencePipeline(Pipeline):
         super().save_pretrained(save_directory, **kwargs)
         self.encoder.save_settings(save_directory)
 
-    def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+    def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""
         # A skipped story has no result, so the gaps between the indices of results are filled with None.
         yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
@@ -113,7 +151,10 @@ class SaliencePipeline(Pipeline):
         options.pop("num_workers", None)
         unknown = [key for key in options if key not in _SCORING_OPTIONS]
         if unknown:
-            raise TypeError(f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)}, batch_size")
+            raise TypeError(
+                f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)}, batch_size; options of "
+                f"from_pretrained are given to pipeline() as model_kwargs={{{unknown[0]!r}: ...}}"
+            )
         if "operations" in options:
             options["operations"] = resolve_operations(options["operations"])
         return {}, options, {}
