@@ -46,7 +46,7 @@ LIBRARIES = {
     "tqdm": "commands llm salience training",
     "transformers": "commands encoder pipeline training",
     "uvicorn": "app",
-    "yaml": "hub training",
+    "yaml": "data hub training",
 }
 """The rooms that import each library, anywhere in their modules."""
 

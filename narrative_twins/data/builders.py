@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
 from datasets import Features, List, Value
 
-from narrative_twins.data import shapes
+from narrative_twins.data import citations, shapes
 from narrative_twins.data.exports import RowFormat, salience_records
 from narrative_twins.data.held_out import HeldOutStories
 from narrative_twins.data.records import Record, read_records
@@ -19,6 +22,9 @@ from narrative_twins.data.rows import ShortWindowError
 from narrative_twins.data.sources import SplitFiles
 
 logger = logging.getLogger(__name__)
+
+_NOTE = "left_out-"
+"""Start of the names of files in which processes tell what they left out."""
 
 _TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
 
@@ -36,10 +42,12 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """Reads rows from files; subclasses define the columns."""
+    """Reads rows from files; subclasses define the columns, and what users read about the data set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
+    ABOUT: ClassVar[str]
+    CITATION: ClassVar[str] = citations.NARRATIVE_TWINS
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
         """Convert a row of a file to the columns of the data set, without its id."""
@@ -50,7 +58,9 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         return read_records(file)
 
     def _info(self) -> datasets.DatasetInfo:
-        return datasets.DatasetInfo(features=self.FEATURES, license=self.config.license)
+        return datasets.DatasetInfo(
+            description=self.ABOUT, citation=self.CITATION, features=self.FEATURES, license=self.config.license
+        )
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         splits = self.config.files.items()
@@ -74,18 +84,37 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
                 f"(min_window); the first is {short[0]}"
             )
 
+    @property
+    def left_out(self) -> str:
+        """What was left out of the prepared data set: lines of its description."""
+        return str(self.info.description).removeprefix(self.ABOUT).strip()
+
     def tell(self, words: str) -> None:
         """Tell users what was left out of a split: as a warning if it is streamed; else the description of the data
         set, which is kept in the cache, so that each load can warn of it."""
         if self.config.streaming:
             logger.warning("%s", words)
         else:
-            self.info.description = "\n".join(filter(None, [self.info.description, words]))
+            # Rows may be read in another process, which has a copy of this object.
+            Path(self._output_dir, f"{_NOTE}{uuid.uuid4()}").write_text(words, encoding="utf-8")
+
+    def _prepare_split(self, split_generator: datasets.SplitGenerator, *args: Any, **kwargs: Any) -> None:
+        super()._prepare_split(split_generator, *args, **kwargs)
+        notes = sorted(Path(self._output_dir).glob(f"{_NOTE}*"), key=os.path.getmtime)
+        told = [note.read_text(encoding="utf-8") for note in notes]
+        for note in notes:
+            note.unlink()
+        lines = "\n".join(filter(None, [self.left_out, *told]))
+        self.info.description = f"{self.ABOUT}\n\n{lines}".strip()
 
 
 class StoryTwinsBuilder(RowsBuilder):
     """Short stories with narrative twins."""
 
+    ABOUT = (
+        "Short stories in sentences, with narrative twins (the same plot in other words) and negatives (another plot "
+        "in nearly the same words)."
+    )
     FEATURES = Features(
         {"id": _TEXT}
         | {column: List(_TEXT) for column in ("story", "twin", "negative", "negative_twin")}
@@ -99,6 +128,10 @@ class StoryTwinsBuilder(RowsBuilder):
 class WindowTwinsBuilder(RowsBuilder):
     """Longer stories, split into windows, with narrative twins."""
 
+    ABOUT = (
+        "Stories in windows of sentences, with narrative twins (the same plot in other words), whose sentences are "
+        "aligned to the windows, negatives (another plot) and turning points."
+    )
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -127,6 +160,7 @@ class StorySalienceBuilder(RowsBuilder):
     """Stories with human labels of their sentences, from whatever the annotators gave, or with their summaries."""
 
     BUILDER_CONFIG_CLASS = SalienceConfig
+    ABOUT = "Stories in sentences, with human labels of how salient each sentence is, and with summaries."
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -151,6 +185,8 @@ class StorySalienceBuilder(RowsBuilder):
 class RocStoriesBuilder(RowsBuilder):
     """ROCStories: training stories, without those of the other splits, which have human labels."""
 
+    ABOUT = "ROCStories in sentences: five-sentence stories; those of the other splits have human labels."
+    CITATION = citations.ROCSTORIES
     FEATURES = StorySalienceBuilder.FEATURES
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:
@@ -194,6 +230,8 @@ class RocStoriesBuilder(RowsBuilder):
 class TurningPointsBuilder(RowsBuilder):
     """Film synopses with their five turning points."""
 
+    ABOUT = "Film synopses in sentences, with the sentences of their five turning points."
+    CITATION = citations.TRIPOD
     FEATURES = Features(
         {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER)), "turning_points": List(_NUMBER)}
     )

@@ -33,12 +33,18 @@ class LoadOptions(TypedDict, total=False):
         token: access token for private and gated data on the Hub.
         streaming: yield rows one by one, without preparing a cache. Data on the Hub are still downloaded completely.
         cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the Hub cache.
+        name: the configuration of a folder or of a data set on the Hub.
+        num_proc, download_mode, keep_in_memory: as in `datasets.load_dataset`.
     """
 
     revision: str | None
     token: str | bool | None
     streaming: bool
     cache_dir: str | None
+    name: str | None
+    num_proc: int | None
+    download_mode: datasets.DownloadMode | str | None
+    keep_in_memory: bool | None
 
 
 LoadedData: TypeAlias = (
@@ -56,10 +62,12 @@ def load_story_twins(
     `negative_narrative_twin`), each a list of sentences, and the votes under the names above.
 
     Args:
-        source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`) or a list of them, which are the
-            split `train`; a mapping of splits to these; a folder or a Hub id such as
-            `"igorsterner/rocstory-narrative-twins"`, where file names determine the split. None is the package's own
-            corpus of 1,920 rows in the splits `train` and `validation`, written and judged by a language model.
+        source: a data file (`.jsonl`, `.json`, either also with `.gz`, `.parquet` or `.arrow`), a pattern such as
+            `"data/*.jsonl"`, a list of these or a `Dataset`, which are the split `train`; a mapping of splits to these
+            or a `DatasetDict`; a folder, also of `save_to_disk`, or a Hub id such as
+            `"igorsterner/rocstory-narrative-twins"`, where the card's configurations (see `name`), else file names
+            determine the split; or a path on the Hub, `"hf://datasets/user/name/..."`. None is the package's own corpus
+            of 1,920 rows in the splits `train` and `validation`, written and judged by a language model.
         split: a split, or a slice of a split in the notation of `datasets`: `"train[:100]"`. None for a dict of all.
         options: see `LoadOptions`.
 
@@ -69,9 +77,9 @@ def load_story_twins(
     Raises:
         RowError: a row is invalid; the message names the row, the problem and the fix.
         FileNotFoundError: the source is neither local nor on the Hub.
-        ValueError: the source is missing, or the format of a file or the split is unknown.
+        ValueError: the source is missing, or the format of a file, the split or the configuration is unknown.
     """
-    files = corpus_files("stories") if source is None else _files(source, options)
+    files = _files(source, options, "stories")
     known = {"license": "cc0-1.0"} if source is None else {}
     return _load(StoryTwinsBuilder, "story_twins", files, split, options, **known)
 
@@ -107,7 +115,7 @@ def load_window_twins(
     """
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
-    files = corpus_files("synopses") if source is None else _files(source, options)
+    files = _files(source, options, "synopses")
     known = {"license": "cc0-1.0"} if source is None else {}
     return _load(
         WindowTwinsBuilder, "window_twins", files, split, options, windows=windows, min_window=min_window, **known
@@ -160,7 +168,7 @@ def load_story_salience(
     check_row_format(row_format)
     # The settings name the folder of the cache: equal ones must look alike.
     marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
-    files = corpus_files("stories") if source is None else _files(source, options)
+    files = _files(source, options, "stories")
     settings = {"row_format": row_format, "span_labels": marks, **({"license": "cc0-1.0"} if source is None else {})}
     return _load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
 
@@ -183,7 +191,7 @@ def load_roc_stories(
             `"igorsterner/rocstory-salience"`, a folder, files or a mapping of splits to files. File names such as
             `val.json` and `test.json` determine the split; others are the split `labelled`. The paper's split has 250
             stories each for validation and test.
-        options: see `LoadOptions`; revision and token are for `exclude`.
+        options: see `LoadOptions`; revision, token and name are for `exclude`.
 
     Raises:
         As `load_story_twins`; ValueError also if a file of `source` is not a table.
@@ -194,7 +202,7 @@ def load_roc_stories(
             raise ValueError(
                 f"{file} is not a .csv; pass the tables of ROCStories, and stories with labels as exclude="
             )
-    labelled = {} if exclude is None else labelled_files(exclude, options.get("revision"), options.get("token"))
+    labelled = {} if exclude is None else _labelled(exclude, options)
     return _load(RocStoriesBuilder, "roc_stories", {"train": tables, **labelled}, split, options)
 
 
@@ -219,8 +227,19 @@ def load_turning_points(
     return _load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
 
 
-def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
-    return source_files(source, options.get("revision"), options.get("token"))
+def _files(source: DataSource | None, options: LoadOptions, corpus: str = "") -> SplitFiles:
+    """The files of a source; None is a corpus of the package."""
+    if source is None:
+        if options.get("name") is not None:
+            raise ValueError(f"name={options['name']!r}: the package's corpora have no configurations")
+        return corpus_files(corpus)
+    again = options.get("download_mode") == datasets.DownloadMode.FORCE_REDOWNLOAD
+    where = options.get("revision"), options.get("token"), options.get("name"), options.get("cache_dir")
+    return source_files(source, *where, force_download=again)
+
+
+def _labelled(exclude: DataSource, options: LoadOptions) -> SplitFiles:
+    return labelled_files(exclude, options.get("revision"), options.get("token"), options.get("name"))
 
 
 def _load(
@@ -241,20 +260,26 @@ def _load(
         **settings,
         **({"streaming": True} if options.get("streaming") else {}),
     )
+    num_proc = options.get("num_proc")
     if options.get("streaming"):
+        if num_proc is not None:
+            raise ValueError(f"num_proc={num_proc} does not apply to streaming; leave it out")
         return builder.as_streaming_dataset(split=split)
+    mode = datasets.DownloadMode(options.get("download_mode") or "reuse_dataset_if_exists")
     try:
-        builder.download_and_prepare()
+        builder.download_and_prepare(download_mode=mode, num_proc=num_proc)
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, RowError):
             raise error.__cause__ from None
+        if num_proc is not None:  # errors of other processes come without their cause, so it is found in this one
+            return _load(builder_class, name, files, split, {**options, "num_proc": None}, **settings)
         raise
-    if builder.info.description:
-        logger.warning("%s", builder.info.description)
-    return _as_dataset(builder, split)
+    if builder.left_out:
+        logger.warning("%s", builder.left_out)
+    return _as_dataset(builder, split, bool(options.get("keep_in_memory")))
 
 
-def _as_dataset(builder: RowsBuilder, split: str | None) -> LoadedData:
+def _as_dataset(builder: RowsBuilder, split: str | None, in_memory: bool) -> LoadedData:
     """The prepared rows; a split without rows is empty, while `datasets` refuses to read it."""
     info = builder.info
     empty = [name for name, prepared in info.splits.items() if not prepared.num_examples]
@@ -262,13 +287,13 @@ def _as_dataset(builder: RowsBuilder, split: str | None) -> LoadedData:
         columns: dict[str, list[Any]] = {column: [] for column in info.features}
         return datasets.Dataset.from_dict(columns, info.features, info.copy(), datasets.NamedSplit(split))
     if split is None and empty:
-        return datasets.DatasetDict({name: _as_dataset(builder, name) for name in info.splits})
-    return builder.as_dataset(split=split)
+        return datasets.DatasetDict({name: _as_dataset(builder, name, in_memory) for name in info.splits})
+    return builder.as_dataset(split=split, in_memory=in_memory)
 
 
 def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:
-    """A digest of the columns and of the content of all files."""
-    digest = hashlib.sha256(repr(builder_class.FEATURES).encode())
+    """A digest of the columns, the description and the content of all files."""
+    digest = hashlib.sha256(repr((builder_class.FEATURES, builder_class.ABOUT)).encode())
     for file in (file for split in files.values() for file in split):
         with open(file, "rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())

@@ -1,4 +1,4 @@
-"""Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), Parquet."""
+"""Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), Parquet, Arrow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow
+import pyarrow.ipc
 import pyarrow.parquet
 
 from narrative_twins.data import sentence_table
@@ -112,6 +113,17 @@ def _parquet(path: str) -> Iterator[Entry]:
                 number += 1
 
 
+def _arrow(path: str) -> Iterator[Entry]:
+    with pyarrow.memory_map(path) as file:
+        try:
+            batches: Iterable[pyarrow.RecordBatch] = pyarrow.ipc.open_stream(file)
+        except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
+            reader = pyarrow.ipc.open_file(file)
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+        for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
+            yield f"row {number}", None, row
+
+
 def _csv(path: str) -> Iterator[Entry]:
     with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         table = csv.DictReader(text)
@@ -137,6 +149,10 @@ def _csv(path: str) -> Iterator[Entry]:
 
 _Reader: TypeAlias = Callable[[str], Iterator[Entry]]
 _TEXT_READERS: dict[str, _Reader] = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
-_READERS = _TEXT_READERS | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()} | {".parquet": _parquet}
+_READERS = (
+    _TEXT_READERS
+    | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()}
+    | {".parquet": _parquet, ".arrow": _arrow}
+)
 DATA_PATTERNS = [f"*{suffix}" for suffix in _READERS]
 """Patterns of the file names that are supported."""

@@ -104,7 +104,8 @@ def load_labelled(
 
 
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
-    files = corpus_files(source) if source in CORPORA and not Path(source).exists() else source_files(source)
+    own = isinstance(source, str) and source in CORPORA and not Path(source).exists()
+    files = corpus_files(str(source)) if own else source_files(source)
     names = [name for name in ("test", "validation", *files) if name in files]
     if split not in (None, "all", *files):
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
@@ -137,4 +138,5 @@ def _name(source: DataSource) -> str:
         source = next(iter(source.values()))
     if not isinstance(source, (str, os.PathLike)) and isinstance(source, Iterable):
         source = next(iter(source), "data")
-    return Path(os.fspath(source)).name.split(".")[0] or "data"
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "data"  # loaded rows have no name
+    return Path(name).name.split(".")[0] or "data"

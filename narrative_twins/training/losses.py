@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import cos_sim, get_rank
 from torch import Tensor
 
+from narrative_twins.data.citations import NARRATIVE_TWINS
 from narrative_twins.encoder.checkpoint import module_settings
 from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
@@ -23,12 +24,6 @@ DISTRACTOR_LOSSES: tuple[DistractorLoss, ...] = ("joint", "separate")
 PASS_TOKENS = {True: 2_560, False: 1_000_000}
 """Maximum padded tokens per forward pass, on a CPU (True) and on other devices (False). A CPU is fastest if the token
 states fit its caches, and more passes cost it nothing; on other devices each pass has a high overhead."""
-CITATION = """
-@misc{sterner-narrative-twins,
-    title={Contrastive Learning with Narrative Twins for Modeling Story Salience},
-    author={Igor Sterner and Alex Lascarides and Frank Keller},
-}
-"""
 
 
 class _Layout(NamedTuple):
@@ -174,7 +169,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
     @property
     def citation(self) -> str:
         """The paper to cite."""
-        return CITATION
+        return NARRATIVE_TWINS
 
     def _embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
         """Window vectors of texts, shape (texts, W, D)."""

@@ -275,7 +275,7 @@ def test_rows_with_short_windows_are_left_out(rows, min_window, streaming):
         for _ in range(2):
             found = get(streaming=streaming)
             assert [row["id"] for row in found] == kept
-            left_out = "" if streaming else found.info.description
+            left_out = found.info.description.removeprefix(WindowTwinsBuilder.ABOUT).strip()
             if len(kept) < len(rows) and not streaming:
                 assert left_out.startswith(f"train: {len(rows) - len(kept)} of {len(rows)} rows are left out")
             else:
@@ -341,7 +341,7 @@ def test_split_of_which_all_rows_are_left_out_is_empty(tmp_path):
     assert {name: len(rows) for name, rows in get().items()} == {"train": 1, "validation": 0}
     empty = get("validation")
     assert (len(empty), empty.column_names) == (0, list(WindowTwinsBuilder.FEATURES))
-    assert empty.info.description.startswith("validation: 1 of 1 rows are left out")
+    assert empty.info.description.startswith(f"{WindowTwinsBuilder.ABOUT}\n\nvalidation: 1 of 1 rows are left out")
 
 
 @pytest.mark.parametrize("least", [0, -1])
@@ -703,7 +703,7 @@ def test_data_from_the_hub_and_then_offline(tmp_path):
     assert other.startswith("RevisionNotFoundError")
     assert unknown.startswith("FileNotFoundError 'somebody/other' is not a local path, and can't be found on the Hub")
     assert json.loads(loaded) == {"train": ["t"], "validation": ["a"]}
-    assert set(hub.given) == {"train.json", "val.jsonl"}
+    assert set(hub.given) == {"README.md", "train.json", "val.jsonl"}
     assert run(("somebody/pinned", {}), HF_HUB_OFFLINE="1") == [loaded]
 
 
