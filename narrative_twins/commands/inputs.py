@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins.commands.options import count, is_terminal, parsed_by
+from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, ResumeError
@@ -24,7 +25,7 @@ from narrative_twins.salience.engine import SCORING_OPTIONS, OnTruncation, score
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.reading import InputFormat, count_stories, read_stories, story_digest
+from narrative_twins.stories.reading import InputFormat, story_digest
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 
@@ -58,7 +59,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="text (one story), JSON Lines (one per line), JSON, ROCStories' CSV; - for stdin",
+        help="text (one story), JSON Lines (one per line), JSON, ROCStories' CSV, Parquet or a data set on the Hub "
+        "(one per row); - for stdin",
     )
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
@@ -141,11 +143,11 @@ class StoryInput:
         self._positions: dict[int, _Position] = {}
 
     def __length_hint__(self) -> int:
-        return max(0, count_stories(self.files, self.input_format) - len(self.done))
+        return max(0, count_inputs(self.files, self.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
         yielded = 0
-        for name, content, problem in read_stories(self.files, self.input_format):
+        for name, content, problem in read_inputs(self.files, self.input_format):
             self.found += 1
             try:
                 story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)

@@ -62,6 +62,15 @@ def read_records(path: str) -> Iterator[Record]:
         raise RowError(path, f"can't be read as {suffix[1:]} ({error}); the file may be incomplete") from error
 
 
+def count_rows(path: str) -> int:
+    """The number of rows of a Parquet file; raises RowError if it can't be read."""
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            return int(file.metadata.num_rows)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise RowError(path, f"can't be read as parquet ({error}); the file may be incomplete") from error
+
+
 def is_data_file(path: str) -> bool:
     """Whether a file has the name of a supported format."""
     return _suffix(path) is not None

@@ -40,7 +40,9 @@ class Document(NamedTuple):
     problem: str | None = None
 
 
-def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> Iterator[Document]:
+def read_stories(
+    paths: Iterable[str], input_format: InputFormat = "auto", named: bool | None = None
+) -> Iterator[Document]:
     """Read the stories of some files, lazily.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
@@ -51,6 +53,7 @@ def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> It
         paths: file names; `-` is standard input.
         input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, `.csv`,
             otherwise text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
+        named: whether a text story gets the file name as id; None if there are several files.
     """
     paths = list(paths)
     for path in paths:
@@ -61,7 +64,7 @@ def read_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> It
             continue
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(file, name, input_format, named=len(paths) > 1)
+                yield from stories_in(file, name, input_format, len(paths) > 1 if named is None else named)
         except OSError as error:
             yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
