@@ -141,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
     for table in comparison.tables():
         print(table.to_markdown())
     if options.out is not None:
-        print(f"All figures: {options.out}/results.json, table.md, table.tex, plot.svg", file=sys.stderr)
+        print(f"In {options.out}: results.json, table.md, table.tex and a plot of each data set", file=sys.stderr)
     return 0
 
 

@@ -277,7 +277,7 @@ def test_command(votes, bert_folder, tmp_path, capsys):
     lines = [line.split("|")[1].strip(" *") for line in out.splitlines() if line.startswith("|")]
     assert lines[2:] == ["people, one of them", "tiny deletion", "trail", "random"]
     assert "5 stories, 18 sentences; entropy of the labels" in out and "p: difference in Spearman to trail" in out
-    assert f"{tmp_path / 'out'}/results.json" in err
+    assert f"In {tmp_path / 'out'}: results.json" in err
 
 
 @pytest.mark.parametrize(
