@@ -19,9 +19,9 @@ from pathlib import Path
 import datasets
 from figures import make_curves, make_lines, make_salience
 from output import Output, write_index
+from paper_tables import make_table
 from plan import CurvesSpec, LinesSpec, read_plan
 from smoke import STORIES, smoke_plan, train_smoke_runs
-from tables import make_table
 from transformers.utils import logging as transformers_logging
 from workspace import Workspace
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -35,6 +33,7 @@ from narrative_twins.encoder import passes
 from narrative_twins.encoder.precision import FastLinear
 
 from support.models import encoder_of, trainable
+from support.processes import run_python
 from support.twins_batches import STORIES as TEXTS
 from support.twins_batches import WINDOWS, assert_same, features, model_of, trained
 
@@ -149,12 +148,7 @@ print(Hasher.hash(pipe))
 
 def test_fingerprints_are_equal_from_process_to_process_and_call_to_call():
     """So `datasets.map` finds its cache."""
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", FINGERPRINT.format(count=count)], capture_output=True, text=True, check=True
-        ).stdout
-        for count in (1, 10_000)
-    }
+    found = {run_python("-c", FINGERPRINT.format(count=count)) for count in (1, 10_000)}
     pipe = pipeline("narrative-salience", device="cpu", operations=["deletion", "summarization"])
     found.add(Hasher.hash(pipe) + "\n")
     pipe(STORY)
