@@ -259,6 +259,7 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     [
         ({"data": None}, "pass data"),
         ({"baselines": "trial"}, "trail"),
+        ({"encoders": {}, "baselines": ()}, "nothing to compare"),
         ({"operations": "summary"}, "summarization"),
         ({"against": "trial"}, "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'"),
         ({"results": {"default": "x.jsonl"}}, "the name 'default' is that of more than one scorer"),
