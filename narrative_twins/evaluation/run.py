@@ -84,7 +84,7 @@ def evaluate(
         *([prompted] if isinstance(prompted, PromptedScorer) else prompted),
         *_baselines(baselines, sentence_encoder, loading or {}),
     ]
-    if not scorers:
+    if not scorers and not any(row for labelled in sets for row in people_rows(labelled)):
         raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
     _check_names([scorer.name for scorer in scorers], "scorer")
     _check_names([labelled.name for labelled in sets], "data set")

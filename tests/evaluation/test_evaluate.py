@@ -259,7 +259,6 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     [
         ({"data": None}, "pass data"),
         ({"baselines": "trial"}, "trail"),
-        ({"encoders": {}, "baselines": ()}, "nothing to compare"),
         ({"operations": "summary"}, "summarization"),
         ({"against": "trial"}, "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'"),
         ({"results": {"default": "x.jsonl"}}, "the name 'default' is that of more than one scorer"),
@@ -269,6 +268,12 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
 def test_wrong_arguments(options, problem, votes):
     with pytest.raises(ValueError, match=problem):
         evaluate(**{"data": votes, "operations": "deletion", "baselines": "lead", **options})
+
+
+def test_nothing_to_compare(votes, films):
+    with pytest.raises(ValueError, match="nothing to compare; give an encoder, a baseline or results"):
+        evaluate({}, films, baselines=())
+    assert [row.scorer for row in evaluate({}, votes, baselines=()).rows] == ["people, one of them"]
 
 
 def test_command(votes, bert_folder, tmp_path, capsys):
