@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -20,6 +21,10 @@ torch.set_num_threads(1)
 # No deadline: machines that run the tests can be slow at random moments.
 settings.register_profile("tests", deadline=None, max_examples=40)
 settings.load_profile("tests")
+
+# Shells start background jobs with Ctrl-C ignored, which the processes of tests would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
