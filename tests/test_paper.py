@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from transformers.utils import logging as transformers_logging
 
 import narrative_twins.evaluation.scorers as scorers
 from narrative_twins import evaluate
@@ -67,7 +68,11 @@ PLAN = {
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
+    """The modules beside the script can be imported; the level of warnings is restored."""
     monkeypatch.syspath_prepend(PAPER)
+    level = transformers_logging.get_verbosity()
+    yield
+    transformers_logging.set_verbosity(level)
 
 
 @pytest.fixture
