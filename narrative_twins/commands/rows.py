@@ -1,19 +1,16 @@
-"""Stories in the rows of Parquet files and of data sets on the Hub, beside those in story files."""
+"""Stories in the rows of Parquet files and of data sets on the Hub, beside those in story files.
+
+`datasets` and pyarrow take seconds to import, so functions import them when such a source is given.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from narrative_twins.data.records import count_rows, read_records
-from narrative_twins.data.rows import RowError
-from narrative_twins.data.sources import source_files
 from narrative_twins.files import STDIN
 from narrative_twins.stories.reading import Document, InputFormat, count_stories, printable_name, read_stories
-
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def read_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> Iterator[Document]:
@@ -32,6 +29,12 @@ def count_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> in
     tables = [path for path in paths if path not in files]
     if any(not os.path.isfile(path) for path in tables):
         return 0
+    if not tables:
+        return count_stories(files, input_format)
+
+    from narrative_twins.data.records import count_rows
+    from narrative_twins.data.rows import RowError
+
     try:
         rows = sum(map(count_rows, tables))
     except RowError:  # it is reported when the file is read
@@ -41,6 +44,10 @@ def count_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> in
 
 
 def _rows(path: str) -> Iterator[Document]:
+    from narrative_twins.data.records import read_records
+    from narrative_twins.data.rows import RowError
+    from narrative_twins.data.sources import source_files
+
     try:
         for record in (
             record for files in source_files(path).values() for file in files for record in read_records(file)
@@ -62,4 +69,9 @@ def _is_on_hub(path: str) -> bool:
     if path.startswith("hf://"):
         return True
     local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))
-    return not local and bool(_HUB_ID.fullmatch(path)) and not Path(path).suffix[1:].isalpha()
+    if local or "/" not in path or Path(path).suffix[1:].isalpha():
+        return False
+
+    from narrative_twins.data.sources import HUB_ID
+
+    return bool(HUB_ID.fullmatch(path))

@@ -7,8 +7,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TypeAlias
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from datasets import Dataset, DatasetDict, IterableDataset, config
@@ -31,7 +31,9 @@ PUBLISHED: dict[str, str | None] = {
 }
 """Published data sets on the Hub, with the default revision of each; None is `main`."""
 
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+"""The id of a data set on the Hub, `user/name`."""
+
 _HUB_PATH = re.compile(r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?(/(?P<inside>.*))?")
 _SPLIT_OF = {
     alias: split
@@ -176,14 +178,39 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
 
 
 def _saved_files(folder: Path) -> SplitFiles:
-    """The files of a folder that `save_to_disk` wrote, by split; none for other folders."""
-    if (folder / config.DATASETDICT_JSON_FILENAME).is_file():
-        splits = json.loads((folder / config.DATASETDICT_JSON_FILENAME).read_text(encoding="utf-8"))["splits"]
-        return {split: _saved_files(folder / split)["train"] for split in splits}
-    if not (folder / config.DATASET_STATE_JSON_FILENAME).is_file():
-        return {}
-    state = json.loads((folder / config.DATASET_STATE_JSON_FILENAME).read_text(encoding="utf-8"))
-    return {"train": [str(folder / file["filename"]) for file in state["_data_files"]]}
+    """The files of a folder that `save_to_disk` wrote, by split; none for other folders. Raises ValueError if it names
+    files outside of the folder."""
+    splits = _json_field(folder / config.DATASETDICT_JSON_FILENAME, "splits")
+    if splits and all(isinstance(split, str) for split in splits):
+        found = {split: _saved_rows(_inside(folder, split)) for split in splits}
+        return found if all(found.values()) else {}
+    rows = _saved_rows(folder)
+    return {"train": rows} if rows else {}
+
+
+def _saved_rows(folder: Path) -> list[str]:
+    """The files of a split that `save_to_disk` wrote."""
+    files = _json_field(folder / config.DATASET_STATE_JSON_FILENAME, "_data_files")
+    if not all(isinstance(file, Mapping) and isinstance(file.get("filename"), str) for file in files):
+        return []
+    return [str(_inside(folder, file["filename"])) for file in files]
+
+
+def _json_field(file: Path, field: str) -> list[Any]:
+    """A list in a JSON object, empty if the file has none: it may also be a data file of the same name."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    found = content.get(field) if isinstance(content, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{folder} names {name!r}, which is outside of the data set")
+    return folder / path
 
 
 class _Hub:
@@ -201,7 +228,7 @@ class _Hub:
         path = _HUB_PATH.fullmatch(name)
         inside = (path["inside"] or "").strip("/") if path else ""
         repo_id = path["id"] if path else name
-        if not _HUB_ID.fullmatch(repo_id) or not path and is_data_file(name):
+        if not HUB_ID.fullmatch(repo_id) or not path and is_data_file(name):
             raise FileNotFoundError(f"{name!r} is not a local path, and not a Hub id (user/name); check the name")
         revision = self.revision or (unquote(path["revision"]) if path and path["revision"] else None)
         revision = revision or PUBLISHED.get(repo_id)

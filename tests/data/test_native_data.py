@@ -105,6 +105,29 @@ def test_folders_of_save_to_disk(load, tmp_path, splits):
     assert ids(load(tmp_path / "saved")) == ids(again) == {split: ["c", "a"] for split in splits or ["train"]}
 
 
+def test_saved_folders_that_name_files_outside(load, tmp_path):
+    (tmp_path / "secret.arrow").write_bytes(b"")
+    folder = tmp_path / "saved"
+    Dataset.from_list(twins("a")).save_to_disk(folder)
+    state = json.loads((folder / "state.json").read_text())
+    for name in ("../secret.arrow", str(tmp_path / "secret.arrow")):
+        (folder / "state.json").write_text(json.dumps({**state, "_data_files": [{"filename": name}]}))
+        with pytest.raises(ValueError, match="which is outside of the data set"):
+            load(folder)
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": ["../saved"]}))
+    with pytest.raises(ValueError, match="names '../saved', which is outside"):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", [{}, {"_data_files": [{}]}, {"_data_files": "train"}, [], None, "state"])
+def test_folders_with_another_file_of_that_name(load, tmp_path, content):
+    (tmp_path / "train.jsonl").write_text(json.dumps(twins("a")[0]))
+    (tmp_path / "validation.jsonl").write_text(json.dumps(twins("b")[0]))
+    for name in ("state.json", "dataset_dict.json"):
+        (tmp_path / name).write_text(json.dumps(content))
+    assert ids(load(tmp_path)) == {"train": ["a"], "validation": ["b"]}
+
+
 def test_patterns(load, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     for name in ("b", "a", "c"):
