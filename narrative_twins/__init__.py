@@ -14,24 +14,26 @@ Without the pipeline: `narrative_twins.score_stories`.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.encoder.checkpoint import default_encoder
-from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.pipeline import SaliencePipeline, register_pipeline
-from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import OPERATIONS, Operation, cosine, register_operation
-from narrative_twins.salience.result import SalientSentence, StorySalience
-from narrative_twins.stories.splitting import split_sentences
-from narrative_twins.stories.story import Story, StoryError
-from narrative_twins.stories.windows import Order, Window
+from wrapt import when_imported
 
 if TYPE_CHECKING:
     from narrative_twins import baselines, data, evaluation, show, training
+    from narrative_twins.encoder.checkpoint import default_encoder
+    from narrative_twins.encoder.story_encoder import StoryEncoder
     from narrative_twins.evaluation import metrics
     from narrative_twins.evaluation.run import evaluate
     from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
     from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
+    from narrative_twins.pipeline import SaliencePipeline
+    from narrative_twins.salience.engine import score_stories
+    from narrative_twins.salience.operations import OPERATIONS, Operation, cosine, register_operation
+    from narrative_twins.salience.result import SalientSentence, StorySalience
+    from narrative_twins.stories.splitting import split_sentences
+    from narrative_twins.stories.story import Story, StoryError
+    from narrative_twins.stories.windows import Order, Window
     from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
     from narrative_twins.training.collator import TwinsCollator
     from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
@@ -84,9 +86,18 @@ __all__ = [
 ]
 
 _LAZY = {
+    "encoder.checkpoint": ("default_encoder",),
+    "encoder.story_encoder": ("StoryEncoder",),
     "evaluation.run": ("evaluate",),
     "hub.facts": ("DatasetFacts", "EncoderFacts", "Figure"),
     "hub.push": ("HubError", "push_dataset", "push_encoder", "push_metric"),
+    "pipeline": ("SaliencePipeline",),
+    "salience.engine": ("score_stories",),
+    "salience.operations": ("OPERATIONS", "Operation", "cosine", "register_operation"),
+    "salience.result": ("SalientSentence", "StorySalience"),
+    "stories.splitting": ("split_sentences",),
+    "stories.story": ("Story", "StoryError"),
+    "stories.windows": ("Order", "Window"),
     "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),
     "training.collator": ("TwinsCollator",),
     "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
@@ -95,13 +106,26 @@ _LAZY = {
     "training.trainable": ("trainable_encoder",),
     "training.trainer": ("NarrativeTwinsTrainer",),
 }
-"""Public names by module. These modules import large libraries, so they are only imported when a name is used."""
+"""Public names by module. Most of these modules import large libraries, so they are only imported when a name is
+used."""
 _MODULES = {"metrics": "evaluation.metrics"} | {
-    name: name for name in ("baselines", "data", "evaluation", "show", "training")
+    name: name
+    for name in ("baselines", "data", "encoder", "evaluation", "hub", "pipeline", "salience", "show", "stories")
+    + ("training",)
 }
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
 
-register_pipeline()
+
+@when_imported("transformers.pipelines")
+def _import_pipeline(module: ModuleType) -> None:
+    """Make the task known as soon as there are pipelines: transformers takes seconds to import, so it is not imported
+    only for that."""
+    import_module("narrative_twins.pipeline")
+
+
+@when_imported("narrative_twins.pipeline")
+def _register_pipeline(module: ModuleType) -> None:
+    module.register_pipeline()
 
 
 def __getattr__(name: str) -> Any:

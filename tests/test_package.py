@@ -22,13 +22,18 @@ def no_network(*arguments, **options):
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = no_network
 
 import sys
-import torch
-from transformers import pipeline
 
-before = set(sys.modules)
 import narrative_twins
+new = {name.split(".")[0] for name in sys.modules}
+heavy = new & {"torch", "transformers", "huggingface_hub", "numpy", "scipy", "accelerate", "yaml", "tqdm"}
+assert not heavy, heavy
+
+from transformers import pipeline
+import transformers.pipelines
+before = set(sys.modules)
+import narrative_twins.commands.score
 new = {name.split(".")[0] for name in set(sys.modules) - before}
-heavy = new & {"sentence_transformers", "datasets", "pandas", "sklearn", "rich", "evaluate", "matplotlib"}
+heavy = new & {"sentence_transformers", "datasets", "pyarrow", "pandas", "sklearn", "evaluate", "matplotlib"}
 assert not heavy, heavy
 assert "scipy.stats" not in set(sys.modules) - before
 

@@ -16,6 +16,7 @@ from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.pipeline import TASK, register_pipeline
 
 from support.models import encoder_of, modules
+from support.processes import run_python
 
 STORIES = [
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",
@@ -203,3 +204,10 @@ def test_registering_twice_changes_nothing():
     before = PIPELINE_REGISTRY.supported_tasks[TASK]
     register_pipeline()
     assert PIPELINE_REGISTRY.supported_tasks[TASK] is before
+
+
+@pytest.mark.parametrize("first", ["transformers.pipelines", "narrative_twins", "narrative_twins.pipeline"])
+def test_the_task_is_known_in_any_order_of_imports(first):
+    code = f"import {first}, narrative_twins, transformers.pipelines as pipelines"
+    out = run_python("-c", f"{code}; print(pipelines.check_task({TASK!r})[1]['impl'].__module__)")
+    assert out.strip() == "narrative_twins.pipeline"
