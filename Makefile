@@ -22,7 +22,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training ranks picture screenshots lowest clean
+.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -120,6 +120,9 @@ speed-large: $(VENV)/package  ## the same for large encoders and for a whole boo
 
 speed-training: $(VENV)/package  ## how long a step of training takes; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
+
+speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)

@@ -70,8 +70,8 @@ class SaliencePipeline(Pipeline):
     In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
     `model_kwargs` for `from_pretrained`, ...) it has:
 
-    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`, here or
-      in a call: see `score_stories`;
+    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`,
+      `processes`, here or in a call: see `score_stories`;
     - `batch_size`, here or in a call: number of stories whose variants share forward passes (default 32);
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 

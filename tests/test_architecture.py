@@ -29,6 +29,7 @@ PACKAGE = Path(narrative_twins.__file__).parent
 MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 LIBRARIES = {
+    "accelerate": "salience",
     "datasets": "commands data hub making training",
     "fastapi": "app",
     "gradio": "app",
@@ -42,7 +43,7 @@ LIBRARIES = {
     "sentence_transformers": "making training",
     "spacy": "making",
     "syntok": "stories",
-    "torch": "encoder training",
+    "torch": "encoder salience training",
     "tqdm": "commands llm salience training",
     "transformers": "commands encoder pipeline training",
     "uvicorn": "app",

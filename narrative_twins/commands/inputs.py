@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -21,9 +22,11 @@ from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, ResumeError
-from narrative_twins.salience.engine import SCORING_OPTIONS, OnTruncation, score_stories
+from narrative_twins.salience.buffer import OnTruncation
+from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.processes import LAUNCHED, launched_state
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.reading import InputFormat, story_digest
 from narrative_twins.stories.story import Story, StoryError, parse_windows
@@ -46,10 +49,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "choices": get_args(OnTruncation),
         "help": "if a story exceeds the encoder's context (default: %(default)s)",
     },
+    "processes": {
+        "type": count,
+        "metavar": "N",
+        "help": "share the stories among N processes, each with a copy of the encoder (default: %(default)s)",
+    },
 }
 """The options of `score_stories` that are options of commands; `argparse` gets their names and defaults from there."""
 
-_SAME_RESULTS = ("operations", "on_truncation")  # written by name in `run_settings`, and without effect on the scores
+# Written by name in `run_settings`, or without effect on the scores.
+_SAME_RESULTS = ("operations", "on_truncation", "processes")
 
 
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +93,21 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     """Refuse options that contradict each other."""
     if not options.files and is_terminal(sys.stdin):
         parser.error("name a file, or - for standard input")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if options.processes != 1:
+            parser.error("--processes does not apply to a run by accelerate launch, which has a number of its own")
+        options.processes = LAUNCHED
+        options.device = options.device or launched_state().device
+
+
+def helped_first_process(options: argparse.Namespace) -> bool:
+    """In a process of `accelerate launch` other than the first, score the stories that the first one reads, until there
+    are no more, and return True. Otherwise return False at once."""
+    if options.processes != LAUNCHED or launched_state().is_main_process:
+        return False
+    for _ in score_stories([], load_encoder(options), **_scoring(options)):
+        pass
+    return True
 
 
 def load_encoder(options: argparse.Namespace) -> StoryEncoder:
@@ -191,14 +215,18 @@ class StoryInput:
 
 def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:
     """Score the stories, lazily; those that can't be scored are reported and skipped."""
-    scoring = {name: getattr(options, name) for name in SCORING_OPTIONS if hasattr(options, name)}
     progress = sys.stderr.isatty() and not options.quiet
-    results = score_stories(stories, encoder, **{**scoring, "on_error": stories.report, "progress": progress})
+    results = score_stories(stories, encoder, **{**_scoring(options), "on_error": stories.report, "progress": progress})
     with _interrupts() as was_interrupted:
         for result in stories.renumber(results):
             if was_interrupted():
                 raise KeyboardInterrupt
             yield result
+
+
+def _scoring(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `score_stories`."""
+    return {name: getattr(options, name) for name in SCORING_OPTIONS if hasattr(options, name)}
 
 
 @contextmanager

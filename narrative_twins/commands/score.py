@@ -13,6 +13,7 @@ from narrative_twins.commands.inputs import (
     add_scoring_options,
     check_options,
     exit_code,
+    helped_first_process,
     load_encoder,
     run_settings,
     score,
@@ -59,6 +60,8 @@ def on_interrupt(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
+    if helped_first_process(options):
+        return 0
     if FORMATS[options.format].is_image:
         check_figure(None)
     # Reports an output file that can't be written before the encoder is loaded.

@@ -136,6 +136,21 @@ class StoryEncoder:
         transformer.checkpoint_settings = module_settings(model)
         return cls(transformer, model.tokenizer, **options)
 
+    def on_accelerator(self, number: int) -> StoryEncoder:
+        """The encoder with its model moved to the accelerator of a number, counted around; on a CPU, or if there are
+        not several accelerators, the encoder itself."""
+        kind, count = self.device.type, torch.accelerator.device_count()
+        if kind == "cpu" or count < 2:
+            return self
+        return StoryEncoder(
+            self.model.to(torch.device(kind, number % count)),
+            self.tokens.tokenizer,
+            pooling=self.pooling,
+            context_tokens=self.context_tokens,
+            batch_tokens=self.passes.batch_tokens,
+            attention=self.passes.attention,
+        )
+
     @property
     def device(self) -> torch.device:
         """The device that the model is on."""

@@ -24,6 +24,9 @@ from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story
 
+_SAME_SCORES = ("buffer", "progress", "processes")
+"""Options of `score_stories` that do not change the scores."""
+
 RANDOM_DRAWS = 100
 """How often the baseline `random` is drawn, as in the paper."""
 
@@ -97,7 +100,8 @@ class EncoderScorer:
         )
         names = [operation.name for operation in operations]
         precision = str(self.loading.get("dtype", "auto"))
-        settings = {**_encoder_settings(encoder), "precision": precision, "operations": names, **self.scoring}
+        scoring = {name: value for name, value in self.scoring.items() if name not in _SAME_SCORES}
+        settings = {**_encoder_settings(encoder), "precision": precision, "operations": names, **scoring}
         saved = _Saved(folder, data, self.name, settings)
         results = score_stories(
             data.stories[len(saved) :],

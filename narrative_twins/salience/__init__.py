@@ -1,7 +1,7 @@
 """Salience: what to embed (operations, plans), the engine that scores, the result."""
 
-from narrative_twins.salience.engine import OnError as OnError
-from narrative_twins.salience.engine import OnTruncation as OnTruncation
+from narrative_twins.salience.buffer import OnError as OnError
+from narrative_twins.salience.buffer import OnTruncation as OnTruncation
 from narrative_twins.salience.engine import score_stories as score_stories
 from narrative_twins.salience.operations import OPERATIONS as OPERATIONS
 from narrative_twins.salience.operations import Operation as Operation

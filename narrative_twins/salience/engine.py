@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.buffer import OnError, OnTruncation, Reporter, StoryBuffer
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation, Plan, contexts, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.processes import LAUNCHED, LaunchedProcesses, Processes, WorkerProcesses
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
-
-logger = logging.getLogger(__name__)
-
-OnError: TypeAlias = Literal["raise", "skip"] | Callable[[StoryError], None]
-OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
-
-BUFFER_TOKENS = 1_000_000
-"""Planned tokens after which the encoder runs, which bounds memory for long stories."""
 
 
 def score_stories(
@@ -44,6 +36,7 @@ def score_stories(
     on_error: OnError = "raise",
     on_truncation: OnTruncation = "warn",
     progress: bool | Callable[[float], None] = False,
+    processes: int | Literal["launched"] = 1,
 ) -> Iterator[StorySalience]:
     """Score every sentence of some stories; an iterator over one result per story, lazily and in order.
 
@@ -62,6 +55,11 @@ def score_stories(
             (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens` in any case.
         progress: whether to show a progress bar, or a function to call with the number of stories done (a float) after
             each planned window and forward pass. An exception that it raises stops the scoring.
+        processes: how many processes share the work, each with a copy of the encoder and its part of the threads, or on
+            a GPU of its own if there are several; up to 2 * `processes` * `buffer` stories are held at once. Scores are
+            those of one process up to rounding. As always with new processes, a script needs
+            `if __name__ == "__main__":`. `"launched"` stands for the processes of `accelerate launch` or `torchrun`:
+            each calls this function with its encoder; the first reads the stories and has all results.
 
     Raises:
         ValueError: an operation is unknown or an argument invalid. Raised before anything is scored.
@@ -72,6 +70,8 @@ def score_stories(
         raise ValueError(f"buffer={buffer}: the buffer must hold at least 1 story")
     if splitter is not None and not callable(splitter):
         raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
+    if processes != LAUNCHED and (not isinstance(processes, int) or processes < 1):
+        raise ValueError(f"processes={processes!r}: choose a number of at least 1, or {LAUNCHED!r}")
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function that takes the error")
     if on_truncation not in get_args(OnTruncation):
@@ -87,11 +87,23 @@ def score_stories(
         encoder = StoryEncoder.from_pretrained(encoder)
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={approximate!r} needs mean pooling; this encoder pools the first token")
-    note = approximate or (None if max_shifts is None else f"max_shifts={max_shifts}")
     on_progress = progress if callable(progress) else None
     bar = progress_bar(stories, shown=bool(progress) and on_progress is None)
-    engine = _Engine(encoder, chosen, approximate, note, on_error, on_truncation, bar, on_progress)
-    return engine.run(stories, windows, splitter, buffer)
+    scorer = _StoryScorer(encoder, chosen, approximate, None if max_shifts is None else f"max_shifts={max_shifts}")
+    reporter = Reporter(on_error, on_truncation)
+    expected = length_hint(stories)
+    if processes == 1 or processes != LAUNCHED and expected == 1:
+        return scorer.buffer(reporter, bar, on_progress).run(stories, windows, splitter, buffer)
+    scorer = replace(scorer, truncated_are_errors=on_truncation == "error")
+    pool: Processes
+    if isinstance(processes, int):
+        pool = WorkerProcesses(scorer.start, processes)
+    else:
+        pool = LaunchedProcesses(scorer)
+    # Few stories are shared evenly.
+    chunk = min(buffer, -(-expected // pool.count)) if expected else buffer
+    parsed = (_parsed(source, windows, splitter) for source in stories)
+    return _merged(pool, parsed, chunk, reporter, bar, on_progress)
 
 
 SCORING_OPTIONS: dict[str, Any] = {
@@ -102,141 +114,73 @@ SCORING_OPTIONS: dict[str, Any] = {
 """The scoring options with their defaults, which the pipeline and the command line share."""
 
 
-@dataclass
-class _Pending:
-    """A story in the buffer: its scores so far, or its error."""
-
-    index: int
-    story: Story | None = None
-    scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    cut_tokens: int = 0
-    error: StoryError | None = None
-
-
-@dataclass
-class _Engine:
-    """Plans windows, embeds the variants of many windows together, then scores the windows.
-
-    Attributes:
-        buffer: the stories whose results are not yielded yet, in order.
-        plans: the planned windows that are not embedded yet, with their stories.
-        planned: the number of tokens of these plans.
-        finished, done: how many stories have left the buffer; the progress in stories, as a float.
-        warned: whether truncation has been reported.
-    """
-
-    encoder: StoryEncoder
-    operations: list[Operation]
-    approximate: Approximation | None
-    note: str | None
-    on_error: OnError
-    on_truncation: OnTruncation
-    bar: tqdm[Any]
-    on_progress: Callable[[float], None] | None
-    buffer: list[_Pending] = field(default_factory=list)
-    plans: list[tuple[_Pending, Plan]] = field(default_factory=list)
-    planned: int = 0
-    finished: int = 0
-    done: float = 0.0
-    warned: bool = False
-
-    def run(
-        self, stories: Iterable[Any], windows: Windows, splitter: Splitter | None, buffer: int
-    ) -> Iterator[StorySalience]:
-        with closing(self.bar):
-            for index, source in enumerate(stories):
-                pending = _Pending(index)
-                self.buffer.append(pending)
-                try:
-                    self._plan(pending, Story.parse(source, windows, splitter))
-                except StoryError as error:
-                    pending.error = error
-                # To be raised after the results of the stories before it.
-                must_raise = pending.error is not None and self.on_error == "raise"
-                if must_raise or len(self.buffer) >= buffer or self.planned >= BUFFER_TOKENS:
-                    yield from self._flush()
-            yield from self._flush()
-
-    def _plan(self, pending: _Pending, story: Story) -> None:
-        """Plan the windows of a story; score those planned so far whenever they reach `BUFFER_TOKENS`."""
-        tokens = self.encoder.tokenize(story.sentences)
-        pending.story = story
-        pending.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
-        pending.cut_tokens = max(map(tokens.cut_tokens, contexts(tokens, story.windows, self.approximate)))
-        if pending.cut_tokens:
-            self._report_truncation(pending)
-        plans = exact_plans if self.approximate is None else one_pass_plans
-        for plan in plans(self.operations, tokens, story.windows):
-            self.plans.append((pending, plan))
-            self.planned += plan.tokens
-            self._advance(0.0)  # so that `on_progress` can stop the planning of a long story
-            if self.planned >= BUFFER_TOKENS:
-                self._score()
-
-    def _report_truncation(self, pending: _Pending) -> None:
-        text = (
-            f"does not fit the encoder's context of {self.encoder.context_tokens} tokens: up to {pending.cut_tokens} "
-            "of its tokens are not read together with a window; an encoder with a longer context reads more of it"
-        )
-        if self.on_truncation == "error":
-            raise StoryError(f"the story {text}")
-        if self.on_truncation == "warn" and not self.warned:
-            self.warned = True
-            name = "" if pending.story is None or pending.story.id is None else f" ({pending.story.id})"
-            logger.warning("story %d%s %s (reported once; results have cut_tokens)", pending.index, name, text)
-
-    def _score(self) -> None:
-        """Embed the variants of all planned windows together, and score the windows."""
-        # Progress in stories: a window counts as its share of the story's sentences.
-        stories = sum(plan.window.size / len(pending.story or ()) for pending, plan in self.plans)
-        variants = [variant for _, plan in self.plans for variant in plan.variants]
-        vectors = self.encoder.encode(variants, lambda share: self._advance(share * stories))
-        start = 0
-        for pending, plan in self.plans:
-            stop = start + len(plan.variants)
-            try:
-                for name, scores in plan.scores(vectors[start:stop]):
-                    pending.scores[name][plan.window.lo : plan.window.hi] = scores
-            except StoryError as error:
-                pending.error = error
-            start = stop
-        self.plans, self.planned = [], 0
-
-    def _advance(self, stories: float) -> None:
-        self.done += stories
-        self.bar.update(stories)
-        if self.on_progress is not None:
-            self.on_progress(self.done)
-
-    def _flush(self) -> Iterator[StorySalience]:
-        """Score the planned windows, and yield the results of the buffer in order."""
-        if self.plans:
-            self._score()
-        buffer, self.buffer = self.buffer, []
-        # Stories with errors count as done too.
-        self.finished += len(buffer)
-        self._advance(self.finished - self.done)
-        for pending in buffer:
-            if pending.error is not None:
-                pending.error.index = pending.index
-                self._report(pending.error)
-            elif pending.story is not None:
-                scores = {name: values.tolist() for name, values in pending.scores.items()}
-                context = self.encoder.context_tokens
-                yield StorySalience(pending.story, scores, context, pending.cut_tokens, self.note, pending.index)
-
-    def _report(self, error: StoryError) -> None:
-        if self.on_error == "raise":
-            raise error
-        if callable(self.on_error):
-            self.on_error(error)
-        else:
-            logger.warning("skipped %s", error)
-
-
 def progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
     total = length_hint(stories) or None
     with_total = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
     without_total = "{desc}: {n:.1f} stories [{elapsed}]"
     bar_format = with_total if total else without_total
     return tqdm(total=total, desc="scoring", bar_format=bar_format, disable=not shown)
+
+
+@dataclass(frozen=True)
+class _StoryScorer:
+    """What to score with; called with some stories, it scores them, as one of several processes does."""
+
+    encoder: StoryEncoder
+    operations: list[Operation]
+    approximate: Approximation | None
+    shifts: str | None
+    truncated_are_errors: bool = False
+
+    def buffer(self, reporter: Reporter, bar: tqdm[Any], progress: Callable[[float], None] | None) -> StoryBuffer:
+        """A buffer that scores stories so."""
+        note = self.approximate or self.shifts
+        return StoryBuffer(self.encoder, self.operations, self.approximate, note, reporter, bar, progress)
+
+    def start(self, number: int) -> _StoryScorer:
+        """The scorer of the process with a number, on the device of that number if there are several."""
+        return replace(self, encoder=self.encoder.on_accelerator(number))
+
+    def __call__(self, stories: list[Story | StoryError]) -> list[StorySalience | StoryError]:
+        """The result or the error of each story, in order."""
+        found: list[StorySalience | StoryError] = []
+        reporter = Reporter(found.append, "error" if self.truncated_are_errors else "ignore")
+        for result in self.buffer(reporter, progress_bar(stories, False), None).run(
+            stories, "auto", None, len(stories)
+        ):
+            found.append(result)
+        return found
+
+
+def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story | StoryError:
+    try:
+        return Story.parse(source, windows, splitter)
+    except StoryError as error:
+        return error
+
+
+def _merged(
+    pool: Processes,
+    stories: Iterator[Story | StoryError],
+    size: int,
+    reporter: Reporter,
+    bar: tqdm[Any],
+    on_progress: Callable[[float], None] | None,
+) -> Iterator[StorySalience]:
+    """Score chunks of `size` stories in several processes; the results of all stories, in order."""
+    chunks = iter(lambda: list(islice(stories, size)), [])
+    done = 0
+    with closing(bar), closing(pool.map(chunks)) as outcomes:
+        for outcome in outcomes:
+            bar.update(len(outcome))
+            if on_progress is not None:
+                on_progress(float(done + len(outcome)))
+            for index, item in enumerate(outcome, start=done):
+                if isinstance(item, StoryError):
+                    item.index = index
+                    reporter.failed(item)
+                    continue
+                if item.truncated:
+                    reporter.truncated(index, item.story, item.cut_tokens, item.context_tokens)
+                yield replace(item, index=index)
+            done += len(outcome)

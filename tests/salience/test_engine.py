@@ -221,7 +221,7 @@ def test_generator_is_read_no_further_than_the_buffer(encoder):
 
 def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
     """The tokens planned and not yet encoded are limited, regardless of the length of a story."""
-    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 500)
+    monkeypatch.setattr("narrative_twins.salience.buffer.BUFFER_TOKENS", 500)
     planned = []
     encode = StoryEncoder.encode
 
@@ -321,7 +321,7 @@ def test_story_that_could_not_be_read_keeps_its_index(encoder):
 
 
 def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder, monkeypatch, capsys):
-    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.buffer.BUFFER_TOKENS", 100)
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
     list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))

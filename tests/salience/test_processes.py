@@ -1,0 +1,201 @@
+"""Scoring in several processes: the results are those of one process, and no process is left behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import psutil
+import pytest
+
+from narrative_twins import StoryEncoder, StoryError, score_stories
+from narrative_twins.salience.processes import LaunchedProcesses, WorkerProcesses
+
+from support import tasks
+from support.processes import COMMAND, LIMIT, run_command, started, wait_until
+from support.scoring import TALE, FixedScores
+
+TEXTS = ["Nadia ran. It rained.", "The mill burned down. Nobody knew. Omar wrote a word.", "He left. She stayed."]
+LONG = "The mill burned down and nobody knew. " * 40
+
+
+@pytest.fixture(scope="module")
+def encoder(bert_folder):
+    return StoryEncoder.from_pretrained(bert_folder, device="cpu", dtype="float32", context_tokens=60)
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert (one.story, one.index, one.cut_tokens) == (other.story, other.index, other.cut_tokens)
+        assert one.scores.keys() == other.scores.keys()
+        for name, scores in one.scores.items():
+            assert scores == pytest.approx(other.scores[name], abs=1e-6)
+
+
+def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
+    stories = [*TEXTS, {"id": "long", "text": LONG}, "", TALE, {"id": "x", "text": TEXTS[0]}, {"sentences": 3}, *TEXTS]
+    found = {}
+    for processes in (1, 2):
+        errors, done = [], []
+        with caplog.at_level(logging.WARNING):
+            results = score_stories(
+                iter(stories), encoder, buffer=2, on_error=errors.append, progress=done.append, processes=processes
+            )
+            found[processes] = list(results), list(map(str, errors)), caplog.messages[:], done[-1]
+        caplog.clear()
+    assert_same(found[2][0], found[1][0])
+    assert found[2][1:] == found[1][1:]
+    assert len(found[2][1]) == 2 and "story 3 (long) does not fit" in found[2][2][0]
+
+
+def test_truncated_stories_as_errors_and_operations_of_users(encoder):
+    options = {"operations": ["deletion", FixedScores([2.0, 1.0])], "on_truncation": "error", "processes": 2}
+    got = []
+    with pytest.raises(StoryError, match="story 2: the story does not fit the encoder's context of 60 tokens"):
+        for result in score_stories([TEXTS[0], TEXTS[2], LONG, TEXTS[0]], encoder, **options):
+            got.append((result.index, result.scores["fixed"]))
+    assert got == [(0, [2.0, 1.0]), (1, [2.0, 1.0])]
+
+
+def test_what_can_not_be_pickled_is_refused_at_once(encoder):
+    class Local(FixedScores):
+        pass
+
+    with pytest.raises(TypeError, match="several processes need what can be pickled: .*Local"):
+        score_stories(TEXTS, encoder, operations=Local([1.0]), processes=2)
+
+
+@pytest.mark.parametrize("processes", [0, -1, "2", 1.5])
+def test_invalid_numbers(encoder, processes):
+    with pytest.raises(ValueError, match="choose a number of at least 1, or 'launched'"):
+        score_stories(TEXTS, encoder, processes=processes)
+
+
+def test_processes_that_were_not_launched(encoder):
+    for make in (lambda: score_stories(TEXTS, encoder, processes="launched"), lambda: LaunchedProcesses(len)):
+        with pytest.raises(ValueError, match="is for a script started by accelerate launch or torchrun"):
+            make()
+
+
+# Any function of tasks
+
+
+def test_tasks_are_in_order_read_lazily_and_end_their_processes():
+    read = []
+
+    def numbers():
+        for number in range(1000):
+            read.append(number)
+            yield number
+
+    with closing(WorkerProcesses(tasks.start, 2).map(numbers())) as results:
+        first = [next(results) for _ in range(5)]
+        assert [task for _, _, task in first] == list(range(5))
+        assert len(read) <= 5 + 2 * 2
+        workers = [psutil.Process(pid) for pid in {pid for _, pid, _ in first}]
+        assert os.getpid() not in {worker.pid for worker in workers}
+    assert not any(map(psutil.Process.is_running, workers))
+
+
+def test_errors_of_tasks_and_processes_that_end():
+    def results(*given):
+        got = []
+        with closing(WorkerProcesses(tasks.start, 2).map(given)) as outcomes:
+            try:
+                got.extend(task for _, _, task in outcomes)
+            except Exception as error:
+                return got, error
+        return got, None
+
+    assert results() == ([], None)
+    got, error = results(1, 2, "fail", 4)
+    assert got == [1, 2] and isinstance(error, ValueError) and str(error) == "this task fails"
+    got, error = results("strange")
+    assert isinstance(error, RuntimeError) and "support.tasks.Problem" in str(error)
+    _, error = results(1, "die", 3)
+    assert isinstance(error, RuntimeError) and "a worker process ended (exit code 3)" in str(error)
+
+
+def test_processes_that_can_not_start():
+    with closing(WorkerProcesses(tasks.fail_to_start, 1).map([1])) as results:
+        with pytest.raises(OSError, match="there is no encoder"):
+            next(results)
+
+
+# The command
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    texts = [*TEXTS, "", TALE] * 5
+    path.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    return path
+
+
+def rows_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def assert_same_rows(found, expected):
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        assert one["id"] == other["id"] and one["sentences"] == other["sentences"]
+        for name, scores in one["scores"].items():
+            assert scores == pytest.approx(other["scores"][name], abs=1e-6)
+
+
+def test_the_command_with_processes(source, bert_folder, tmp_path):
+    command = [COMMAND, "score", "--model", bert_folder, "--dtype", "float32", "-f", "jsonl", source, "-q"]
+    expected = run_command(*command)
+    done = run_command(*command, "--processes", "2", "--batch-size", "3")
+    assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr) and done.returncode == 1
+    assert_same_rows(rows_of(done.stdout), rows_of(expected.stdout))
+
+
+def test_interrupting_ends_all_processes(bert_folder, tmp_path):
+    source, out, part = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    source.write_text(
+        "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
+    )
+    command = [COMMAND, "score", "--model", bert_folder, "-f", "jsonl", "-o", out, "--batch-size", "1", source]
+    options = {"stderr": subprocess.PIPE, "start_new_session": True}
+    with started(*command, "--processes", "2", **options) as process:
+        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all
+        _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130, err
+    assert "interrupted" in err and "Traceback" not in err and "leaked" not in err
+    # Those that ended are zombies if nobody asks for their exit code.
+    wait_until(lambda: all(not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE for worker in workers))
+    assert rows_of(part.read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("two processes")
+@pytest.mark.parametrize("form", ["score", "report"])
+def test_launched_processes(source, bert_folder, tmp_path, form):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    options = ["--model", bert_folder, "--dtype", "float32", "-q"]
+    text = "".join(line for line in source.read_text().splitlines(keepends=True) if json.loads(line)["text"])
+    if form == "report":
+        done = run_command(
+            *launch, "narrative_twins", form, *options, "-o", tmp_path / "r", input=text, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(list((tmp_path / "r").rglob("*.html"))) == 1 + 20
+        return
+    command = ["narrative_twins", form, *options, "-f", "jsonl", "--batch-size", "3"]
+    expected = run_command(sys.executable, "-m", *command, input=text)
+    done = run_command(*launch, *command, input=text, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert_same_rows(rows_of(done.stdout), rows_of(expected.stdout))
+    refused = run_command(*launch, *command, "--processes", "2", input=text, env=environment)
+    assert "--processes does not apply to a run by accelerate launch" in refused.stderr
