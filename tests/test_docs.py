@@ -119,17 +119,18 @@ def test_commands_run(guide, line, folder, capsys):
         assert_shown(printed.out, expected)
 
 
-@pytest.mark.parametrize(("guide", "line"), of_command("cat ", "narrative-twins push"))
+@pytest.mark.parametrize(("guide", "line"), of_command("cat ", "narrative-twins push", "accelerate launch -m"))
 def test_commands_run_in_a_shell(guide, line, folder):
     """Pipes, and commands whose settings are read when a library is imported."""
     command = line.replace("narrative-twins", shlex.quote(COMMAND))
+    command = command.replace("accelerate ", f"{shlex.quote(str(Path(COMMAND).with_name('accelerate')))} ")
     with running(Hub("secret")) as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
         done = run_command("sh", "-c", command, env=os.environ | settings)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("guide", "line"), of_command("accelerate ", "torchrun "))
+@pytest.mark.parametrize(("guide", "line"), of_command("accelerate ", "torchrun ", but="accelerate launch -m"))
 def test_training_scripts_and_configs_exist(guide, line):
     """Their runs are in tests/test_training_examples.py."""
     files = [word for word in line.split() if word.startswith("examples/")]
