@@ -14,11 +14,12 @@ from datetime import timedelta
 from functools import cache
 from itertools import islice
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, gather_object
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
 
 Function: TypeAlias = Callable[[Any], Any]
 """A function of a task."""
@@ -209,11 +210,15 @@ class LaunchedProcesses:
 
     def _broadcast(self, tasks: list[Any] | None) -> list[Any] | None:
         """The tasks that the first process has, one for each process; None if there are no more."""
+        from accelerate.utils import broadcast_object_list
+
         found: list[Any] = broadcast_object_list([tasks])
         return found[0]  # type: ignore[no-any-return]
 
     def _outcomes(self, tasks: list[Any]) -> list[_Outcome]:
         """Work on the task of this process; the outcomes of all."""
+        from accelerate.utils import gather_object
+
         mine = tasks[self._state.process_index :][:1]
         outcomes: list[_Outcome] = gather_object([_Outcome.of(self._function, task) for task in mine])
         return outcomes
@@ -222,6 +227,8 @@ class LaunchedProcesses:
 @cache
 def launched_state() -> PartialState:
     """This process among those of `accelerate launch` or `torchrun`; ValueError if it was not launched so."""
+    from accelerate import PartialState
+
     state = PartialState(cpu=not torch.accelerator.is_available(), timeout=_PATIENCE)
     if state.num_processes == 1:
         raise ValueError(f"processes={LAUNCHED!r} is for a script started by accelerate launch or torchrun")
