@@ -22,7 +22,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest clean
+.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest lowest-scoring clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -32,19 +32,23 @@ $(VENV)/torch:
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	touch $@
 
-$(VENV)/package: $(VENV)/torch setup.cfg
+$(VENV)/core: $(VENV)/torch setup.cfg
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
+$(VENV)/package: $(VENV)/torch setup.cfg
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[train]"
+	touch $@ $(VENV)/core
+
 $(VENV)/dev: $(VENV)/torch setup.cfg
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo]"
-	touch $@ $(VENV)/package
+	touch $@ $(VENV)/package $(VENV)/core
 
 $(VENV)/browser: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo,app-test]"
 	touch $@
 
-demo: $(VENV)/package  ## install, score the two stories of examples/stories, write demo.html
+demo: $(VENV)/core  ## install, score the two stories of examples/stories, write demo.html
 	$(BIN)/narrative-twins score examples/stories/*.txt
 	$(BIN)/narrative-twins score examples/stories/*.txt --format html --out demo.html --quiet
 	@echo "The same as a page: demo.html"
@@ -141,5 +145,11 @@ lowest:  ## all tests with the lowest versions setup.cfg allows
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist loadgroup
 
+lowest-scoring:  ## scoring with the lowest versions it needs, and nothing else installed
+	$(PYTHON) -m venv .venv-lowest-scoring
+	.venv-lowest-scoring/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
+	.venv-lowest-scoring/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
+	HF_HUB_OFFLINE=1 .venv-lowest-scoring/bin/python tests/support/scoring_alone.py
+
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest build *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest .venv-lowest-scoring build *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

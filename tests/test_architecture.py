@@ -11,7 +11,7 @@ import pytest
 import narrative_twins
 
 ORDER = """
-files registry
+extras files registry
 llm stories plots
 data encoder
 hub salience

@@ -9,30 +9,32 @@ from collections.abc import Sequence
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
+from narrative_twins.extras import check_extra
 from narrative_twins.files import ResumeError
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 
 
 class Command(NamedTuple):
-    """A command: its line in `--help`, and its own commands if it has any."""
+    """A command: its line in `--help`, its own commands if it has any, and the extra whose libraries it needs."""
 
     help: str
     commands: dict[str, Command] = {}
+    extra: str | None = None
 
 
 COMMANDS = {
     "score": Command("score every sentence of stories"),
     "report": Command("score stories, and write a folder of pages on them"),
-    "evaluate": Command("compare encoders and baselines with human labels"),
+    "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
     "app": Command("a web page to score stories on"),
-    "push": Command("push an encoder to the Hub"),
+    "push": Command("push an encoder to the Hub", extra="train"),
     "make": Command(
         "make data to train on",
         {
-            "twins": Command("narrative twins and distractors of stories, by a language model"),
-            "align": Command("long narrative twins from several tellings of works"),
-            "entities": Command("replace the names in narrative twins"),
+            "twins": Command("narrative twins and distractors of stories, by a language model", extra="train"),
+            "align": Command("long narrative twins from several tellings of works", extra="train"),
+            "entities": Command("replace the names in narrative twins", extra="train"),
         },
     ),
 }
@@ -50,7 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
     parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
-    _add_commands(parser, COMMANDS, arguments)
+    try:
+        _add_commands(parser, COMMANDS, arguments)
+    except ImportError as error:
+        print(f"narrative-twins: {error}", file=sys.stderr)
+        return 1
     options = parser.parse_args(arguments)
     # The module of the command: `run`, and perhaps `check` (options that contradict each other) and `on_interrupt`.
     command: Any = options.command
@@ -106,6 +112,8 @@ def _add_commands(
         if command.commands:
             _add_commands(subparser, command.commands, arguments[1:], f"{prefix}{name}_")
         else:
+            if command.extra is not None:
+                check_extra(command.extra)
             module = import_module(f"narrative_twins.commands.{prefix}{name}")
             module.add_options(subparser)
             subparser.set_defaults(command=module, parser=subparser)

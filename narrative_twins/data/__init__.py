@@ -1,11 +1,15 @@
 """Data sets of narrative twins for training and of human labels for evaluation, as `datasets`.
 
 ```python
-from narrative_twins.data import load_story_twins as load_story_twins
+from narrative_twins.data import load_story_twins
 
 twins = load_story_twins(split="train")
 ```
 """
+
+from narrative_twins.extras import check_extra as _check_extra
+
+_check_extra("train")
 
 from narrative_twins.data.builders import RocStoriesBuilder as RocStoriesBuilder
 from narrative_twins.data.builders import StorySalienceBuilder as StorySalienceBuilder

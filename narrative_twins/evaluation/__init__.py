@@ -1,5 +1,9 @@
 """Evaluation: how well scores agree with human labels."""
 
+from narrative_twins.extras import check_extra as _check_extra
+
+_check_extra("train")
+
 from narrative_twins.evaluation.agreement import agreement_with_turning_points as agreement_with_turning_points
 from narrative_twins.evaluation.agreement import agreement_with_votes as agreement_with_votes
 from narrative_twins.evaluation.comparison import Comparison as Comparison

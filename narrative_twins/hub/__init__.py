@@ -1,5 +1,9 @@
 """Sharing on the Hugging Face Hub: cards, and uploads of encoders, data sets and the metric."""
 
+from narrative_twins.extras import check_extra as _check_extra
+
+_check_extra("train")
+
 from narrative_twins.hub.facts import DatasetFacts as DatasetFacts
 from narrative_twins.hub.facts import EncoderFacts as EncoderFacts
 from narrative_twins.hub.facts import Figure as Figure

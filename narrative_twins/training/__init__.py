@@ -1,5 +1,9 @@
 """Training story encoders: collator, loss, trainers, evaluators, and what training scripts share."""
 
+from narrative_twins.extras import check_extra as _check_extra
+
+_check_extra("train")
+
 from narrative_twins.training.arguments import (
     MaskedLanguageModelTrainingArguments as MaskedLanguageModelTrainingArguments,
 )

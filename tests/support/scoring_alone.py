@@ -1,0 +1,48 @@
+"""Scores stories with nothing installed but what scoring needs, and compares them with those in README.md:
+
+    python tests/support/scoring_alone.py
+
+Libraries of extras must be missing, and what needs them must say so.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from transformers import pipeline
+
+import narrative_twins
+
+STORIES = Path(__file__).parents[2] / "examples" / "stories"
+IN_README = (0.257, 0.645, 0.644, 0.482, 0.607)
+"""The scores of summarization that README.md shows."""
+
+
+def main() -> None:
+    assert not any(map(find_spec, ("datasets", "sentence_transformers", "accelerate", "pyarrow", "scipy")))
+    result = pipeline("narrative-salience")((STORIES / "window_cleaner.txt").read_text(encoding="utf-8"))
+    scores = result["scores"]["summarization"]
+    assert all(abs(a - b) < 0.005 for a, b in zip(scores, IN_README, strict=True)), scores
+    command = [sys.executable, "-m", "narrative_twins"]
+    for arguments, code in (
+        (["score", *sorted(map(str, STORIES.glob("*.txt"))), "--processes", "2"], 0),
+        (["evaluate", "--data", "stories"], 1),
+    ):
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert code == 0 or "pip install 'narrative_twins[train]'" in done.stderr, done.stderr
+    try:
+        narrative_twins.push_encoder
+    except ImportError as error:
+        print(error)
+    else:
+        raise AssertionError("pushing needs libraries of an extra")
+    print(f"scores are as known, with transformers {metadata.version('transformers')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Libraries of an extra that are missing or old are an error that says what to install."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from narrative_twins import extras
+from narrative_twins.commands.cli import main
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Changes which versions seem to be installed; None for a library that is missing."""
+
+    def change(**versions):
+        def version(name):
+            found = versions.get(name.replace("-", "_"), "1000")
+            if found is None:
+                raise metadata.PackageNotFoundError(name)
+            return found
+
+        monkeypatch.setattr(extras, "version", version)
+
+    return change
+
+
+def test_libraries_are_there():
+    extras.check_extra("train")
+
+
+def test_all_that_is_missing_or_old_is_named(installed):
+    installed(datasets=None, sentence_transformers=None, transformers="5.0.0", torch=None)
+    with pytest.raises(ImportError) as caught:
+        extras.check_extra("train")
+    assert str(caught.value) == (
+        "this needs pip install 'narrative_twins[train]' (not installed: sentence-transformers, datasets; "
+        "transformers must be >=5.18 but is 5.0.0)"
+    )
+    extras.check_extra("plot")
+    installed(transformers="5.19.0.dev0")
+    extras.check_extra("train")
+
+
+@pytest.mark.parametrize(
+    "command", [["evaluate", "--data", "stories"], ["push", "x", "--to", "a/b"], ["make", "twins"]]
+)
+def test_commands_say_what_to_install(installed, command, capsys):
+    installed(datasets=None)
+    assert main(command) == 1
+    assert capsys.readouterr().err == (
+        "narrative-twins: this needs pip install 'narrative_twins[train]' (not installed: datasets)\n"
+    )
+
+
+@pytest.mark.parametrize(("file", "extras_"), [("lowest_scoring.txt", [""]), ("lowest.txt", ["", "train"])])
+def test_the_lowest_versions_that_are_tested_are_those_required(file, extras_):
+    lines = (Path(__file__).parent / file).read_text().splitlines()
+    tested = {name: Version(version) for name, _, version in (line.partition("==") for line in lines) if version}
+    floors: dict[str, Version] = {}
+    for requirement in map(Requirement, metadata.requires("narrative_twins")):
+        marker = requirement.marker
+        if marker is None or any(extra and marker.evaluate({"extra": extra}) for extra in extras_):
+            floor = max(Version(bound.version) for bound in requirement.specifier if bound.operator == ">=")
+            floors[requirement.name] = max(floor, floors.get(requirement.name, floor))
+    floors.pop("torch")  # the Makefile has it
+    assert floors.items() <= tested.items()
