@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
+from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
@@ -122,7 +123,11 @@ class SaliencePipeline(Pipeline):
         return {**self.__dict__, "call_count": 0}
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without code."""
+        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without code, with a
+        PEFT adapter merged into the weights."""
+        if has_adapter(self.model):
+            self.encoder.save_pretrained(save_directory)
+            return
         super().save_pretrained(save_directory, **kwargs)
         self.encoder.save_settings(save_directory)
 

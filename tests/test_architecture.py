@@ -37,6 +37,7 @@ LIBRARIES = {
     "matplotlib": "evaluation plots salience show",
     "openai": "llm",
     "pandas": "salience",
+    "peft": "encoder",
     "pyarrow": "data",
     "rich": "commands show",
     "scipy": "evaluation",

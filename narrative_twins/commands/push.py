@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
+from narrative_twins.hub.checked import checked_encoder
 from narrative_twins.hub.facts import EncoderFacts, read_facts
 from narrative_twins.hub.push import encoder_files, push_encoder
 
@@ -30,11 +33,13 @@ def run(options: argparse.Namespace) -> int:
     transformers_logging.disable_progress_bar()
     facts = read_facts(EncoderFacts, options.facts) if options.facts else None
     if options.dry_run:
-        files = encoder_files(options.model, options.to, facts)
-        for name, source in files.items():
-            size = len(source) if isinstance(source, bytes) else source.stat().st_size
-            print(f"{size:>14,}  {name}")
-        print(f"\n{files['README.md'].decode()}")  # type: ignore[union-attr]
+        with tempfile.TemporaryDirectory() as scratch:
+            folder, facts = checked_encoder(options.model, Path(scratch), facts)
+            files = encoder_files(folder, options.to, facts)
+            for name, source in files.items():
+                size = len(source) if isinstance(source, bytes) else source.stat().st_size
+                print(f"{size:>14,}  {name}")
+            print(f"\n{files['README.md'].decode()}")  # type: ignore[union-attr]
         return 0
     address = push_encoder(
         options.model,

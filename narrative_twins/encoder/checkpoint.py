@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel
 from transformers.utils import cached_file
 
-from narrative_twins.encoder.loading import hub_options, load_model
+from narrative_twins.encoder.loading import adapter_at, hub_options, load_model
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.files import digest_of_files
@@ -98,7 +98,8 @@ def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) 
 
 
 def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
-    """The settings of a checkpoint in a folder or on the Hub. Errors are not raised but described in `problem`."""
+    """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter without settings of
+    its own. Errors are not raised but described in `problem`."""
 
     def read(file: str) -> Any:
         path = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options)
@@ -107,7 +108,8 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
     try:
         modules = read("modules.json")
         if modules is None:
-            return CheckpointSettings()
+            adapter = adapter_at(name, **hub_options)
+            return read_checkpoint_settings(adapter.base, **adapter.base_hub) if adapter else CheckpointSettings()
         paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
         for path in map(PurePosixPath, paths.values()):
             if path.is_absolute() or ".." in path.parts or "\\" in str(path):

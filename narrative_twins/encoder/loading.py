@@ -13,6 +13,8 @@ import torch
 from safetensors import SafetensorError
 from transformers.utils import cached_file
 
+from narrative_twins.encoder.adapters import Adapter, apply_adapter, find_adapter, has_adapter, require_peft
+
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _OTHER_NAMES = ("subfolder", "variant", "gguf_file", "state_dict")
@@ -26,7 +28,8 @@ _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_b
 
 
 def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, pooler: bool = False, **options: Any) -> Any:
-    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers.
+    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers. If it is a PEFT adapter,
+    its base is loaded, and the adapter merged into it.
 
     Args:
         kind: for example `AutoModel`.
@@ -38,6 +41,40 @@ def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, poole
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
     """
+    adapter = adapter_at(name, **options)
+    if adapter is None:
+        return _load_plain(kind, name, allow_pickle, pooler, options)
+    try:
+        require_peft(adapter.name)
+        model = _load_plain(kind, adapter.base, allow_pickle, pooler, without_hub(options) | adapter.base_hub)
+    except OSError as error:
+        cure = "correct base_model_name_or_path in adapter_config.json if the base is elsewhere"
+        raise OSError(one_line(f"{_at(name)}: adapter of {adapter.base!r}; {error}; {cure}")) from error
+    merge_adapter(model, adapter, allow_pickle)
+    return model
+
+
+def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
+    """The PEFT adapter in a folder or on the Hub, None if it is none; `options` as for `load_model`. Raises OSError."""
+    if any(options.get(other) for other in _OTHER_NAMES):
+        return None
+    try:
+        return find_adapter(name, hub_options(options))
+    except Exception as error:  # of any kind, as a Hub id may be anything
+        raise OSError(one_line(f"{_at(name)}: {error}")) from error
+
+
+def merge_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> None:
+    """Load an adapter and merge it into its loaded base; the errors, `OSError`, name the adapter."""
+    try:
+        with _quiet():
+            apply_adapter(model, adapter, allow_pickle)
+    except Exception as error:  # of any kind, since the files may contain anything
+        raise OSError(one_line(f"{_at(adapter.name)}: {error}")) from error
+
+
+def _load_plain(kind: Any, name: str | Path, allow_pickle: bool, pooler: bool, options: Mapping[str, Any]) -> Any:
+    """Load a model with its own weights, see `load_model`."""
     options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
     if not allow_pickle:
         options["use_safetensors"] = True
@@ -53,6 +90,8 @@ def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, poole
     except Exception as error:  # of any kind, since the files may contain anything
         kind_of_error = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         raise OSError(one_line(f"{_at(name)}: {kind_of_error}{error}")) from error
+    if has_adapter(model):
+        raise OSError(f"{_at(name)}: it has both an adapter and weights of a whole model; use one without the other")
     problem = (
         _misfit(model, info)
         or (pooler and _no_pooler(model, info))
@@ -66,6 +105,11 @@ def load_model(kind: Any, name: str | Path, *, allow_pickle: bool = False, poole
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those options for `from_pretrained` that determine where and how the files of a checkpoint are found."""
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
+
+
+def without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for `from_pretrained` without those of `hub_options`."""
+    return {key: value for key, value in options.items() if key not in _HUB_OPTIONS}
 
 
 def one_line(message: str) -> str:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
+from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy, tokenizer_source
 from narrative_twins.encoder.checkpoint import (
     SETTINGS,
     CheckpointSettings,
@@ -22,7 +23,7 @@ from narrative_twins.encoder.checkpoint import (
     story_tokenizer,
     write_checkpoint_settings,
 )
-from narrative_twins.encoder.loading import one_line
+from narrative_twins.encoder.loading import adapter_at, one_line, without_hub
 from narrative_twins.encoder.passes import Attention, ForwardPasses
 from narrative_twins.encoder.pooling import Pooling, check_pooling, pool
 from narrative_twins.encoder.tokens import Chunk, TokenizedStory
@@ -90,7 +91,8 @@ class StoryEncoder:
         """Load an encoder.
 
         Args:
-            name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
+            name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter of
+                one, which is merged into the weights of its base; None for the default.
             device: default the first accelerator, else the CPU.
             dtype: precision; `"auto"` for the fastest that keeps ranks: on a CPU or CUDA device with native bfloat16,
                 matrix products in bfloat16 and float32 between them, else float32 throughout.
@@ -109,7 +111,10 @@ class StoryEncoder:
             device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
         model = load_story_model(name, dtype=dtype, allow_pickle=allow_pickle, **options)
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
+            adapter = adapter_at(name, **options)
+            source, hub = tokenizer_source(adapter) if adapter else (name, options)
+            tokenizer_options = {"trust_remote_code": False, **without_hub(options), **hub}
+            tokenizer = AutoTokenizer.from_pretrained(source, **tokenizer_options)
         except Exception as error:  # of any kind, since the files may contain anything
             raise OSError(one_line(f"the tokenizer of encoder {name!r} can't be loaded: {error}")) from error
         try:
@@ -168,8 +173,11 @@ class StoryEncoder:
         return self.tokens.context_tokens
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save model, tokenizer and settings as a plain sentence-transformers checkpoint."""
-        self.model.save_pretrained(folder)
+        """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an adapter of PEFT is merged
+        into the weights that are saved. Raises ValueError if it can't be merged, or the folder has an adapter."""
+        check_no_adapter(folder)
+        model = merged_copy(self.model) if has_adapter(self.model) else self.model
+        model.save_pretrained(folder)
         self.tokens.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 

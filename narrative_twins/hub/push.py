@@ -25,6 +25,7 @@ from narrative_twins.hub.cards import (
     splits_by_configuration,
     template,
 )
+from narrative_twins.hub.checked import checked_encoder
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 from narrative_twins.hub.layout import encoder_layout
 from narrative_twins.hub.self_contained import self_contained_files
@@ -68,7 +69,8 @@ def push_encoder(
     nor links out of the folder.
 
     Args:
-        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`.
+        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, also one that is alone in the
+            folder, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
         private: make the repository private if it is created.
@@ -84,10 +86,11 @@ def push_encoder(
 
     Raises:
         HubError: the push failed.
-        OSError, ValueError: the encoder is missing or unsuitable for salience; nothing was pushed.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't be merged; nothing
+            was pushed.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        folder = _checked(encoder, Path(scratch))
+        folder, facts = checked_encoder(encoder, Path(scratch), facts)
         content = encoder_files(folder, repo_id, facts)
         with _pushing(repo_id, "model", token, private, update) as hub:
             hub.commit(content, message or "Story encoder", revision)
@@ -179,15 +182,6 @@ def full_id(name: str, token: str | bool | None = None) -> str:
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
-def is_hub_id(name: str) -> bool:
-    """Whether `name` has the form of an id on the Hub."""
-    try:
-        validate_repo_id(name)
-    except HFValidationError:
-        return False
-    return True
-
-
 class _Repository:
     """A repository on the Hub."""
 
@@ -259,19 +253,3 @@ def _reason(error: HfHubHTTPError) -> str:
     }
     message = getattr(error, "server_message", None) or str(error).splitlines()[0]
     return f"{reasons.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {message})"
-
-
-def _checked(encoder: Any, scratch: Path) -> Path:
-    """The folder of an encoder, which is checked by loading it, and saved to `scratch` unless it is in this layout."""
-    if isinstance(encoder, (str, Path)):
-        if not Path(encoder).is_dir():
-            raise FileNotFoundError(f"{encoder} is not a local folder; give the folder of a saved encoder")
-        loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
-        if (Path(encoder) / "modules.json").is_file():
-            return Path(encoder)
-    elif isinstance(encoder, StoryEncoder):
-        loaded = encoder
-    else:
-        loaded = StoryEncoder.from_sentence_transformer(encoder)
-    loaded.save_pretrained(scratch)
-    return scratch

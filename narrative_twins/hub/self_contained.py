@@ -16,7 +16,7 @@ from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings
 
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
-_OPTIONAL = ("syntok", "pandas", "matplotlib")
+_OPTIONAL = ("syntok", "pandas", "matplotlib", "peft")
 """Libraries that may be missing, since only some functions need them."""
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from narrative_twins.data.rows import is_nested
-from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
+from narrative_twins.hub.checked import base_model
 from narrative_twins.hub.facts import EncoderFacts, Figure
-from narrative_twins.hub.push import is_hub_id
 
 _DISTRACTORS = {"joint": "distractors", "separate": "pairs of distractors in a loss of their own"}
 
@@ -18,7 +17,7 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which has been evaluated on
     `evaluation_set`. Training rows are only counted, none of their text is used."""
     args, state = trainer.args, trainer.state
-    base, base_id = _base_model(trainer.model)
+    base, base_id = base_model(trainer.transformer)
     rows = list(_data_sets(trainer.train_dataset))
     return EncoderFacts(
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
@@ -30,17 +29,6 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         seeds=str(args.seed),
         figures=[*_figures(trainer, evaluation_set)],
     )
-
-
-def _base_model(model: Any) -> tuple[str, str | None]:
-    """A description of the base model without any local path, and its Hub id if it has one."""
-    config = model.config if hasattr(model, "config") else model[0].auto_model.config
-    name = str(getattr(config, "_name_or_path", "") or "")
-    if name == str(DEFAULT_ENCODER):
-        return "the default encoder of narrative_twins", None
-    if Path(name).exists() or not is_hub_id(name):
-        return f"a local {config.model_type} model", None
-    return f"[{name}](https://huggingface.co/{name})", name
 
 
 def _data_sets(data: Any) -> Iterator[tuple[str, Any]]:

@@ -14,12 +14,13 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerModelC
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
 from tqdm.auto import tqdm
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 
 from narrative_twins.data.rows import RowError, check_twins_row
+from narrative_twins.encoder.adapters import tokenizer_source
 from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, model_limit, read_checkpoint_settings
-from narrative_twins.encoder.loading import hub_options
+from narrative_twins.encoder.loading import adapter_at, hub_options, merge_adapter, without_hub
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ def trainable_encoder(
     """Load an encoder for training: a transformer and its pooling, in float32.
 
     Args:
-        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder; None for the default.
+        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter of one;
+            None for the default. The adapter is merged into its base, and all weights are trained; to train an adapter
+            only, add a new one: `model.add_adapter(peft.LoraConfig(...))`.
         pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
         dropout: the `attention_dropout` of models whose configuration has no dropout, such as ModernBERT; dropout twins
             need some.
@@ -48,17 +51,25 @@ def trainable_encoder(
     # `Transformer` loads the model again, without checks.
     check_checkpoint(name, **options)
     allow_pickle = options.pop("allow_pickle", False)
+    kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
+    adapter = adapter_at(name, **options)
+    if adapter is not None:
+        name, hub = adapter.base, adapter.base_hub
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
     changes: dict[str, Any] = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         changes["attention_dropout"] = dropout
-    kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
+    only_safetensors = None if allow_pickle else True
     transformer = Transformer(
         name,
-        model_kwargs={"dtype": "float32", "use_safetensors": None if allow_pickle else True, **options},
+        model_kwargs={"dtype": "float32", "use_safetensors": only_safetensors, **without_hub(options), **hub},
         config_kwargs={**hub, **changes},
         processor_kwargs=hub,
     )
+    if adapter is not None:
+        merge_adapter(transformer.auto_model, adapter, allow_pickle)
+        source, tokenizer_hub = tokenizer_source(adapter)
+        transformer.processor = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **tokenizer_hub)
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
     card = SentenceTransformerModelCardData(
         local_files_only=Path(name).exists(), generate_widget_examples=False, tags=["narrative-salience"]

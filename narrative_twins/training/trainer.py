@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
+from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
@@ -119,7 +120,15 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         return self.model[0].auto_model
 
     def save_weights(self, folder: str | Path) -> None:
-        self.save_model(str(folder), _internal_call=True)
+        module: Any = self.model[0]
+        adapted = self.transformer
+        if has_adapter(adapted):
+            # Saved with its adapter merged, as other libraries load it; training goes on with the adapter.
+            module.model = merged_copy(adapted)
+        try:
+            self.save_model(str(folder), _internal_call=True)
+        finally:
+            module.model = adapted
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add the callback as `SentenceTransformerTrainer` does; its statistics count None as an empty value."""
