@@ -95,7 +95,7 @@ def push_encoder(
         with _pushing(repo_id, "model", token, private, update) as hub:
             hub.commit(content, message or "Story encoder", revision)
             if with_code:
-                complete = self_contained_files(content, read_checkpoint_settings(folder))
+                complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
                 try:
                     hub.commit(complete, "Self-contained form", WITH_CODE)
                 except _SERVER_ERRORS as error:

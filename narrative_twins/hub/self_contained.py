@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings
+from narrative_twins.hub.cards import fill_in_id, template
 
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
-_OPTIONAL = ("syntok", "pandas", "matplotlib", "peft")
-"""Libraries that may be missing, since only some functions need them."""
+_OPTIONAL = ("pandas", "matplotlib", "peft")
+"""Libraries that may be missing, since only some functions need them. `syntok` is not among them, so that transformers
+says that it is missing, before it loads the code: texts are split by it."""
 
 
-def self_contained_files(encoder: dict[str, Path | bytes], stored: CheckpointSettings) -> dict[str, Path | bytes]:
-    """The files of a self-contained repository, from those of the plain one and the settings of its checkpoint."""
+def self_contained_files(
+    encoder: dict[str, Path | bytes], stored: CheckpointSettings, repo_id: str
+) -> dict[str, Path | bytes]:
+    """The files of a self-contained repository, from those of the plain one, the settings of its checkpoint and its Hub
+    id. The card begins with how to load this form."""
     source = encoder["config.json"]
     config = json.loads(source if isinstance(source, bytes) else source.read_bytes())
     config["custom_pipelines"] = {
@@ -29,7 +35,19 @@ def self_contained_files(encoder: dict[str, Path | bytes], stored: CheckpointSet
     }
     config[SETTINGS] = stored._asdict()
     code = {f"{_file_stem(module)}.py": self_contained_code(module).encode() for module in sorted(required_modules())}
-    return encoder | {"config.json": (json.dumps(config, indent=2) + "\n").encode()} | code
+    card = encoder["README.md"]
+    own = {
+        "config.json": (json.dumps(config, indent=2) + "\n").encode(),
+        "README.md": _card(card.decode() if isinstance(card, bytes) else card.read_text(encoding="utf-8"), repo_id),
+    }
+    return encoder | own | code
+
+
+def _card(plain: str, repo_id: str) -> bytes:
+    """A card with how to load this form between its metadata and its text."""
+    metadata = re.match(r"---\n.*?\n---\n+", plain, re.DOTALL)
+    start = metadata.end() if metadata else 0
+    return f"{plain[:start]}{fill_in_id(template('with_code_card.md'), repo_id)}\n{plain[start:]}".encode()
 
 
 def required_modules(module: str = _MAIN) -> set[str]:

@@ -46,12 +46,20 @@ WITHOUT_THE_PACKAGE = f"""
 import json
 import sys
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "narrative_twins":
-            raise ModuleNotFoundError("No module named 'narrative_twins'")
+class Without:
+    "A finder of modules that does not find some."
 
-sys.meta_path.insert(0, Absent())
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, *arguments):
+        absent = name.partition(".")[0] in ("narrative_twins", *sys.argv[1:])
+        return None if absent else self.finder.find_spec(name, *arguments)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
 from transformers import pipeline
 
 salience = pipeline(
@@ -141,6 +149,37 @@ def test_encoder_round_trip(checkpoint, expected, tmp_path):
     assert not any(name.endswith(".py") for name in files)
     assert "custom_pipelines" not in json.loads(files["config.json"])
     assert f'model="{NAME}"' in files["README.md"].decode()
+
+
+def test_self_contained_form_names_the_libraries_it_needs(checkpoint, expected, hub, tmp_path):
+    """Before it is loaded, not in the first call; what only some functions need may be missing."""
+    push_encoder(checkpoint, NAME, with_code=True)
+    environment = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret"}
+
+    def without(*libraries: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT_THE_PACKAGE, *libraries]
+        return fresh("", tmp_path / libraries[0], *command, **environment)
+
+    refused = without("syntok")
+    assert refused.returncode != 0
+    assert "not found in your environment: syntok. Run `pip install syntok`" in refused.stderr
+    assert output_of(without("pandas", "matplotlib", "peft", "sentence_transformers", "datasets")) == expected
+
+
+def test_card_of_the_self_contained_form_says_how_to_load_it(checkpoint, hub, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "own")
+    (tmp_path / "own" / "README.md").write_text("---\nlicense: mit\n---\n# My own card\n")
+    for number, (folder, facts) in enumerate(((checkpoint, FACTS), (tmp_path / "own", None))):
+        name = f"somebody/encoder-{number}"
+        push_encoder(folder, name, facts=facts, with_code=True)
+        plain, card = (hub.files("models", name, branch)["README.md"].decode() for branch in ("main", "with-code"))
+        for words in (
+            "pip install transformers torch syntok",
+            f'pipeline("narrative-salience", model="{name}", revision="with-code", trust_remote_code=True)',
+        ):
+            assert words in card and words not in plain
+        assert ModelCard(card).data.to_dict() == ModelCard(plain).data.to_dict()
+        assert card.endswith(plain.partition("\n---\n")[2].lstrip("\n"))
 
 
 def test_only_files_of_the_encoder_are_pushed(checkpoint, hub, tmp_path):
