@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -130,6 +131,34 @@ class SaliencePipeline(Pipeline):
             return
         super().save_pretrained(save_directory, **kwargs)
         self.encoder.save_settings(save_directory)
+
+    def push_to_hub(self, repo_id: str, *, commit_message: str | None = None, **options: Any) -> str:
+        """Push the encoder in the plain layout of sentence-transformers with its card, as `hub.push_encoder` does.
+
+        Args:
+            repo_id: the Hub id, `user/name`.
+            commit_message: the commit message.
+            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`, `revision`, `token`.
+
+        Returns:
+            The URL of the repository.
+
+        Raises:
+            HubError, OSError, ValueError: as `push_encoder`.
+            ImportError: this is the self-contained form of the pipeline, which has no code for pushes.
+        """
+        # By name, as the modules that are imported here become part of the self-contained form, see `hub`.
+        try:
+            push = importlib.import_module("narrative_twins.hub.push")
+        except ImportError as error:
+            raise ImportError(f"a push needs the package; pip install narrative_twins ({error})") from error
+        if not isinstance(self.encoder, push.StoryEncoder):
+            raise ImportError(
+                "the pipeline is the code of a repository; to push its encoder, import narrative_twins and load it "
+                "from the branch main without trust_remote_code"
+            )
+        url: str = push.push_encoder(self.encoder, repo_id, message=commit_message, **options)
+        return url
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainingArguments
+from transformers.trainer_utils import HubStrategy
 
 
 @dataclass
@@ -59,9 +60,17 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
 
 
 def check_arguments(args: Any, kind: type[StoryTrainingArguments]) -> None:
-    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of transformers."""
+    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of transformers, or ask for
+    pushes of the state of training."""
     if not isinstance(args, kind):
         raise ValueError(
             f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use {kind.__name__}, "
             f"which takes the same settings and more: from narrative_twins import {kind.__name__}"
+        )
+    settings: Any = args
+    strategy = HubStrategy(settings.hub_strategy)
+    if settings.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
+        raise ValueError(
+            f"hub_strategy={strategy.value!r} would push optimizer states and other files of the training to the Hub; "
+            "only encoders are pushed, so use 'every_save' or 'end', and keep the checkpoints of output_dir to resume"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -12,20 +13,25 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator, SequentialEvaluator
-from transformers.trainer_utils import has_length
+from transformers.trainer_utils import HubStrategy, has_length
 
 from narrative_twins.encoder.attention import training_attention, using_attention
 from narrative_twins.encoder.precision import fast_linear_layers
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts
-from narrative_twins.hub.push import full_id, push_encoder
+from narrative_twins.hub.push import HubError, create_repository, full_id, push_encoder
 from narrative_twins.training.card import training_facts
 from narrative_twins.training.optimizer import optimizer_for
 from narrative_twins.training.trainable import check_checkpoint_files, last_complete_checkpoint
 
+logger = logging.getLogger(__name__)
+
 
 class StoryTrainer:
     """Mixin for trainers of story encoders; put it before the `transformers` trainer among the base classes.
+
+    With `push_to_hub=True` in the arguments, the encoder is also pushed whenever a checkpoint is saved, unless with
+    `hub_strategy="end"`, and by `save_model`. The training waits for each push.
 
     Attributes:
         facts: facts for the model card that the trainer does not know: attributes of `EncoderFacts`, for example
@@ -155,6 +161,30 @@ class StoryTrainer:
         if self.args.should_save:
             (Path(folder) / "README.md").write_text(str(encoder_card(self.encoder_facts())), encoding="utf-8")
 
+    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+        """Create the repository of the encoder if it does not exist. Called before the training if it is to push, and
+        raises HubError if that would fail."""
+        if self.is_world_process_zero():  # type: ignore[attr-defined]
+            args = self.args
+            token, private = token or args.hub_token, private if private is not None else args.hub_private_repo
+            self.hub_model_id = create_repository(self._hub_name, private=bool(private), token=token)
+        self.push_in_progress = None
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """Push the encoder after a checkpoint was saved. `transformers` calls this in all processes, and would push the
+        output folder with the arguments and logs. A push that fails is only warned of, and the training goes on."""
+        if self.args.hub_strategy == HubStrategy.END:
+            return
+        step = self.state.global_step
+        try:
+            self.push_to_hub(f"Training in progress, step {step}")
+        except HubError as error:
+            logger.warning("the encoder of step %d was not pushed, and training goes on: %s", step, error)
+
+    @property
+    def _hub_name(self) -> str:
+        return str(self.hub_model_id or self.args.hub_model_id or Path(self.args.output_dir).absolute().name)
+
     def push_to_hub(
         self,
         commit_message: str | None = "End of training",
@@ -186,10 +216,9 @@ class StoryTrainer:
             self.save_encoder(folder)
             if not self.is_world_process_zero():  # type: ignore[attr-defined]
                 return None
-            name = self.hub_model_id or args.hub_model_id or Path(args.output_dir).absolute().name
             return push_encoder(
                 folder,
-                full_id(name, token),
+                full_id(self._hub_name, token),
                 private=bool(private if private is not None else args.hub_private_repo),
                 update=True,
                 revision=revision or args.hub_revision,

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import huggingface_hub.constants
 import pytest
 from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi, ModelCard
@@ -17,6 +16,8 @@ from sentence_transformers import SentenceTransformer
 from transformers import pipeline
 
 from narrative_twins import (
+    MaskedLanguageModelTrainer,
+    MaskedLanguageModelTrainingArguments,
     NarrativeTwinsTrainer,
     NarrativeTwinsTrainingArguments,
     SalienceEvaluator,
@@ -80,18 +81,6 @@ def fresh(code: str, home: Path, *command: str, **environment: str) -> subproces
     """Run Python code or a command in a new process with its own cache."""
     settings = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     return run_command(*(command or [sys.executable, "-c", code]), env=os.environ | settings | environment)
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """A local hub that this process uses."""
-    hub = Hub("secret")
-    with running(hub):
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setenv("HF_TOKEN", "secret")
-        yield hub
 
 
 @pytest.fixture(scope="module")
@@ -497,6 +486,84 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
     arguments.hub_model_id = None
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
+
+
+ROWS = [{"story": ["Omar ran.", "He fell."], "twin": ["He went fast.", "He fell down."]}] * 4
+TRAINERS = {
+    "twins": (NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder),
+    "masked": (MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments, str),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize(("strategy", "commits"), [("every_save", 2), ("end", 0)])
+def test_pushes_in_training_are_of_the_encoder_only(kind, strategy, commits, bert_folder, checkpoint, hub, tmp_path):
+    """Each of them complete: no arguments, optimizer states and logs, and a card of the run in place of a draft."""
+    trainer_class, arguments_class, load = TRAINERS[kind]
+    arguments = arguments_class(
+        str(tmp_path / "run"), max_steps=4, save_steps=2, report_to="none", use_cpu=True, push_to_hub=True,
+        hub_model_id=NAME, hub_strategy=strategy, hub_always_push=True, hub_private_repo=True,
+    )  # fmt: skip
+    trainer = trainer_class(load(bert_folder), arguments, Dataset.from_list(ROWS))
+    trainer.train()
+    pushed = [files for files in hub.repositories["models", NAME]["main"] if len(files) > 1]
+    assert len(pushed) == commits
+    trainer.save_model()
+    pushed = [files for files in hub.repositories["models", NAME]["main"] if len(files) > 1]
+    assert len(pushed) == commits + 1
+    allowed = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()}
+    for files in pushed:
+        assert set(files) <= allowed | {"README.md", ".gitattributes"}
+        assert {"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json"} <= set(files)
+        assert f'model="{NAME}"' in files["README.md"].decode()
+    assert NAME in hub.private
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("strategy", ["checkpoint", "all_checkpoints"])
+def test_strategies_that_push_the_state_of_training_are_refused(kind, strategy, bert_folder, hub, tmp_path):
+    trainer_class, arguments_class, load = TRAINERS[kind]
+    settings = {"report_to": "none", "use_cpu": True, "hub_strategy": strategy}
+    model = load(bert_folder)
+    with pytest.raises(ValueError, match=f"hub_strategy={strategy!r}.*'every_save'"):
+        trainer_class(
+            model, arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings), Dataset.from_list(ROWS)
+        )
+    assert hub.asked == []
+    trainer_class(model, arguments_class(str(tmp_path / "run"), **settings), Dataset.from_list(ROWS))
+
+
+def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, caplog):
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path / "run"), max_steps=4, save_steps=2, report_to="none", use_cpu=True, push_to_hub=True,
+        hub_model_id=NAME,
+    )  # fmt: skip
+    trainer = NarrativeTwinsTrainer(trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS))
+    hub.fault = lambda method, path: 403 if "/commit/" in path else None
+    trainer.train()
+    assert trainer.state.global_step == 4
+    assert any("no write access" in record.getMessage() for record in caplog.records)
+    with pytest.raises(HubError, match="no write access"):
+        trainer.push_to_hub()
+
+
+def test_pipeline_is_pushed_in_the_plain_layout_with_a_card(checkpoint, expected, hub):
+    salience = pipeline("narrative-salience", model=str(checkpoint), device="cpu", dtype="float32")
+    assert salience.push_to_hub(NAME, facts=FACTS, private=True) == f"{hub.address}/{NAME}"
+    files = hub.files("models", NAME)
+    assert {"modules.json", "1_Pooling/config.json", "model.safetensors"} <= set(files)
+    assert "custom_pipelines" not in json.loads(files["config.json"]) and NAME in hub.private
+    assert ModelCard(files["README.md"].decode()).data.license == "apache-2.0"
+    with pytest.raises(HubError, match="already on the Hub"):
+        salience.push_to_hub(NAME)
+
+
+def test_pipeline_without_the_package_names_it_in_a_push(checkpoint, monkeypatch):
+    """As in the self-contained form, which has no code for pushes."""
+    salience = pipeline("narrative-salience", model=str(checkpoint), device="cpu")
+    monkeypatch.setitem(sys.modules, "narrative_twins.hub.push", None)
+    with pytest.raises(ImportError, match="pip install narrative_twins"):
+        salience.push_to_hub(NAME)
 
 
 LOAD_REVISIONS = f"""

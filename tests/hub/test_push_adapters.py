@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -25,23 +24,11 @@ from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import push_encoder
 
-from support.hub import Hub, running
+from support.hub import Hub
 
 peft = pytest.importorskip("peft")
 
 NAME, TEXT = "somebody/encoder", "Omar cleaned a window. A man cried. Omar wrote a word."
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """A local hub that this process uses."""
-    hub = Hub("secret")
-    with running(hub):
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setenv("HF_TOKEN", "secret")
-        yield hub
 
 
 def adapted(folder: str) -> SentenceTransformer:
