@@ -71,6 +71,10 @@ class AutoStoryModel(AutoModel):
     @classmethod
     def from_pretrained(cls, name: str, **kwargs: Any) -> Any:
         try:
+            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a commit of its base.
+            if type(kwargs.get("revision")) not in (str, type(None)):
+                plain = kwargs | {"revision": str(kwargs["revision"])}
+                kwargs = plain if adapter_at(name, **plain) is not None else kwargs
             return load_story_model(name, **kwargs)
         except OSError as error:
             raise CheckpointError(str(error)) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import push_encoder
 
 from support.hub import Hub
+from support.processes import run_command
 
 peft = pytest.importorskip("peft")
 
@@ -84,6 +87,38 @@ def test_what_is_pushed_is_a_plain_encoder(form, bert_folder, hub, tmp_path, mon
     assert np.allclose(list(salience(TEXT)["scores"].values()), expected, atol=1e-6)
     AutoModel.from_pretrained(folder)
     assert SentenceTransformer(str(folder), device="cpu").encode("Omar ran.").shape == (32,)
+
+
+LOAD_ADAPTER = f"""
+import json
+import narrative_twins
+from narrative_twins import StoryEncoder, score_stories, trainable_encoder
+from transformers import pipeline
+
+name = "somebody/adapter"
+salience = pipeline("narrative-salience", model=name, device="cpu", dtype="float32")
+encoders = [
+    salience.encoder,
+    StoryEncoder.from_pretrained(name, revision="main", device="cpu", dtype="float32"),
+    StoryEncoder.from_sentence_transformer(trainable_encoder(name).cpu()),
+]
+print(json.dumps([list(next(iter(score_stories([{TEXT!r}], one))).scores.values()) for one in encoders]))
+"""
+
+
+def test_adapter_on_the_hub_is_loaded_with_its_base_on_the_hub(bert_folder, hub, tmp_path):
+    model = adapted(bert_folder)
+    expected = scores(StoryEncoder.from_sentence_transformer(model, pooling="mean"))
+    folder = wrapped(model, tmp_path / "given")
+    settings = (folder / "adapter_config.json").read_text()
+    (folder / "adapter_config.json").write_text(settings.replace(bert_folder, "somebody/base"))
+    hub.put("models", "somebody/base", Path(bert_folder))
+    hub.put("models", "somebody/adapter", folder)
+    environment = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
+    own = {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "secret"}
+    done = run_command(sys.executable, "-c", LOAD_ADAPTER, env=os.environ | environment | own)
+    assert done.returncode == 0, done.stderr
+    assert np.allclose(json.loads(done.stdout), expected, atol=1e-6)
 
 
 def test_card_names_the_base_on_the_hub(bert_folder, hub, tmp_path):
