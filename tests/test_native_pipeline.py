@@ -184,7 +184,9 @@ def test_loading_from_the_hub(tmp_path):
         hub.asked.clear()
         local = {"local_files_only": True} | v1
         assert run(local | cache, local) == [[True, True], [False, False]]
-        assert not [path for _, path in hub.asked if "somebody/encoder" in path]
+        # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever `local_files_only` is.
+        asked = [path for _, path in hub.asked if not path.endswith("adapter_config.json")]
+        assert not [path for path in asked if "somebody/encoder" in path]
     assert run(v1 | cache, offline="1") == [[True, True]]
 
 
