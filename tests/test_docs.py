@@ -35,7 +35,8 @@ BLOCKS = [
     for guide, text in GUIDES.items()
     for language, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.S | re.M)
 ]
-PYTHON = [(guide, code) for guide, language, code in BLOCKS if language == "python"]
+# Blocks that need a page that is served are in tests/app/test_endpoint.py.
+PYTHON = [(guide, code) for guide, language, code in BLOCKS if language == "python" and "gradio_client" not in code]
 COMMANDS = [
     (guide, line[2:])
     for guide, language, code in BLOCKS

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -23,12 +24,16 @@ MAX_BODY = 16_000_000
 """Bytes of the body of a request: enough for the longest story, each character escaped."""
 
 EVENTS = "/gradio_api/queue/join"
+CANCEL = "/gradio_api/cancel"
+INFO = "/gradio_api/info"
+_MESSAGES = "/gradio_api/queue/data"
 _PATHS = re.compile(
     r"/|/theme\.css|/favicon\.ico|/(assets|static)/[\w./+-]+|/download/[\w-]+\.[a-z]+"
-    r"|/gradio_api/(heartbeat/\w+|queue/data)"
+    rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
 )
-"""The paths that the page reads. Events are posted to `EVENTS`."""
+"""The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel them at `CANCEL`."""
 
+_INVALID = "The request is not valid."
 _WILDCARDS = ("0.0.0.0", "::")
 _HEADERS = [
     (b"content-security-policy", POLICY.encode()),
@@ -38,15 +43,43 @@ _HEADERS = [
 
 ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 Checks: TypeAlias = Mapping[int, Sequence[Callable[[Any], bool]]]
-"""For the number of each event that the page may post, whether each of its input values is valid."""
+"""For the number of each event that may be posted, whether each of its input values is valid. Those of an endpoint for
+programs are `Parameter`s."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input value of an endpoint for programs, which are told what is wrong with their values.
+
+    Attributes:
+        name: the name of the parameter.
+        takes: what it takes, in words.
+        valid: whether a value is valid.
+    """
+
+    name: str
+    takes: str
+    valid: Callable[[Any], bool]
+
+    def __call__(self, value: Any) -> bool:
+        """Whether a value is valid."""
+        return self.valid(value)
 
 
 class _Refused(Exception):
     """A request is refused with an HTTP status and a message."""
 
+    kind = "text/plain"
+
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)
         self.status, self.message = status, message
+
+
+class _WrongValues(_Refused):
+    """A program is told as JSON what is wrong with its values."""
+
+    kind = "application/json"
 
 
 class Guard:
@@ -59,7 +92,7 @@ class Guard:
         app: the application.
         hosts: names and addresses by which the page may be reached, without port. The address at which a request
             arrives is added if one of them stands for all addresses of the machine (`0.0.0.0`, `::`).
-        checks: the events that the page may post.
+        checks: the events that may be posted.
     """
 
     def __init__(self, app: ASGI, hosts: Collection[str], checks: Checks) -> None:
@@ -83,12 +116,16 @@ class Guard:
             if scope["method"] in ("GET", "HEAD"):
                 if not _PATHS.fullmatch(scope["path"]) or ".." in scope["path"]:
                     raise _Refused(404, "Not found.")
-            elif scope["method"] == "POST" and scope["path"] == EVENTS:
+                if scope["path"] != _MESSAGES:
+                    # gradio would take names of stored states from it, for example.
+                    scope = {**scope, "query_string": b""}
+            elif scope["method"] == "POST" and scope["path"] in (EVENTS, CANCEL):
                 _check_origin(headers)
-                body = self._event(await _read_body(receive))
-                scope, receive = _with_body(scope, body, receive)
+                rewritten = self._event if scope["path"] == EVENTS else self._cancellation
+                body = rewritten(await _read_body(receive))
+                scope, receive = _with_body({**scope, "query_string": b""}, body, receive)
             else:
-                raise _Refused(405 if scope["path"] == EVENTS else 404, "Not found.")
+                raise _Refused(405 if scope["path"] in (EVENTS, CANCEL) else 404, "Not found.")
         except _Refused as error:
             await _respond(send, error)
             return
@@ -103,27 +140,75 @@ class Guard:
 
     def _event(self, body: bytes) -> bytes:
         """The event that a request posts, written anew with what is needed of it."""
+        event = _parsed(body)
         try:
-            event = json.loads(body)
             number, values, session = event["fn_index"], event["data"], event["session_hash"]
             trigger = event.get("trigger_id")
             checks = self.checks[number]
-            valid = (
+            known = (
                 type(number) is int
-                and isinstance(session, str)
-                and re.fullmatch(r"\w{1,64}", session) is not None
+                and _is_session(session)
                 and (trigger is None or type(trigger) is int)
                 and isinstance(values, list)
-                and len(values) == len(checks)
-                and all(check(value) for check, value in zip(checks, values, strict=True))
             )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            valid = False
-        if not valid:
-            raise _Refused(422, "The request is not valid.")
+        except (TypeError, KeyError, AttributeError):
+            known = False
+        if not known:
+            raise _Refused(422, _INVALID)
+        _check_values(values, checks)
         return json.dumps(
             {"data": values, "fn_index": number, "session_hash": session, "trigger_id": trigger, "event_data": None}
         ).encode()
+
+    def _cancellation(self, body: bytes) -> bytes:
+        """The event that a program cancels, written anew with what is needed of it."""
+        cancelled = _parsed(body)
+        try:
+            number, session, event = cancelled["fn_index"], cancelled["session_hash"], cancelled["event_id"]
+            valid = (
+                type(number) is int
+                and _is_endpoint(self.checks[number])
+                and _is_session(session)
+                and isinstance(event, str)
+                and re.fullmatch(r"\w{1,64}", event) is not None
+            )
+        except (TypeError, KeyError):
+            valid = False
+        if not valid:
+            raise _Refused(422, _INVALID)
+        return json.dumps({"fn_index": number, "session_hash": session, "event_id": event}).encode()
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise _Refused(422, _INVALID) from None
+
+
+def _is_session(session: Any) -> bool:
+    return isinstance(session, str) and re.fullmatch(r"[\w-]{1,64}", session) is not None
+
+
+def _is_endpoint(checks: Sequence[Callable[[Any], bool]]) -> bool:
+    return any(isinstance(check, Parameter) for check in checks)
+
+
+def _check_values(values: list[Any], checks: Sequence[Callable[[Any], bool]]) -> None:
+    """Refuse values that are not valid. Programs are told of each, in the form that clients of gradio read."""
+    if len(values) == len(checks):
+        wrong = [check for check, value in zip(checks, values, strict=True) if not check(value)]
+        problems = {check.name: f"takes {check.takes}" for check in wrong if isinstance(check, Parameter)}
+        if not wrong:
+            return
+    else:
+        names = [check.name for check in checks if isinstance(check, Parameter)]
+        problems = {"data": f"takes {len(names)} values: {', '.join(names)}"} if names else {}
+    if not problems:
+        raise _Refused(422, _INVALID)
+    form = {"__type__": "validate", "is_valid": False}
+    detail = [form | {"parameter_name": name, "message": message} for name, message in problems.items()]
+    raise _WrongValues(422, json.dumps({"detail": detail}))
 
 
 def _canonical(host: str) -> str:
@@ -191,6 +276,7 @@ def _with_headers(send: Any) -> Any:
 
 async def _respond(send: Any, error: _Refused) -> None:
     body = f"{error.message}\n".encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    kind = f"{error.kind}; charset=utf-8".encode()
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

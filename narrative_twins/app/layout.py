@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from narrative_twins.app.endpoint import add_endpoint, parameters
 from narrative_twins.app.guard import Checks
-from narrative_twins.app.page import ONE_PASS, Page, Parts, Visitor
+from narrative_twins.app.page import METHODS, Page, Parts, Visitor
 from narrative_twins.app.queue import MAX_CHARACTERS
 from narrative_twins.salience.operations import OPERATIONS
 
@@ -116,18 +117,22 @@ def build_blocks(gr: Any, page: Page) -> Any:
                 parts |= _results_column(gr)
         _connect_events(gr, page, parts)
         blocks.unload(_handler(gr, page.cancel))
+        add_endpoint(gr, page)
     return blocks
 
 
 def input_checks(gr: Any, blocks: Any) -> Checks:
     """For each event that a browser posts, by its number: whether each of its input values is one that the component
-    can have. Events of the server itself are left out."""
+    can have. Events of the server itself are left out. The values of the endpoint are `parameters()`."""
     posted = {
         number: event
         for number, event in blocks.fns.items()
         if not any(trigger in _SERVER_EVENTS for _, trigger in event.targets)
     }
-    return {number: [_check(gr, component) for component in event.inputs] for number, event in posted.items()}
+    return {
+        number: parameters() if event.api_visibility == "public" else [_check(gr, part) for part in event.inputs]
+        for number, event in posted.items()
+    }
 
 
 def _check(gr: Any, component: Any) -> Callable[[Any], bool]:
@@ -157,7 +162,7 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
     with gr.Row():
         parts["windows"] = gr.Textbox("auto", label="Windows", info="auto, a count, or sizes: 7, 7, 6", min_width=200)
         parts["method"] = gr.Radio(
-            ["exact", ONE_PASS], value="exact", label="Scores", info="One pass is fast but approximate.", min_width=200
+            list(METHODS), value="exact", label="Scores", info="One pass is fast but approximate.", min_width=200
         )
     if any_encoder:
         parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info="folder or Hub id")
@@ -225,19 +230,15 @@ def _handler(gr: Any, function: Any) -> Any:
     if inspect.isgeneratorfunction(function):
 
         def handler(request: Any, *values: Any) -> Any:
-            yield from function(_visitor(request), *values)
+            yield from function(Visitor.of(request), *values)
     else:
 
         def handler(request: Any, *values: Any) -> Any:
-            return function(_visitor(request), *values)
+            return function(Visitor.of(request), *values)
 
     # gradio passes the request to a parameter with this annotation.
     handler.__annotations__["request"] = gr.Request
     return handler
-
-
-def _visitor(request: Any) -> Visitor:
-    return Visitor(request.client.host if request.client else "", request.session_hash)
 
 
 def _html(gr: Any, value: str = "", **options: Any) -> Any:

@@ -6,7 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from narrative_twins.app.estimates import format_duration
 from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
@@ -19,7 +19,10 @@ from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
 ONE_PASS = "one pass"
+Method: TypeAlias = Literal["exact", "one pass"]
+METHODS = get_args(Method)
 DOWNLOADS = ("json", "csv", "html")
+_CANCELLED = "Cancelled. The scoring has stopped."
 
 Parts = dict[str, Any]
 """Changes of the page: new values by the name of the part."""
@@ -30,6 +33,11 @@ class Visitor(NamedTuple):
 
     address: str
     session: str
+
+    @classmethod
+    def of(cls, request: Any) -> Visitor:
+        """Who sends a request of gradio."""
+        return cls(request.client.host if request.client else "", request.session_hash)
 
 
 class Page:
@@ -58,17 +66,34 @@ class Page:
             return
         self.jobs[visitor] = job
         try:
-            while not job.ended.wait(self.pause) and not job.stopped:
+            for _ in job.steps(self.pause):
                 yield {"busy": True, "status": _progress(job)}
         finally:
             # Also if the user has closed the page, or scores another story.
             job.stop()
             self.jobs.pop(visitor, None)
         if job.result is None:
-            text = job.problem or "Cancelled. The scoring has stopped."
+            text = job.problem or _CANCELLED
             yield {"busy": False, "status": _problem(text) if job.problem else _status(text)}
         else:
             yield {"busy": False, **self._finished(job, job.result)}
+
+    def score_data(
+        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str
+    ) -> Iterator[dict[str, Any]]:
+        """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None before the scoring
+        has begun), and in the end the result as `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on
+        what is wrong."""
+        job = self.queue.start(self._request(text, operations, windows, method, ""), visitor.address)
+        try:
+            for _ in job.steps(self.pause):
+                yield {"phase": job.phase, "share": job.share, "seconds_left": job.seconds_left if job.began else None}
+        finally:
+            # Also if the program has gone, or cancels the story.
+            job.stop()
+        if job.result is None:
+            raise ValueError(job.problem or _CANCELLED)
+        yield job.result.to_dict()
 
     def cancel(self, visitor: Visitor) -> None:
         """Stop the scoring of a visitor's story, if there is one."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from threading import Condition, Event, Thread
@@ -78,6 +78,11 @@ class Job:
         self._stopped.set()
         if self.phase == _WAITING:
             self.ended.set()
+
+    def steps(self, pause: float) -> Iterator[None]:
+        """Wait until the job ends or is cancelled: yields every `pause` seconds."""
+        while not self.ended.wait(pause) and not self.stopped:
+            yield
 
     def update(self, share: float) -> None:
         """Set the share that is done. Raises `Cancelled` if the job was cancelled."""

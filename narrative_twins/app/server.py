@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from importlib.resources import files
 from typing import Any
 
-from narrative_twins.app.guard import LOCAL_NAMES, Guard
+from narrative_twins.app.endpoint import endpoint_info
+from narrative_twins.app.guard import INFO, LOCAL_NAMES, Guard
 from narrative_twins.app.layout import HEAD, build_blocks, import_gradio, input_checks, theme
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import ScoringQueue
@@ -84,7 +85,10 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
         return StreamingResponse(pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers)
 
+    info = endpoint_info(blocks)
     app.add_api_route("/download/{name}", download, response_model=None)
+    # Instead of gradio's, which has more, and keeps the host that its first client names.
+    app.add_api_route(INFO, lambda: info, response_model=None)
     return gr.mount_gradio_app(
         app,
         blocks,

@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 
 from narrative_twins import Story, StoryEncoder, StoryError
-from narrative_twins.app.guard import EVENTS, MAX_BODY
+from narrative_twins.app.guard import CANCEL, EVENTS, MAX_BODY
 from narrative_twins.commands.cli import main
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.files import AtomicFile
@@ -33,7 +33,17 @@ from narrative_twins.hub import encoder_files
 
 from support.chat_server import completion
 from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS
-from support.hostile_requests import INVALID_EVENTS, KNOWN_HOSTS, OTHER_HOSTS, OTHER_PAGES, event, file_requests
+from support.hostile_requests import (
+    ENDPOINT,
+    INVALID_CANCELLATIONS,
+    INVALID_EVENTS,
+    INVALID_SCORES,
+    KNOWN_HOSTS,
+    OTHER_HOSTS,
+    OTHER_PAGES,
+    event,
+    file_requests,
+)
 from support.models import small
 from support.processes import COMMAND, run_command, started
 from support.raw_server import http, raw_server
@@ -257,11 +267,19 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
         yield refused("POST", EVENTS, (403,), json=event(), headers=headers)
     for body in INVALID_EVENTS:
         yield refused("POST", EVENTS, (422,), json=body)
+    for values in INVALID_SCORES:
+        yield refused("POST", EVENTS, (422,), json=event(ENDPOINT, values))
+    for body in INVALID_CANCELLATIONS:
+        yield refused("POST", CANCEL, (422,), json=body)
     for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
         yield refused(method, EVENTS, (404, 405))
     rng = random.Random(0)
     for _ in range(300):
-        body = {"fn_index": rng.choice([0, 1, 2, 3, random_json(rng)]), "data": random_json(rng), "session_hash": "a"}
+        body = {
+            "fn_index": rng.choice([0, 1, 2, 3, ENDPOINT, random_json(rng)]),
+            "data": random_json(rng),
+            "session_hash": "a",
+        }
         yield refused("POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)])))
     for content in (b"", b"{", b"\xff", b"[" * 100_000, b'{"fn_index": NaN}'):
         yield refused("POST", EVENTS, (422,), content=content)

@@ -35,10 +35,19 @@ def file_requests(path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
             for target in [*paths, f"run/{number}", f"call/{number}"]:
                 for prefix in ("/gradio_api/", "/", "/gradio_api//"):
                     yield "POST", prefix + target, {"json": event(number, values)}
-    for target in (f"file={path}", f"file/{path}", f"proxy=file://{path}", "info", "app_id", "startup-events"):
+    for target in (f"file={path}", f"file/{path}", f"proxy=file://{path}", "app_id", "startup-events", "deep_link"):
         for prefix in ("/gradio_api/", "/"):
             yield "GET", prefix + target, {}
-    for target in ("/config", "/docs", "/openapi.json", "/monitoring", "/login", "/manifest.json"):
+    for target in (
+        "/info",
+        "/gradio_api/config",
+        "/gradio_api/openapi.json",
+        "/docs",
+        "/openapi.json",
+        "/monitoring",
+        "/login",
+        "/manifest.json",
+    ):
         yield "GET", target, {}
     for target in (f"/assets/../../../../{path}", f"/static/%2e%2e/%2e%2e{path}", f"/static/{path}"):
         yield "GET", target, {}
@@ -104,3 +113,50 @@ INVALID_EVENTS = [
     [event()],
     None,
 ]
+
+ENDPOINT = 5
+"""The number of the event of the endpoint `/score`."""
+
+_FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+INVALID_SCORES = [
+    [],
+    ["Omar ran."],
+    ["Omar ran.", ["deletion"], "auto", "exact", "encoder"],
+    [_FILE, ["deletion"], "auto", "exact"],
+    [["Omar ran."], ["deletion"], "auto", "exact"],
+    [{"text": "Omar ran."}, ["deletion"], "auto", "exact"],
+    [None, ["deletion"], "auto", "exact"],
+    [5, ["deletion"], "auto", "exact"],
+    ["Omar ran.", "deletion", "auto", "exact"],
+    ["Omar ran.", None, "auto", "exact"],
+    ["Omar ran.", [_FILE], "auto", "exact"],
+    ["Omar ran.", [["deletion"]], "auto", "exact"],
+    ["Omar ran.", ["deletion"] * 1000, "auto", "exact"],
+    ["Omar ran.", ["/etc/passwd"], "auto", "exact"],
+    ["Omar ran.", {"deletion": 1}, "auto", "exact"],
+    ["Omar ran.", ["deletion"], 5, "exact"],
+    ["Omar ran.", ["deletion"], [1], "exact"],
+    ["Omar ran.", ["deletion"], _FILE, "exact"],
+    ["Omar ran.", ["deletion"], "auto", True],
+    ["Omar ran.", ["deletion"], "auto", "/etc/passwd"],
+    ["Omar ran.", ["deletion"], "auto", ["exact"]],
+    ["Omar ran.", ["deletion"], "auto", None],
+]
+"""Values of `/score`."""
+
+INVALID_CANCELLATIONS = [
+    {"fn_index": 0, "session_hash": "abc", "event_id": "a1"},
+    {"fn_index": 4, "session_hash": "abc", "event_id": "a1"},
+    {"fn_index": 99, "session_hash": "abc", "event_id": "a1"},
+    {"fn_index": True, "session_hash": "abc", "event_id": "a1"},
+    {"fn_index": [ENDPOINT], "session_hash": "abc", "event_id": "a1"},
+    {"fn_index": ENDPOINT, "session_hash": "a/b", "event_id": "a1"},
+    {"fn_index": ENDPOINT, "session_hash": None, "event_id": "a1"},
+    {"fn_index": ENDPOINT, "session_hash": "abc", "event_id": None},
+    {"fn_index": ENDPOINT, "session_hash": "abc", "event_id": "../a"},
+    {"fn_index": ENDPOINT, "session_hash": "abc", "event_id": _FILE},
+    {"fn_index": ENDPOINT, "session_hash": "abc"},
+    [],
+    None,
+]
+"""What programs post to stop the scoring."""
