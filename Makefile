@@ -13,6 +13,8 @@ OUT ?= tables
 STORIES ?= stories
 SYNOPSES ?= synopses
 SMOKE ?=
+# The public address of the repository, for `make dist`.
+REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
 DTYPE ?= auto
 FILM_OPERATIONS ?= summarization,deletion,disruption
@@ -22,7 +24,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest lowest-scoring clean
+.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -67,8 +69,8 @@ test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
 
 lint: $(VENV)/dev  ## linters and types
 	$(BIN)/flake8
-	$(BIN)/isort --check-only narrative_twins tests examples benchmarks hub_cards
-	$(BIN)/ruff format --check narrative_twins tests examples benchmarks hub_cards
+	$(BIN)/isort --check-only narrative_twins tests examples benchmarks hub_cards release
+	$(BIN)/ruff format --check narrative_twins tests examples benchmarks hub_cards release
 	$(BIN)/mypy
 
 encoder: $(VENV)/package  ## train the default encoder anew, into the folder `runs`
@@ -151,5 +153,12 @@ lowest-scoring:  ## scoring with the lowest versions it needs, and nothing else 
 	.venv-lowest-scoring/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
 	HF_HUB_OFFLINE=1 .venv-lowest-scoring/bin/python tests/support/scoring_alone.py
 
+dist: repository $(VENV)/dev  ## both distributions for a package index, into the folder `dist`, with links to REPOSITORY
+	$(BIN)/python release/distributions.py $(REPOSITORY)
+
+repository:
+	@test -n "$(REPOSITORY)" || { echo "Give the address of the public repository, to which the README links:" \
+	"make dist REPOSITORY=https://github.com/USER/narrative_twins" >&2; exit 2; }
+
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest .venv-lowest-scoring build *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest .venv-lowest-scoring build dist *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
+import tarfile
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+from distributions import SOURCES, copy_sources
 from support.processes import run_python
 
 ROOT = Path(__file__).parent.parent
@@ -46,16 +48,56 @@ print(narrative_twins.__file__, len(result["scores"]["deletion"]))
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     # Built from a copy, since files in a `build` folder of an earlier build would be included.
-    folder, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
-    for part in ("narrative_twins", "hub_cards"):
-        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for part in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / part, source)
+    folder = tmp_path_factory.mktemp("wheel")
+    source = copy_sources(ROOT, folder / "source")
     command = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder]
     command += [source]
     run_python(*command)
     (path,) = folder.glob("*.whl")
     return path
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory) -> Path:
+    """The folder of the unpacked source distribution."""
+    folder = tmp_path_factory.mktemp("sdist")
+    source = copy_sources(ROOT, folder / "source")
+    run_python("-c", f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})", cwd=source)
+    (path,) = folder.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (top,) = (folder / "unpacked").iterdir()
+    return top
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def is_of_the_repository(name: str) -> bool:
+    """Whether a name in the top folder is none of git, of a source distribution, or in `.gitignore`."""
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    return name not in (".git", "PKG-INFO") and not any(fnmatch(name, line.strip("/")) for line in lines)
+
+
+@pytest.mark.slow
+def test_the_source_distribution_has_all_files_of_the_repository(unpacked, tmp_path):
+    assert set(filter(is_of_the_repository, os.listdir(ROOT))) == set(SOURCES), "SOURCES, MANIFEST.in: new names"
+    expected = files_in(copy_sources(ROOT, tmp_path / "tree"))
+    assert {"tests/curves.json", "examples/app.py", ".ci/run", "docs/app.png", "Makefile"} <= expected
+    added = {name for name in files_in(unpacked) if name.startswith("narrative_twins.egg-info/")} | {"PKG-INFO"}
+    assert files_in(unpacked) - added == expected
+
+
+@pytest.mark.slow
+def test_the_source_distribution_passes_its_tests(unpacked):
+    """Some of them, with the package as it is in the distribution."""
+    environment = os.environ | {"PYTHONPATH": str(unpacked), "PYTHONDONTWRITEBYTECODE": "1"}
+    out = run_python("-c", "import narrative_twins; print(narrative_twins.__file__)", cwd=unpacked, env=environment)
+    assert out.strip() == str(unpacked / "narrative_twins" / "__init__.py")
+    options = "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow"
+    out = run_python(*options, "tests/stories", "tests/test_registry.py", cwd=unpacked, env=environment)
+    assert "100%" in out and "failed" not in out
 
 
 def test_contents_of_the_wheel(wheel):
