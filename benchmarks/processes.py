@@ -40,9 +40,7 @@ def main() -> None:
     stories = load_story_twins(split="train")["story"][: options.stories]
     encoder = StoryEncoder.from_pretrained(options.model)
     ways = (1, options.processes)
-    rounds = [
-        [seconds(stories, encoder, count) for count in ways] for _ in tqdm(range(options.rounds), desc="rounds")
-    ]
+    rounds = [[seconds(stories, encoder, count) for count in ways] for _ in tqdm(range(options.rounds), desc="rounds")]
     print(f"{torch.get_num_threads()} threads, {len(stories)} stories, {options.rounds} rounds")
     for way, count in enumerate(ways):
         start, each = (median(times[way][part] for times in rounds) for part in (0, 1))

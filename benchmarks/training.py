@@ -23,7 +23,7 @@ from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.encoder.attention import training_attention, using_attention
 from narrative_twins.encoder.precision import fast_linear_layers
-from narrative_twins.training import losses
+from narrative_twins.training import window_loss
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
 WORK = {"32 stories": (load_story_twins, 32), "8 synopses": (load_window_twins, 8)}
@@ -53,7 +53,7 @@ def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Cal
             if fast:
                 stack.enter_context(fast_linear_layers(encoder))
             else:
-                stack.enter_context(patch.dict(losses.PASS_TOKENS, {True: 10**9}))
+                stack.enter_context(patch.dict(window_loss.PASS_TOKENS, {True: 10**9}))
             if attention:
                 stack.enter_context(using_attention(transformer, training_attention(transformer)))
             loss([texts]).backward()

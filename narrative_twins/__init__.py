@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
     from narrative_twins.training.collator import TwinsCollator
     from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+    from narrative_twins.training.judgements import JudgedStoriesCollator
     from narrative_twins.training.losses import NarrativeTwinsLoss
     from narrative_twins.training.mlm import MaskedLanguageModelTrainer
+    from narrative_twins.training.salience_loss import SalienceLoss
     from narrative_twins.training.trainable import trainable_encoder
     from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -49,6 +51,7 @@ __all__ = [
     "EncoderFacts",
     "Figure",
     "HubError",
+    "JudgedStoriesCollator",
     "MaskedLanguageModelTrainer",
     "MaskedLanguageModelTrainingArguments",
     "NarrativeTwinsLoss",
@@ -58,6 +61,7 @@ __all__ = [
     "Operation",
     "Order",
     "SalienceEvaluator",
+    "SalienceLoss",
     "SaliencePipeline",
     "SalientSentence",
     "Story",
@@ -101,8 +105,10 @@ _LAZY = {
     "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),
     "training.collator": ("TwinsCollator",),
     "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
+    "training.judgements": ("JudgedStoriesCollator",),
     "training.losses": ("NarrativeTwinsLoss",),
     "training.mlm": ("MaskedLanguageModelTrainer",),
+    "training.salience_loss": ("SalienceLoss",),
     "training.trainable": ("trainable_encoder",),
     "training.trainer": ("NarrativeTwinsTrainer",),
 }

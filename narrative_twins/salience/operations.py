@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.registry import Registry
 from narrative_twins.stories.windows import Order, Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Operation(ABC):
@@ -38,7 +41,8 @@ class Operation(ABC):
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of the window's sentences, shape `(window.size,)`, from one vector per order, shape
-        `(len(orders), dimensions)`."""
+        `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take torch's tensors, and use
+        `cosine` and methods that arrays and tensors share; windows there have several sentences."""
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Approximate scores from the token states of one forward pass over the story; optional.
@@ -93,12 +97,23 @@ def resolve_operations(
     return chosen
 
 
-def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarity along the last axis, in float64; leading axes broadcast. A zero vector has similarity 0."""
+@overload
+def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
+@overload
+def cosine(a: Tensor, b: Tensor) -> Tensor: ...
+
+
+def cosine(a: Any, b: Any) -> Any:
+    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity 0.
+
+    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which gradients flow.
+    """
+    if hasattr(a, "requires_grad"):
+        norms = a.norm(dim=-1) * b.norm(dim=-1)
+        return (a * b).sum(dim=-1) / norms.clamp(min=1e-12)
     a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
     norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
-    similarities: NDArray[np.float64] = np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
-    return similarities
+    return np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
 
 
 @register_operation
@@ -179,9 +194,11 @@ class Disruption(Operation):
                 yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        scores = np.zeros(window.size)
-        if window.size > 1:
-            scores[1:] = 1.0 - cosine(vectors[1:], vectors[:-1])
+        if window.size == 1:
+            return np.zeros(1)
+        before = [0, *range(window.size - 1)]
+        scores: NDArray[np.float64] = 1.0 - cosine(vectors, vectors[before])
+        scores[0] = 0.0
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
-from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.util import cos_sim, get_rank
 from torch import Tensor
 
 from narrative_twins.data.citations import NARRATIVE_TWINS
-from narrative_twins.encoder.checkpoint import module_settings
-from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 from narrative_twins.training.gathering import gather_rows, process_count
+from narrative_twins.training.window_loss import WindowLoss, count_windows
 
 DistractorLoss: TypeAlias = Literal["joint", "separate"]
 
 DISTRACTOR_LOSSES: tuple[DistractorLoss, ...] = ("joint", "separate")
-PASS_TOKENS = {True: 2_560, False: 1_000_000}
-"""Maximum padded tokens per forward pass, on a CPU (True) and on other devices (False). A CPU is fastest if the token
-states fit its caches, and more passes cost it nothing; on other devices each pass has a high overhead."""
 
 
 class _Layout(NamedTuple):
@@ -44,7 +38,7 @@ class _Group(NamedTuple):
     negatives: Tensor
 
 
-class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
+class NarrativeTwinsLoss(WindowLoss):
     """Symmetric InfoNCE on cosine similarities of window embeddings.
 
     Let a be the windows of the stories of a batch and b those of their twins. For each window, the positive is the same
@@ -87,28 +81,21 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         gather_across_devices: bool = False,
         mini_batch_size: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(model, mini_batch_size)
         if not temperature > 0:
             raise ValueError(f"temperature={temperature} is not above 0")
-        if mini_batch_size is not None and mini_batch_size < 1:
-            raise ValueError(f"mini_batch_size={mini_batch_size} is not a count of 1 or more")
         if distractor_loss not in DISTRACTOR_LOSSES:
             raise ValueError(f"distractor_loss={distractor_loss!r} is unknown; use 'joint' or 'separate'")
         if distractor_loss == "separate" and not distractors:
             raise ValueError("distractor_loss='separate' is a loss of distractors, but distractors=False")
         if not (distractors and distractor_loss == "joint") and not in_story_negatives and not in_batch_negatives:
             raise ValueError("no negatives are left; set distractors, in_story_negatives or in_batch_negatives")
-        self.model = model
-        self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
         self.temperature = temperature
         self.distractors = distractors
         self.in_story_negatives = in_story_negatives
         self.in_batch_negatives = in_batch_negatives
         self.distractor_loss = distractor_loss
         self.gather_across_devices = gather_across_devices
-        # None turns caching off; the mixin itself allows only numbers.
-        self.mini_batch_size = mini_batch_size  # type: ignore[assignment]
-        self.uses_gradient_cache = mini_batch_size is not None
         self._info_nce = MultipleNegativesRankingLoss(
             None,  # type: ignore[arg-type]
             scale=1 / temperature,
@@ -123,7 +110,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
             texts = {key: value[kept] for key, value in texts.items()}
-        windows = _count_windows(texts)
+        windows = count_windows(texts)
         if self.distractor_loss == "separate" and windows > 1:
             raise ValueError(
                 "distractor_loss='separate' needs stories with one window, since others have no distractor twins; "
@@ -132,33 +119,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         # present[r, w]: whether text r has a token in window w.
         present = (texts["window_ids"].unsqueeze(2) == torch.arange(windows, device=texts["side"].device)).any(dim=1)
         layout = _Layout(texts["side"], texts["row"], present)
-        if self.uses_gradient_cache:
-            # The mixin passes its second argument on to `calculate_loss` as `labels`.
-            return self.forward_cached([texts], layout)  # type: ignore[arg-type]
-        return self._loss(self._embed(texts, windows), layout)
-
-    def embed_minibatch(
-        self,
-        sentence_feature: dict[str, Tensor],
-        begin: int,
-        end: int,
-        with_grad: bool,
-        copy_random_state: bool,
-        random_state: RandContext | None = None,
-    ) -> tuple[Tensor, RandContext | None]:
-        """Window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D), and the random state before."""
-        part = {key: value[begin:end] for key, value in sentence_feature.items()}
-        with random_state or nullcontext(), torch.set_grad_enabled(with_grad):
-            state = RandContext(*part.values()) if copy_random_state else None
-            return self._embed(part, _count_windows(sentence_feature)), state
-
-    def calculate_loss(self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False) -> Tensor:
-        """The loss of window vectors from `embed_minibatch`; `labels` is the layout of their batch."""
-        loss = self._loss(torch.cat(reps[0]), labels)
-        if with_backward:
-            torch.autograd.backward(loss)
-            loss = loss.detach()
-        return loss
+        return self.loss_of_texts(texts, layout)
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
@@ -171,21 +132,7 @@ class NarrativeTwinsLoss(CachedLossMixin, torch.nn.Module):
         """The paper to cite."""
         return NARRATIVE_TWINS
 
-    def _embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
-        """Window vectors of texts, shape (texts, W, D)."""
-        ids, mask, window_ids = (texts[name] for name in ("input_ids", "attention_mask", "window_ids"))
-        vectors, indices = [], []
-        # Encode texts of similar length together, with little padding; then restore their order.
-        for part, longest in _batches_by_length(mask.sum(dim=1), PASS_TOKENS[ids.device.type == "cpu"]):
-            features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
-            output = self.model(features)
-            # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as the states are.
-            states = output["token_embeddings"][..., : output["sentence_embedding"].shape[-1]]
-            vectors.append(pool_windows(states, window_ids[part, :longest], windows, self.pooling)[0])
-            indices.append(part)
-        return torch.cat(vectors)[torch.cat(indices).argsort()]
-
-    def _loss(self, vectors: Tensor, layout: _Layout) -> Tensor:
+    def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             groups = self._groups(vectors, layout)
@@ -262,22 +209,6 @@ def _texts_of(features: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         "train with NarrativeTwinsTrainer on rows with 'story' and perhaps 'twin', 'negative' and 'negative_twin', or "
         "give data_collator=TwinsCollator(...) to the trainer of sentence-transformers"
     )
-
-
-def _batches_by_length(lengths: Tensor, tokens: int) -> Iterator[tuple[Tensor, int]]:
-    """Yield indices of texts, short ones first, in batches of about `tokens` padded tokens, with the longest length."""
-    order = lengths.argsort()
-    sizes = lengths[order].tolist()
-    start = 0
-    for stop in range(1, len(sizes) + 1):
-        # End the batch before text `stop` if with this text, the longest so far, it would exceed the limit.
-        if stop == len(sizes) or (stop + 1 - start) * sizes[stop] > tokens:
-            yield order[start:stop], sizes[stop - 1]
-            start = stop
-
-
-def _count_windows(texts: dict[str, Tensor]) -> int:
-    return int(texts["window_ids"].max()) + 1
 
 
 def _tagged_windows(vectors: Tensor, kept: Tensor, rows: Tensor, pairs: Tensor) -> Tensor:

@@ -17,7 +17,9 @@ from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
+from narrative_twins.training.judgements import JudgedStoriesCollator, judgements
 from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.story_trainer import StoryTrainer
 from narrative_twins.training.trainable import checked_rows, require_dropout
 
@@ -41,7 +43,8 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             `narrative_twins.data`; or several data sets in a dict, each batch with rows of one of them.
         loss: a loss in place of the default, or a function of the model that returns it. With a dict of losses, data
             sets may also have other rows, for other losses, in the format of sentence-transformers; data sets without
-            a loss in the dict have the default. `MatryoshkaLoss` may wrap `NarrativeTwinsLoss`.
+            a loss in the dict have the default. `MatryoshkaLoss` may wrap `NarrativeTwinsLoss`. Data sets with
+            `SalienceLoss` have judged stories, as loaded by `load_story_salience`.
         options: other arguments of `SentenceTransformerTrainer`, such as `evaluator` and `callbacks`.
 
     Raises:
@@ -65,6 +68,10 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     ) -> None:
         args = args or NarrativeTwinsTrainingArguments("narrative_twins_output")
         check_arguments(args, NarrativeTwinsTrainingArguments)
+        if isinstance(loss, SalienceLoss):
+            # Judged stories alone are one of several data sets too: those with collators and checks of their own.
+            train_dataset, eval_dataset = ({"judged": data} if data else data for data in (train_dataset, eval_dataset))
+            loss = {"judged": loss}
         data_sets = {**_data_sets(train_dataset), **_data_sets(eval_dataset)}
         self._given_loss: Any = self.get_default_loss if loss is None else loss
         if isinstance(loss, dict):
@@ -74,6 +81,10 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         train_dataset, twinless = checked_rows(train_dataset, "train_dataset", args.disable_tqdm, self._others)
         eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", args.disable_tqdm, self._others)
         self._twinless = twinless
+        for name, rows in data_sets.items():
+            if self._is_judged(name) and isinstance(rows, Dataset):
+                for number, row in enumerate(rows):
+                    judgements(row, f"{name}, row {number}")
         if model is not None:
             self._check_dropout(model, args)
         super().__init__(
@@ -102,6 +113,10 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         )
         if self._collates:
             self.data_collator = self.get_data_collator(self.model, self.args, self.processing_class)
+
+    def _is_judged(self, name: str) -> bool:
+        """Whether the loss of a data set is `SalienceLoss`."""
+        return isinstance(self._given_loss, dict) and isinstance(self._given_loss[name], SalienceLoss)
 
     def _has_twins(self, name: str, rows: Any) -> bool:
         """Whether a data set has rows of narrative twins: always, unless its loss in a dict of losses is another."""
@@ -152,7 +167,11 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
                 f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as stories are scored; remove "
                 "them, or give a dict with the names of data sets that have a loss other than NarrativeTwinsLoss"
             )
-        others = dict.fromkeys(self._others, super().get_data_collator(model, args, processing_class))
+        plain = super().get_data_collator(model, args, processing_class)
+        others = {
+            name: JudgedStoriesCollator(tokens, self._given_loss[name].operations) if self._is_judged(name) else plain
+            for name in self._others
+        }
         return TwinsCollator(tokens, twins=args.twins, distractors=args.distractors, seed=args.seed, others=others)
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:

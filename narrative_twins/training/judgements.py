@@ -1,0 +1,151 @@
+"""Batches of judged stories: the texts that operations need to score them, and how readers judged their sentences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from narrative_twins.data.rows import RowError
+from narrative_twins.encoder.tokens import Chunk, Ids, StoryTokenizer
+from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.salience.plans import exact_plans
+from narrative_twins.stories.story import Story
+from narrative_twins.stories.windows import Window
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JudgedWindow:
+    """A window of a story, with what is needed to score it.
+
+    Attributes:
+        window: the window.
+        shares: for each of its sentences its share of the votes or labels; they add up to 1.
+        vectors: by operation, the vectors of its orders, as indices in the window vectors of the batch, R * W.
+    """
+
+    window: Window
+    shares: list[float]
+    vectors: dict[str, list[int]]
+
+
+class JudgedStoriesCollator:
+    """Collates stories with judged sentences into a batch for `SalienceLoss`.
+
+    Rows are those of `load_story_salience`: `story`, perhaps `windows`, and `counts` or `labels`. Windows without a
+    vote, of one sentence, or whose texts exceed the context are left out; equal texts are encoded once.
+
+    Args:
+        tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
+        operations: names or `Operation`s that are trained; default all that are registered.
+
+    Attributes:
+        truncated_windows: how many windows this process has left out so far, since they exceed the context.
+    """
+
+    def __init__(
+        self, tokens: StoryTokenizer, operations: str | Operation | Iterable[str | Operation] | None = None
+    ) -> None:
+        self.tokens = tokens
+        self.operations = resolve_operations(operations)
+        self.truncated_windows = 0
+        self.valid_label_columns: list[str] = []  # required by the samplers of sentence-transformers
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
+        `texts_window_ids` (-1: not pooled), of shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises
+        RowError if a row has no valid judgements."""
+        texts, judged = _Texts(), list[tuple[Window, list[float], dict[str, list[tuple[int, int]]]]]()
+        for number, row in enumerate(rows):
+            labels = judgements(row, f"row {row.get('id', number)}")
+            story = Story.parse({"sentences": list(row["story"]), "windows": row.get("windows") or "auto"})
+            for plan in exact_plans(self.operations, self.tokens.tokenize(story.sentences), story.windows):
+                window, total = plan.window, sum(labels[plan.window.lo : plan.window.hi])
+                if window.size == 1 or not total:
+                    continue
+                if any(len(chunks) > 1 for chunks in plan.variants):
+                    self._warn_left_out()
+                    continue
+                places = [texts.add(chunk) for (chunk,) in plan.variants]
+                shares = [label / total for label in labels[window.lo : window.hi]]
+                vectors = {operation.name: [places[i] for i in indices] for operation, indices in plan.operations}
+                judged.append((window, shares, vectors))
+        batch = texts.padded(self.tokens.tokenizer.pad_token_id or 0)
+        count = max(1, int(batch["window_ids"].max()) + 1) if len(batch["window_ids"]) else 1
+        found = [
+            JudgedWindow(
+                window, shares, {name: [text * count + slot for text, slot in at] for name, at in vectors.items()}
+            )
+            for window, shares, vectors in judged
+        ]
+        names = {} if not rows or rows[0].get("dataset_name") is None else {"dataset_name": rows[0]["dataset_name"]}
+        return {f"texts_{name}": values for name, values in batch.items()} | {"texts_judged": found} | names
+
+    def _warn_left_out(self) -> None:
+        if not self.truncated_windows:
+            logger.warning(
+                "a window exceeds the context of %d tokens and is not trained on; use smaller windows or an encoder "
+                "with a longer context (further windows are not reported)",
+                self.tokens.context_tokens,
+            )
+        self.truncated_windows += 1
+
+
+def judgements(row: Mapping[str, Any], where: str) -> list[float]:
+    """The votes for each sentence of a row, or its other labels; raises RowError if they are missing or invalid."""
+    story, labels = row.get("story"), row.get("counts")
+    labels = row.get("labels") if labels is None else labels
+    if not story or isinstance(story, str):
+        raise RowError(where, "'story' must be a list of sentences")
+    if labels is None or len(labels) != len(story):
+        raise RowError(where, f"'counts' or 'labels' must have a number for each of its {len(story)} sentences")
+    values = [float(label) for label in labels]
+    if not all(0 <= value < float("inf") for value in values):
+        raise RowError(where, "votes and labels must be finite numbers of at least 0")
+    return values
+
+
+class _Texts:
+    """Distinct texts, each with the parts of it that are pooled: windows, which do not share tokens."""
+
+    def __init__(self) -> None:
+        self.ids: list[Ids] = []
+        self.window_ids: list[Ids] = []
+        self._found: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+        self._texts_of: dict[bytes, list[int]] = {}
+
+    def add(self, chunk: Chunk) -> tuple[int, int]:
+        """The place of a chunk: the index of its text, and the number of the window that pools its tokens."""
+        text, pooled = chunk.ids.tobytes(), chunk.pooled.tobytes()
+        if (text, pooled) not in self._found:
+            same = self._texts_of.setdefault(text, [])
+            # A text is encoded again if tokens of it are pooled that another window pools too.
+            free = [index for index in same if (self.window_ids[index][chunk.pooled] == -1).all()]
+            if not free:
+                free = [len(self.ids)]
+                same.append(free[0])
+                self.ids.append(chunk.ids)
+                self.window_ids.append(np.full(len(chunk.ids), -1, np.int32))
+            window = int(self.window_ids[free[0]].max()) + 1
+            self.window_ids[free[0]][chunk.pooled] = window
+            self._found[text, pooled] = free[0], window
+        return self._found[text, pooled]
+
+    def padded(self, pad: int) -> dict[str, torch.Tensor]:
+        """The texts, padded to the longest."""
+        shape = len(self.ids), max(map(len, self.ids), default=0)
+        ids, windows = np.full(shape, pad, np.int64), np.full(shape, -1, np.int64)
+        mask = np.zeros(shape, np.int64)
+        for i, (text, window_ids) in enumerate(zip(self.ids, self.window_ids, strict=True)):
+            ids[i, : len(text)], windows[i, : len(text)], mask[i, : len(text)] = text, window_ids, 1
+        return {
+            "input_ids": torch.from_numpy(ids),
+            "attention_mask": torch.from_numpy(mask),
+            "window_ids": torch.from_numpy(windows),
+        }

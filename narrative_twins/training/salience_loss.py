@@ -1,0 +1,104 @@
+"""The salience loss: scores of operations are trained to agree with how readers judge sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.training.judgements import JudgedWindow
+from narrative_twins.training.window_loss import WindowLoss
+
+TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
+"""Default temperatures, since scores of the operations have different ranges; 0.1 for other operations."""
+
+
+class SalienceLoss(WindowLoss):
+    """Kullback-Leibler divergence of the scores of a window from the shares of its votes.
+
+    The scores of a window by an operation, divided by a temperature, become shares by softmax (a listwise loss, as
+    ListNet of Cao et al., 2007, "Learning to Rank: From Pairwise Approach to Listwise Approach"). The loss is the mean
+    over windows of the weighted mean over operations. Scores are those of the operations themselves, on the texts that
+    scoring would embed. A batch without a judged window has the loss 0.
+
+    Batches are those of `JudgedStoriesCollator`, which `NarrativeTwinsTrainer` uses for data sets with this loss.
+
+    Args:
+        model: the `SentenceTransformer` to train, a transformer and its pooling.
+        operations: names or `Operation`s, or a dict of names with weights; default all that are registered.
+        temperature: of all operations, or a dict of names with temperatures; default `TEMPERATURES`.
+        mini_batch_size: see `WindowLoss`.
+
+    Raises:
+        ValueError: an operation is unknown, or a setting invalid.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        operations: Mapping[str, float] | str | Operation | Iterable[str | Operation] | None = None,
+        temperature: float | Mapping[str, float] | None = None,
+        *,
+        mini_batch_size: int | None = None,
+    ) -> None:
+        super().__init__(model, mini_batch_size)
+        weights = operations if isinstance(operations, Mapping) else {}
+        self.operations = resolve_operations(list(weights) if weights else operations)
+        names = [operation.name for operation in self.operations]
+        self.weights = {name: float(weights.get(name, 1.0)) for name in names}
+        if not all(0 <= weight < float("inf") for weight in self.weights.values()) or not any(self.weights.values()):
+            raise ValueError(f"operations={operations!r}: weights must be at least 0, and one of them above")
+        given = temperature if isinstance(temperature, Mapping) else dict.fromkeys(names, temperature)
+        self.temperatures = {
+            name: TEMPERATURES.get(name, 0.1) if given.get(name) is None else float(given[name] or 0) for name in names
+        }
+        unknown = sorted(set(given) - set(names))
+        if unknown:
+            raise ValueError(f"temperature has {unknown[0]!r}, which is not among the operations {', '.join(names)}")
+        if not all(0 < value < float("inf") for value in self.temperatures.values()):
+            raise ValueError(f"temperature={temperature!r} must be above 0")
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other batches."""
+        features = list(sentence_features)
+        if len(features) != 1 or "judged" not in features[0]:
+            raise ValueError(
+                f"SalienceLoss needs batches of JudgedStoriesCollator, and this one has {len(features)} column(s) of "
+                "plain text; train with NarrativeTwinsTrainer on rows of load_story_salience, or give "
+                "data_collator=JudgedStoriesCollator(...) to the trainer of sentence-transformers"
+            )
+        judged: list[JudgedWindow] = features[0]["judged"]
+        texts = {name: features[0][name] for name in ("input_ids", "attention_mask", "window_ids")}
+        if not judged:
+            # A loss that all parameters have a part in, as other processes expect.
+            return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))
+        return self.loss_of_texts(texts, judged)
+
+    def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
+        # Similarities and softmax are computed in float32, also under mixed precision.
+        with torch.autocast(vectors.device.type, enabled=False):
+            flat = vectors.flatten(0, 1)
+            flat = flat.float() if flat.dtype in (torch.float16, torch.bfloat16) else flat
+            return torch.stack([self._window_loss(flat, judged) for judged in layout]).mean()
+
+    def _window_loss(self, vectors: Tensor, judged: JudgedWindow) -> Tensor:
+        shares = torch.tensor(judged.shares, dtype=vectors.dtype, device=vectors.device)
+        losses = []
+        for operation in self.operations:
+            weight, temperature = self.weights[operation.name], self.temperatures[operation.name]
+            scores: Any = operation.scores(judged.window, vectors[judged.vectors[operation.name]])  # type: ignore
+            predicted = torch.log_softmax(scores / temperature, dim=0)
+            losses.append(weight * torch.nn.functional.kl_div(predicted, shares, reduction="sum"))
+        return torch.stack(losses).sum() / sum(self.weights.values())
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The settings, for the model card."""
+        return {
+            "operations": self.weights,
+            "temperature": self.temperatures,
+            "mini_batch_size": self.mini_batch_size,
+            "pooling": self.pooling,
+        }

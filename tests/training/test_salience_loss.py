@@ -1,0 +1,288 @@
+"""The salience loss: equal to a naive account of it, and trained alone and beside the twins loss."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+from narrative_twins import (
+    JudgedStoriesCollator,
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    Operation,
+    SalienceLoss,
+    StoryEncoder,
+)
+from narrative_twins.data import RowError, load_story_salience
+from narrative_twins.training.salience_loss import TEMPERATURES
+
+from support.models import SENTENCES, trainable
+from support.oracle import Oracle
+from support.twins_batches import assert_same, model_of, trained
+
+OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
+S = SENTENCES
+STORIES = [
+    {"id": "votes", "story": [S[0], S[2], "It rained.", S[5]], "counts": [0, 3, 1, 1]},
+    {"id": "windows", "story": S[:6], "windows": [[0, 2], [2, 6]], "labels": [0.5, 1.0, 0.0, 0.2, 0.0, 0.6]},
+    {"id": "a window without votes", "story": S[1:5], "windows": [[0, 2], [2, 4]], "labels": [0.0, 0.0, 0.0, 1.0]},
+    {"id": "windows of one sentence", "story": S[:3], "windows": [[0, 1], [1, 2], [2, 3]], "labels": [1.0, 0.0, 1.0]},
+]
+
+
+def double_model(pooling="mean"):
+    """A model in float64, which tests may change."""
+    return copy.deepcopy(model_of(pooling)).double()
+
+
+def batch_of(model, rows, operations=None):
+    collator = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(model).tokens, operations)
+    batch = collator(rows)
+    model.train(model.training)
+    return {key.removeprefix("texts_"): value for key, value in batch.items()}
+
+
+def naive_loss(model, rows, weights, temperatures, pooling="mean") -> float:
+    """The mean over windows of the weighted mean over operations of the divergence, from scores of single texts."""
+    oracle, losses = Oracle(model[0].auto_model, model.tokenizer, pooling), []
+    for row in rows:
+        n, labels = len(row["story"]), row.get("counts") or row["labels"]
+        spans = row.get("windows") or [[0, n]]
+        scores = oracle.score(row["story"], spans)
+        for lo, hi in spans:
+            total = sum(labels[lo:hi])
+            if hi - lo == 1 or total == 0:
+                continue
+            found = 0.0
+            for name, weight in weights.items():
+                powers = [math.exp(score / temperatures[name]) for score in scores[name][lo:hi]]
+                for label, power in zip(labels[lo:hi], powers, strict=True):
+                    share = label / total
+                    if share:
+                        found += weight * share * math.log(share / (power / sum(powers)))
+            losses.append(found / sum(weights.values()))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("operations", [*OPERATIONS, OPERATIONS])
+def test_equal_to_a_naive_account(operations, pooling):
+    model = double_model(pooling)
+    loss = SalienceLoss(model, operations)
+    weights = dict.fromkeys([operations] if isinstance(operations, str) else operations, 1.0)
+    found = loss([batch_of(model, STORIES, operations)]).item()
+    assert found == pytest.approx(naive_loss(model, STORIES, weights, TEMPERATURES, pooling), rel=1e-4)
+    assert found > 0.001
+
+
+def test_weights_and_temperatures():
+    model = double_model()
+    weights, temperatures = {"summarization": 1.0, "deletion": 0.5, "disruption": 0.0}, {"deletion": 0.5}
+    loss = SalienceLoss(model, weights, temperatures)
+    expected = naive_loss(model, STORIES, weights, TEMPERATURES | temperatures)
+    assert loss([batch_of(model, STORIES, list(weights))]).item() == pytest.approx(expected, rel=1e-4)
+    assert SalienceLoss(model, "deletion", 0.3).temperatures == {"deletion": 0.3}
+    assert loss.get_config_dict()["operations"] == weights
+
+
+def test_the_gradient_is_that_of_the_naive_account():
+    """Along the gradient, the naive loss changes as fast as the gradient says."""
+    model = double_model()
+    _, gradient = trained(SalienceLoss(model)([batch_of(model, STORIES)]), model)
+    norm = math.sqrt(sum(float(part.square().sum()) for part in gradient.values()))
+    found, step = [], 1e-4
+    for sign in (1, -1):
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if name in gradient:
+                    weight += sign * step * gradient[name] / norm
+        found.append(naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES))
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if name in gradient:
+                    weight -= sign * step * gradient[name] / norm
+    assert (found[0] - found[1]) / (2 * step) == pytest.approx(norm, rel=1e-3)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_cached_gradients_are_the_same(training):
+    model = double_model().train(training)
+    found = []
+    for size in (None, 1000):
+        torch.manual_seed(0)
+        found.append(trained(SalienceLoss(model, mini_batch_size=size)([batch_of(model, STORIES)]), model))
+    assert_same(found[1], found[0])
+    if not training:
+        assert_same(trained(SalienceLoss(model, mini_batch_size=3)([batch_of(model, STORIES)]), model), found[0])
+
+
+def test_equal_texts_are_encoded_once():
+    model = model_of()
+    texts = batch_of(model, [STORIES[0], STORIES[0]], "deletion")["input_ids"]
+    assert len(texts) == 1 + 4
+    # Both windows of a story that fits the context are read in its whole text.
+    batch = batch_of(model, STORIES[1:2], "summarization")
+    assert len(batch["input_ids"]) == 1 + 6 and batch["window_ids"][0].max() == 1
+
+
+def test_what_is_left_out():
+    model = model_of()
+    batch = batch_of(model, STORIES[3:])
+    assert batch["judged"] == []
+    loss, gradients = trained(SalienceLoss(model)([batch]), model)
+    assert loss == 0.0 and gradients and not any(part.any() for part in gradients.values())
+    assert [judged.window.lo for judged in batch_of(model, STORIES[2:3])["judged"]] == [2]
+
+
+def test_windows_beyond_the_context_are_left_out_with_a_warning(caplog):
+    model = model_of()
+    tokens = StoryEncoder.from_sentence_transformer(model, context_tokens=30).tokens
+    collator = JudgedStoriesCollator(tokens)
+    row = {"story": [" ".join([S[3]] * 3), "It rained."], "counts": [1, 1]}
+    assert collator([row, row])["texts_judged"] == [] and collator.truncated_windows == 2
+    assert caplog.text.count("a window exceeds the context of 30 tokens and is not trained on") == 1
+
+
+class First(Operation):
+    """How similar each sentence is to the first."""
+
+    name = "first"
+    meaning = "similarity to the first sentence"
+
+    def orders(self, window):
+        return [(i,) for i in range(window.lo, window.hi)]
+
+    def scores(self, window, vectors):
+        from narrative_twins import cosine
+
+        return cosine(vectors[0], vectors)
+
+
+def test_operations_of_users_are_trained():
+    model = model_of()
+    value, gradients = trained(SalienceLoss(model, First())([batch_of(model, STORIES, First())]), model)
+    assert value > 0 and any(part.any() for part in gradients.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"operations": "erasure"}, "unknown operation 'erasure'"),
+        ({"operations": {"deletion": -1}}, "weights must be at least 0"),
+        ({"operations": {"deletion": 0}}, "and one of them above"),
+        ({"temperature": 0}, "must be above 0"),
+        ({"operations": "deletion", "temperature": {"shifting": 1}}, "temperature has 'shifting', which is not among"),
+        ({"mini_batch_size": 0}, "mini_batch_size=0 is not a count"),
+    ],
+)
+def test_invalid_settings(options, problem):
+    with pytest.raises(ValueError, match=problem):
+        SalienceLoss(model_of(), **options)
+
+
+def test_other_batches_are_refused():
+    with pytest.raises(ValueError, match="SalienceLoss needs batches of JudgedStoriesCollator"):
+        SalienceLoss(model_of())([{"input_ids": torch.ones(1, 2)}])
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"story": ["A.", "B."]}, "'counts' or 'labels' must have a number for each of its 2 sentences"),
+        ({"story": ["A.", "B."], "labels": [1.0]}, "must have a number for each of its 2 sentences"),
+        ({"story": ["A.", "B."], "labels": [1.0, -1.0]}, "finite numbers of at least 0"),
+        ({"story": [], "labels": []}, "'story' must be a list of sentences"),
+    ],
+)
+def test_invalid_rows(row, problem, tmp_path):
+    model = model_of()
+    with pytest.raises(RowError, match=f"row x: .*{problem}"):
+        batch_of(model, [{"id": "x", **row}])
+    with pytest.raises(RowError, match=f"judged, row 0: .*{problem}"):
+        trainer_of(model, tmp_path, Dataset.from_list([row, *JUDGED]), SalienceLoss(model))
+
+
+# Training
+
+JUDGED = [
+    {"story": [S[at % 5], "It rained.", f"Her brother found {at} coins."], "counts": [0, 0, 1 + at]} for at in range(8)
+]
+TWINS = [{"story": [f"Nadia found {at} coins."], "twin": [f"{at} coins were found."]} for at in range(8)]
+
+
+def trainer_of(model, folder, data, loss, **options):
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_steps": 1}
+    settings |= {"per_device_train_batch_size": 4, "learning_rate": 2e-4, "num_train_epochs": 4}
+    args = NarrativeTwinsTrainingArguments(str(folder), **settings | options)
+    return NarrativeTwinsTrainer(model, args, data, loss=loss)
+
+
+def loss_now(model, operations=None) -> float:
+    """The loss of all judged stories, without dropout."""
+    model.eval()
+    with torch.no_grad():
+        found = SalienceLoss(model, operations)([batch_of(model, JUDGED, operations)]).item()
+    model.train()
+    return found
+
+
+def losses(trainer):
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.mark.parametrize("mini_batch_size", [None, 5])
+def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
+    model = trainable()
+    loss = SalienceLoss(model, "summarization", mini_batch_size=mini_batch_size)
+    before = loss_now(model, "summarization")
+    options = {"num_train_epochs": 15, "learning_rate": 1e-3}
+    trainer = trainer_of(model, tmp_path, Dataset.from_list(JUDGED), loss, **options)
+    trainer.train()
+    assert len(losses(trainer)) == 30 and loss_now(model, "summarization") < 0.7 * before
+
+
+def test_training_beside_twins_and_resuming(tmp_path):
+    def run(folder, **options):
+        torch.manual_seed(0)
+        model = trainable()
+        data = {"twins": Dataset.from_list(TWINS), "judged": Dataset.from_list(JUDGED)}
+        return trainer_of(model, folder, data, {"judged": SalienceLoss(model, "summarization")}, seed=1, **options)
+
+    whole = run(tmp_path / "whole", save_strategy="steps", save_steps=8)
+    whole.train()
+    assert len(losses(whole)) == 4 * (2 + 2)
+    resumed = run(tmp_path / "resumed")
+    resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-8"))
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], weight), name
+
+
+def test_training_by_the_stock_trainer(tmp_path):
+    model = trainable()
+    tokens = StoryEncoder.from_sentence_transformer(model).tokens
+    args = SentenceTransformerTrainingArguments(
+        str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no", learning_rate=2e-4
+    )
+    trainer = SentenceTransformerTrainer(
+        model,
+        args,
+        Dataset.from_list(JUDGED),
+        loss=SalienceLoss(model, "deletion"),
+        data_collator=JudgedStoriesCollator(tokens, "deletion"),
+    )
+    before = loss_now(model, "deletion")
+    trainer.train()
+    assert loss_now(model, "deletion") < before
+
+
+def test_packaged_votes_are_judgements(tmp_path):
+    model = trainable()
+    rows = load_story_salience(split="validation[:4]")
+    batch = batch_of(model, list(rows))
+    assert len(batch["judged"]) == 4
+    assert all(sum(judged.shares) == pytest.approx(1) for judged in batch["judged"])
