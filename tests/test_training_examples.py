@@ -44,6 +44,14 @@ def test_smoke(script, steps, tmp_path, bert_folder):
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
+def test_smoke_of_salience(tmp_path, bert_folder):
+    out = run("train_salience.py", "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path)
+    assert "4 steps" in out and "\n  summarization " in out and "\n  deletion " in out and "\n  shifting " not in out
+    figures = json.loads((tmp_path / "eval_results.json").read_text())
+    assert {"eval_judged_loss", "eval_twins_loss", "eval_twins_accuracy"} <= set(figures)
+    assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "mean"
+
+
 @pytest.mark.slow
 def test_resuming_and_own_data(tmp_path, bert_folder):
     """Rows and labels from files; a run with more steps resumes the first one."""

@@ -150,10 +150,12 @@ class WindowTwinsBuilder(RowsBuilder):
 
 @dataclass
 class SalienceConfig(RowsConfig):
-    """The format of the rows, and the labels of spans that mark salient text, see `load_story_salience`."""
+    """The format of the rows, the labels of spans that mark salient text, and whether distractors are rows too, see
+    `load_story_salience`."""
 
     row_format: RowFormat = "auto"
     span_labels: list[str] | None = None
+    distractors: bool = False
 
 
 class StorySalienceBuilder(RowsBuilder):
@@ -179,7 +181,12 @@ class StorySalienceBuilder(RowsBuilder):
         return shapes.story_salience(row, where)
 
     def records(self, file: str) -> Iterator[Record]:
-        return salience_records(file, self.config.row_format, self.config.span_labels)
+        for record in salience_records(file, self.config.row_format, self.config.span_labels):
+            yield record
+            votes = record.row.get("negative_votes") if self.config.distractors else None
+            if votes is not None:
+                row = {"story": record.row.get("negative"), "votes": votes}
+                yield Record(f"{record.where}, its distractor", f"{record.id}-negative", row)
 
 
 class RocStoriesBuilder(RowsBuilder):

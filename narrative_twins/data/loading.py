@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import logging
 from collections.abc import Iterable
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Unpack
 
 import datasets
 
 from narrative_twins.data.builders import (
     RocStoriesBuilder,
-    RowsBuilder,
     StorySalienceBuilder,
     StoryTwinsBuilder,
     TurningPointsBuilder,
     WindowTwinsBuilder,
 )
 from narrative_twins.data.exports import RowFormat, check_row_format
-from narrative_twins.data.rows import RowError
+from narrative_twins.data.preparing import LoadedData, LoadOptions, load
 from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, labelled_files, source_files
-
-logger = logging.getLogger(__name__)
-
-
-class LoadOptions(TypedDict, total=False):
-    """Options of all loading functions.
-
-    Attributes:
-        revision: a branch, tag or commit of a Hub id.
-        token: access token for private and gated data on the Hub.
-        streaming: yield rows one by one, without preparing a cache. Data on the Hub are still downloaded completely.
-        cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the Hub cache.
-        name: the configuration of a folder or of a data set on the Hub.
-        num_proc, download_mode, keep_in_memory: as in `datasets.load_dataset`.
-    """
-
-    revision: str | None
-    token: str | bool | None
-    streaming: bool
-    cache_dir: str | None
-    name: str | None
-    num_proc: int | None
-    download_mode: datasets.DownloadMode | str | None
-    keep_in_memory: bool | None
-
-
-LoadedData: TypeAlias = (
-    datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
-)
 
 
 def load_story_twins(
@@ -81,7 +48,7 @@ def load_story_twins(
     """
     files = _files(source, options, "stories")
     known = {"license": "cc0-1.0"} if source is None else {}
-    return _load(StoryTwinsBuilder, "story_twins", files, split, options, **known)
+    return load(StoryTwinsBuilder, "story_twins", files, split, options, **known)
 
 
 def load_window_twins(
@@ -116,10 +83,8 @@ def load_window_twins(
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
     files = _files(source, options, "synopses")
-    known = {"license": "cc0-1.0"} if source is None else {}
-    return _load(
-        WindowTwinsBuilder, "window_twins", files, split, options, windows=windows, min_window=min_window, **known
-    )
+    settings = {"windows": windows, "min_window": min_window, **({"license": "cc0-1.0"} if source is None else {})}
+    return load(WindowTwinsBuilder, "window_twins", files, split, options, **settings)
 
 
 def load_story_salience(
@@ -128,6 +93,7 @@ def load_story_salience(
     *,
     row_format: RowFormat = "auto",
     span_labels: str | Iterable[str] | None = None,
+    distractors: bool = False,
     **options: Unpack[LoadOptions],
 ) -> LoadedData:
     """Load stories with human labels of any form.
@@ -154,8 +120,8 @@ def load_story_salience(
     A `.csv` has one row a sentence, in story order, with `story_id`, `sentence` and `label`, and optionally
     `annotator`, `window` and `title`; with annotators, one row a sentence and annotator. TRIPOD's table is read too.
     Exports of annotation tools are read as they are: JSON and JSON-MIN of Label Studio, with Labels of a Text tag
-    called `text`, and JSON Lines of Prodigy with spans. Answers of several annotators to the same text are merged;
-    those that were rejected, ignored or canceled are skipped, and their number is logged.
+    called `text`, and JSON Lines of Prodigy with spans. Answers to the same text are merged; those that were rejected,
+    ignored or canceled are skipped, and their number is logged.
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`. None is the package's
@@ -164,13 +130,15 @@ def load_story_salience(
         row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`, `"label-studio-min"` or
             `"prodigy"`. By default it is recognized by the columns of the first row of each file.
         span_labels: label or labels of an annotation tool that mark salient text; required if spans have several.
+        distractors: whether distractors with `negative_votes` are rows too, each after its story, as `ID-negative`.
     """
     check_row_format(row_format)
     # The settings name the folder of the cache: equal ones must look alike.
     marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
     files = _files(source, options, "stories")
-    settings = {"row_format": row_format, "span_labels": marks, **({"license": "cc0-1.0"} if source is None else {})}
-    return _load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
+    known = {"license": "cc0-1.0"} if source is None else {}
+    settings = {"row_format": row_format, "span_labels": marks, "distractors": distractors, **known}
+    return load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
 
 
 def load_roc_stories(
@@ -203,7 +171,7 @@ def load_roc_stories(
                 f"{file} is not a .csv; pass the tables of ROCStories, and stories with labels as exclude="
             )
     labelled = {} if exclude is None else _labelled(exclude, options)
-    return _load(RocStoriesBuilder, "roc_stories", {"train": tables, **labelled}, split, options)
+    return load(RocStoriesBuilder, "roc_stories", {"train": tables, **labelled}, split, options)
 
 
 def load_turning_points(
@@ -224,7 +192,7 @@ def load_turning_points(
     if source is None:
         raise ValueError("pass a source: a file, a folder or a Hub id; TRIPOD is at github.com/ppapalampidi/TRIPOD")
     files = _files(source, options)
-    return _load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
+    return load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
 
 
 def _files(source: DataSource | None, options: LoadOptions, corpus: str = "") -> SplitFiles:
@@ -240,61 +208,3 @@ def _files(source: DataSource | None, options: LoadOptions, corpus: str = "") ->
 
 def _labelled(exclude: DataSource, options: LoadOptions) -> SplitFiles:
     return labelled_files(exclude, options.get("revision"), options.get("token"), options.get("name"))
-
-
-def _load(
-    builder_class: type[RowsBuilder],
-    name: str,
-    files: SplitFiles,
-    split: str | None,
-    options: LoadOptions,
-    **settings: Any,
-) -> LoadedData:
-    # By default `datasets` names a cache after the module, and reuses it even if the files or this package change.
-    version = importlib.metadata.version("narrative_twins")
-    builder = builder_class(
-        dataset_name=f"narrative_twins_{name}",
-        hash=None if options.get("streaming") else f"{version}-{_fingerprint(builder_class, files)}",
-        cache_dir=options.get("cache_dir"),
-        files=files,
-        **settings,
-        **({"streaming": True} if options.get("streaming") else {}),
-    )
-    num_proc = options.get("num_proc")
-    if options.get("streaming"):
-        if num_proc is not None:
-            raise ValueError(f"num_proc={num_proc} does not apply to streaming; leave it out")
-        return builder.as_streaming_dataset(split=split)
-    mode = datasets.DownloadMode(options.get("download_mode") or "reuse_dataset_if_exists")
-    try:
-        builder.download_and_prepare(download_mode=mode, num_proc=num_proc)
-    except datasets.exceptions.DatasetGenerationError as error:
-        if isinstance(error.__cause__, RowError):
-            raise error.__cause__ from None
-        if num_proc is not None:  # errors of other processes come without their cause, so it is found in this one
-            return _load(builder_class, name, files, split, {**options, "num_proc": None}, **settings)
-        raise
-    if builder.left_out:
-        logger.warning("%s", builder.left_out)
-    return _as_dataset(builder, split, bool(options.get("keep_in_memory")))
-
-
-def _as_dataset(builder: RowsBuilder, split: str | None, in_memory: bool) -> LoadedData:
-    """The prepared rows; a split without rows is empty, while `datasets` refuses to read it."""
-    info = builder.info
-    empty = [name for name, prepared in info.splits.items() if not prepared.num_examples]
-    if split in empty:
-        columns: dict[str, list[Any]] = {column: [] for column in info.features}
-        return datasets.Dataset.from_dict(columns, info.features, info.copy(), datasets.NamedSplit(split))
-    if split is None and empty:
-        return datasets.DatasetDict({name: _as_dataset(builder, name, in_memory) for name in info.splits})
-    return builder.as_dataset(split=split, in_memory=in_memory)
-
-
-def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:
-    """A digest of the columns, the description and the content of all files."""
-    digest = hashlib.sha256(repr((builder_class.FEATURES, builder_class.ABOUT)).encode())
-    for file in (file for split in files.values() for file in split):
-        with open(file, "rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
-    return digest.hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from narrative_twins.data.rows import RowError
+from narrative_twins.data.rows import RowError, is_nested
 from narrative_twins.encoder.tokens import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import exact_plans
@@ -38,7 +38,8 @@ class JudgedWindow:
 class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
-    Rows are those of `load_story_salience`: `story`, perhaps `windows`, and `counts` or `labels`. Windows without a
+    Rows are those of `load_story_salience` (`story`, perhaps `windows`, and `counts` or `labels`), or of
+    `load_turning_points` or `load_window_twins` (`story`, perhaps in windows, and `turning_points`). Windows without a
     vote, of one sentence, or whose texts exceed the context are left out; equal texts are encoded once.
 
     Args:
@@ -64,7 +65,10 @@ class JudgedStoriesCollator:
         texts, judged = _Texts(), list[tuple[Window, list[float], dict[str, list[tuple[int, int]]]]]()
         for number, row in enumerate(rows):
             labels = judgements(row, f"row {row.get('id', number)}")
-            story = Story.parse({"sentences": list(row["story"]), "windows": row.get("windows") or "auto"})
+            sentences, windows = row["story"], row.get("windows") or "auto"
+            if is_nested(sentences):
+                sentences, windows = [s for part in sentences for s in part], [len(part) for part in sentences]
+            story = Story.parse({"sentences": list(sentences), "windows": windows})
             for plan in exact_plans(self.operations, self.tokens.tokenize(story.sentences), story.windows):
                 window, total = plan.window, sum(labels[plan.window.lo : plan.window.hi])
                 if window.size == 1 or not total:
@@ -98,13 +102,18 @@ class JudgedStoriesCollator:
 
 
 def judgements(row: Mapping[str, Any], where: str) -> list[float]:
-    """The votes for each sentence of a row, or its other labels; raises RowError if they are missing or invalid."""
-    story, labels = row.get("story"), row.get("counts")
-    labels = row.get("labels") if labels is None else labels
+    """The votes for each sentence of a row, its other labels, or 1 for its turning points and 0 for other sentences;
+    raises RowError if they are missing or invalid."""
+    story = row.get("story")
     if not story or isinstance(story, str):
         raise RowError(where, "'story' must be a list of sentences")
-    if labels is None or len(labels) != len(story):
-        raise RowError(where, f"'counts' or 'labels' must have a number for each of its {len(story)} sentences")
+    count = sum(map(len, story)) if is_nested(story) else len(story)
+    labels = next((row[name] for name in ("counts", "labels") if row.get(name) is not None), None)
+    points = row.get("turning_points")
+    if labels is None and points is not None:
+        labels = [float(index in set(points)) for index in range(count)]
+    if labels is None or len(labels) != count:
+        raise RowError(where, f"'counts' or 'labels' must have a number for each of its {count} sentences")
     values = [float(label) for label in labels]
     if not all(0 <= value < float("inf") for value in values):
         raise RowError(where, "votes and labels must be finite numbers of at least 0")

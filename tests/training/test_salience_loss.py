@@ -18,7 +18,7 @@ from narrative_twins import (
     SalienceLoss,
     StoryEncoder,
 )
-from narrative_twins.data import RowError, load_story_salience
+from narrative_twins.data import RowError, load_story_salience, load_story_twins, load_window_twins
 from narrative_twins.training.salience_loss import TEMPERATURES
 
 from support.models import SENTENCES, trainable
@@ -282,7 +282,19 @@ def test_training_by_the_stock_trainer(tmp_path):
 
 def test_packaged_votes_are_judgements(tmp_path):
     model = trainable()
-    rows = load_story_salience(split="validation[:4]")
+    rows = load_story_salience(split="validation", distractors=True, cache_dir=str(tmp_path)).select(range(4))
+    assert [id_.removesuffix("-negative") for id_ in rows["id"]] == [rows["id"][0]] * 2 + [rows["id"][2]] * 2
+    twins = load_story_twins(split="validation[:2]", cache_dir=str(tmp_path))
+    assert rows["story"][:] == [twins[at][column] for at in (0, 1) for column in ("story", "negative")]
+    assert rows["counts"][:] == [twins[at][f"{column}_votes"] for at in (0, 1) for column in ("story", "negative")]
     batch = batch_of(model, list(rows))
     assert len(batch["judged"]) == 4
     assert all(sum(judged.shares) == pytest.approx(1) for judged in batch["judged"])
+
+
+def test_turning_points_are_judgements(tmp_path):
+    (row,) = load_window_twins(split="validation[:1]", cache_dir=str(tmp_path))
+    row = {**row, "story": [window[:3] for window in row["story"]], "turning_points": [1, 5]}
+    batch = batch_of(trainable(), [row], "summarization")
+    assert [judged.shares for judged in batch["judged"]] == [[0, 1, 0], [0, 0, 1]]
+    assert [judged.window.lo for judged in batch["judged"]] == [0, 3]

@@ -1,0 +1,61 @@
+"""Train an encoder to agree with readers on which sentences carry a story, beside narrative twins.
+
+    accelerate launch examples/train_salience.py --smoke
+    accelerate launch examples/train_salience.py --train_source votes.jsonl --encoder runs/roc/final
+
+`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override it. The rows of
+`--train_source` are those of `load_story_salience`: stories with votes, such as `narrative-twins make judgments` makes
+for your own kind of text. Without it they are the stories and distractors of the package, whose votes were judged by a
+language model. Every other batch has narrative twins of the package, so that the encoder keeps telling plots apart.
+`--operations summarization deletion` trains and validates these operations only; shifting takes longest.
+"""
+
+from functools import partial
+
+from narrative_twins.data import load_story_salience, load_story_twins
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
+from narrative_twins.training.salience_loss import SalienceLoss
+from narrative_twins.training.script import (
+    labelled_stories,
+    run_training,
+    select_split,
+    train_and_validation,
+    validation_evaluator,
+)
+from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
+
+DEFAULTS = DEFAULTS | {
+    "output_dir": "runs/salience",
+    "learning_rate": 5e-5,
+    "num_train_epochs": 2,
+    "per_device_train_batch_size": 32,
+}
+SMOKE = SMOKE | {"output_dir": "runs/salience-smoke", "operations": ["summarization", "deletion"]}
+
+
+def main() -> None:
+    arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
+    judged, validation = train_and_validation(partial(load_story_salience, distractors=True), script)
+    twins = load_story_twins()
+    # As many batches of twins as of judged stories.
+    twin_rows = {
+        name: select_split(twins, name, len(rows or ()))
+        for name, rows in (("train", judged), ("validation", validation))
+    }
+    labelled = labelled_stories(load_story_salience, script, None) or list(validation or [])
+    model = trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device))
+    trainer = NarrativeTwinsTrainer(
+        model,
+        arguments,
+        {"judged": judged, "twins": twin_rows["train"]},
+        None if validation is None else {"judged": validation, "twins": twin_rows["validation"]},
+        loss={"judged": SalienceLoss(model, script.operations, mini_batch_size=arguments.mini_batch_size)},
+        evaluator=validation_evaluator(script, twin_rows["validation"], labelled, arguments),
+    )
+    run_training(trainer, script, judged[0]["story"])
+
+
+if __name__ == "__main__":
+    main()
