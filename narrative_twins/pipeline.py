@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -144,21 +143,9 @@ class SaliencePipeline(Pipeline):
             The URL of the repository.
 
         Raises:
-            HubError, OSError, ValueError: as `push_encoder`.
-            ImportError: this is the self-contained form of the pipeline, which has no code for pushes.
+            ImportError, HubError, OSError, ValueError: as `StoryEncoder.push_to_hub`.
         """
-        # By name, as the modules that are imported here become part of the self-contained form, see `hub`.
-        try:
-            push = importlib.import_module("narrative_twins.hub.push")
-        except ImportError as error:
-            raise ImportError(f"a push needs the package; pip install narrative_twins ({error})") from error
-        if not isinstance(self.encoder, push.StoryEncoder):
-            raise ImportError(
-                "the pipeline is the code of a repository; to push its encoder, import narrative_twins and load it "
-                "from the branch main without trust_remote_code"
-            )
-        url: str = push.push_encoder(self.encoder, repo_id, message=commit_message, **options)
-        return url
+        return self.encoder.push_to_hub(repo_id, message=commit_message, **options)
 
     def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""

@@ -101,6 +101,22 @@ def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) 
         raise OSError(f"encoder {str(name)!r} can't be loaded: {problem}")
 
 
+def settings_of(model: Any) -> CheckpointSettings:
+    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`."""
+    stored = getattr(model, "checkpoint_settings", None)
+    if isinstance(stored, CheckpointSettings):
+        return stored
+    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
+    settings = getattr(model.config, SETTINGS, None)
+    if settings is not None:
+        try:
+            return CheckpointSettings(**settings)
+        except TypeError as error:
+            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
+    folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
+    return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()
+
+
 def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
     """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter without settings of
     its own. Errors are not raised but described in `problem`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +15,10 @@ from transformers import AutoTokenizer
 
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy, tokenizer_source
 from narrative_twins.encoder.checkpoint import (
-    SETTINGS,
-    CheckpointSettings,
     default_encoder,
     load_story_model,
     module_settings,
-    read_checkpoint_settings,
+    settings_of,
     story_tokenizer,
     write_checkpoint_settings,
 )
@@ -59,7 +58,7 @@ class StoryEncoder:
         attention: Attention = "auto",
     ) -> None:
         self.model = model.eval()
-        settings = _settings_of(model)
+        settings = settings_of(model)
         if settings.problem is not None and pooling is None:
             raise ValueError(f"{settings.problem}; repair it, or set pooling= to 'mean' or 'first'")
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
@@ -188,6 +187,34 @@ class StoryEncoder:
             folder, self.pooling, self.model.config.hidden_size, tokens.lowercase, self.context_tokens
         )
 
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Push the encoder in the plain layout of sentence-transformers with its card, as `hub.push_encoder` does.
+
+        Args:
+            repo_id: the Hub id, `user/name`.
+            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`, `revision`, `token`,
+                `message`.
+
+        Returns:
+            The URL of the repository.
+
+        Raises:
+            HubError, OSError, ValueError: as `push_encoder`.
+            ImportError: a library for pushes is missing; or this is the code of a repository, which can't push.
+        """
+        # By name, since `hub` is built on encoders; and imported modules become part of the self-contained form.
+        try:
+            push = importlib.import_module("narrative_twins.hub.push")
+        except ImportError as error:
+            raise ImportError(f"pushing needs pip install 'narrative_twins[train]' ({error})") from error
+        if not isinstance(self, push.StoryEncoder):
+            raise ImportError(
+                "this encoder was loaded by the code of a repository; to push it, import narrative_twins and load it "
+                "from the branch main without trust_remote_code"
+            )
+        url: str = push.push_encoder(self, repo_id, **options)
+        return url
+
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story, each sentence once."""
         return self.tokens.tokenize(sentences)
@@ -262,19 +289,3 @@ def _check_vocabulary(model: Any, ids: Sequence[int]) -> None:
     known = getattr(model.get_input_embeddings(), "num_embeddings", None)
     if known is not None and ids[-1] >= known:
         raise ValueError(f"the tokenizer has the id {ids[-1]}, and the model {known} ids; it is that of another model")
-
-
-def _settings_of(model: Any) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`."""
-    stored = getattr(model, "checkpoint_settings", None)
-    if isinstance(stored, CheckpointSettings):
-        return stored
-    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
-    settings = getattr(model.config, SETTINGS, None)
-    if settings is not None:
-        try:
-            return CheckpointSettings(**settings)
-        except TypeError as error:
-            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
-    folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
-    return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()

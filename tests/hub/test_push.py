@@ -556,13 +556,17 @@ def test_pipeline_is_pushed_in_the_plain_layout_with_a_card(checkpoint, expected
     assert ModelCard(files["README.md"].decode()).data.license == "apache-2.0"
     with pytest.raises(HubError, match="already on the Hub"):
         salience.push_to_hub(NAME)
+    encoder = StoryEncoder.from_pretrained(checkpoint, device="cpu")
+    assert encoder.push_to_hub("somebody/other", facts=FACTS) == f"{hub.address}/somebody/other"
+    pushed = hub.files("models", "somebody/other")
+    assert pushed.keys() == files.keys() and pushed["model.safetensors"] == files["model.safetensors"]
 
 
 def test_pipeline_without_the_package_names_it_in_a_push(checkpoint, monkeypatch):
     """As in the self-contained form, which has no code for pushes."""
     salience = pipeline("narrative-salience", model=str(checkpoint), device="cpu")
     monkeypatch.setitem(sys.modules, "narrative_twins.hub.push", None)
-    with pytest.raises(ImportError, match="pip install narrative_twins"):
+    with pytest.raises(ImportError, match="pushing needs pip install"):
         salience.push_to_hub(NAME)
 
 
