@@ -7,7 +7,7 @@ import json
 from scipy.stats import spearmanr
 
 from narrative_twins import SalienceEvaluator, StoryEncoder
-from narrative_twins.data import load_turning_points
+from narrative_twins.data import load_story_salience, load_turning_points
 
 from support.chat_server import Model, model_answer, prompt_of, serving
 from support.examples import EXAMPLES, run
@@ -88,3 +88,28 @@ def test_score_a_story():
     """In a process of its own, as a user does."""
     out = run_python(EXAMPLES / "score_a_story.py", EXAMPLES / "stories" / "window_cleaner.txt")
     assert out.count("\n") >= 4
+
+
+def test_retold_stories(tmp_path):
+    """Sentences that other tellings keep have higher labels; all tellings of a story are in one half."""
+    kept = ["A stranger burned the old mill.", "Nadia crossed the frozen river."]
+    own = [[f"Writer {n} adds remark number {n}{m} of his own." for m in "abcdef"] for n in "xyz"]
+    rows = [
+        {"id": f"s{at}", "tellings": [{"sentences": [*kept, *others]} for others in own] + [{"sentences": kept}]}
+        for at in range(6)
+    ]
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in [*rows, {"id": "x", "tellings": []}])
+    )
+    run("retold_stories.py", tmp_path / "rows.jsonl", "--out", tmp_path)
+    halves = [
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("looked", "unseen")
+    ]
+    stories = [{row["id"].partition("-")[0] for row in half} for half in halves]
+    assert stories[0] | stories[1] == {f"s{at}" for at in range(6)} and not stories[0] & stories[1]
+    found = [row for half in halves for row in half]
+    assert len(found) == 6 * 3, "a telling of two sentences is too short to be labelled"
+    for row in found:
+        assert row["labels"][:2] == [1.0, 1.0] and max(row["labels"][2:]) < 0.8
+    assert len(load_story_salience(str(tmp_path / "looked.jsonl"), "train")) == len(halves[0])
