@@ -54,7 +54,9 @@ def prompted_salience(
               would include the sentence. Asked once about the story; the paper asks this about synopses too.
             - `"choose-loss"`, `prompted_choice_loss`, and `"rate-loss"`, `prompted_rating_loss`: the same, with how
               much the story would lose without the sentence as what is asked. Not in the paper.
-        samples: number of answers for each window, for the styles that choose.
+            - `"shares"`, `prompted_shares`: how many of ten readers would choose the sentence, if they were asked as by
+              `"choose"`. Asked once about each window, at a tenth of the price of ten samples. Not in the paper.
+        samples: number of answers for each window, for the styles that choose; the others are asked once.
         attempts: maximum number of attempts to get a valid answer to a question.
         prompts: a folder with templates that replace those of the package; `choose.txt` is that of `"choose"`. The
             complete story is `{{story}}`, its number of sentences `{{count}}`; `{{first}}` and `{{last}}` are the

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from narrative_twins.llm.json_answers import AnswerError, Schema, list_schema, read_any_object, schema_of
 from narrative_twins.stories.story import Story, shown_value
 from narrative_twins.stories.windows import Span
+
+READERS = 10
+"""Number of readers whose votes `"shares"` asks for."""
 
 PLACEHOLDERS = ("story", "count", "first", "last")
 """Placeholders of the templates: the numbered sentences of the story and how many they are; the numbers of the first
@@ -21,8 +25,8 @@ class Style:
     Attributes:
         name: its name, which is also that of its template.
         score: the name of its scores in a result.
-        by_window: a question is about one window of the story, and asked several times; otherwise it is about all
-            windows, and asked once.
+        by_window: a question is about one window of the story; otherwise it is about all windows.
+        sampled: a question is asked several times; otherwise it is asked once.
         schema: the JSON schema of the answer to a question about these windows.
         read: the scores of the sentences of these windows by an answer; those of several answers are added up. Raises
             `AnswerError` if the answer is invalid.
@@ -31,6 +35,7 @@ class Style:
     name: str
     score: str
     by_window: bool
+    sampled: bool
     schema: Callable[[Sequence[Span]], Schema]
     read: Callable[[str, Sequence[Span]], list[float]]
 
@@ -39,19 +44,16 @@ class Style:
         if not self.by_window:
             return [(self.name, story.windows)]
         return [
-            (f"{self.name}, sentences {lo + 1} to {hi}, sample {sample}", ((lo, hi),))
+            (f"{self.name}, sentences {lo + 1} to {hi}{sample}", ((lo, hi),))
             for lo, hi in story.windows
-            for sample in range(samples)
+            for sample in ([f", sample {number}" for number in range(samples)] if self.sampled else [""])
         ]
 
 
 def read_choice(text: str, window: Span) -> int:
     """The number of the sentence that an answer chose, counted from 1 in the story, as `most_important` or `sentence`,
     with or without a `summary`; raises `AnswerError` if it is not in the window."""
-    forms = [(*summary, chosen) for summary in ((), ("summary",)) for chosen in ("most_important", "sentence")]
-    found = read_any_object(text, forms)
-    if not isinstance(found.get("summary", ""), str):
-        raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
+    found = _read_with_summary(text, ("most_important", "sentence"))
     chosen = found["most_important"] if "most_important" in found else found["sentence"]
     lo, hi = window
     numbers = {str(number): number for number in range(lo + 1, hi + 1)}
@@ -80,6 +82,29 @@ def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
     return scores
 
 
+def read_votes(text: str, window: Span) -> list[int]:
+    """The votes of `READERS` readers for the sentences of a window, as a list `votes`, with or without a `summary`;
+    raises `AnswerError` unless they are an integer of at least 0 for each sentence, and add up to `READERS`."""
+    votes, count = _read_with_summary(text, ("votes",))["votes"], window[1] - window[0]
+    if not isinstance(votes, list) or len(votes) != count:
+        number = f"{len(votes)} vote(s)" if isinstance(votes, list) else type(votes).__name__
+        raise AnswerError(f"the answer has {number} instead of a list of {count} number(s) of votes")
+    for number in votes:
+        if type(number) is not int or not 0 <= number <= READERS:
+            raise AnswerError(f"the number of votes {shown_value(number)} is not an integer from 0 to {READERS}")
+    if sum(votes) != READERS:
+        raise AnswerError(f"the votes add up to {sum(votes)} instead of {READERS}")
+    return votes
+
+
+def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
+    """The JSON object in an answer that has one of these properties, and perhaps a `summary`."""
+    found = read_any_object(text, [(*summary, name) for summary in ((), ("summary",)) for name in names])
+    if not isinstance(found.get("summary", ""), str):
+        raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
+    return found
+
+
 def _sentence_names(count: int) -> list[str]:
     return [f"sentence_{number}" for number in range(1, count + 1)]
 
@@ -91,6 +116,11 @@ def _read_vote(text: str, windows: Sequence[Span]) -> list[float]:
     return [float(index + 1 == chosen) for index in range(*window)]
 
 
+def _read_shares(text: str, windows: Sequence[Span]) -> list[float]:
+    (window,) = windows
+    return [float(number) for number in read_votes(text, window)]
+
+
 def _number_schema(windows: Sequence[Span]) -> Schema:
     ((lo, hi),) = windows
     return {"type": "integer", "minimum": lo + 1, "maximum": hi}
@@ -99,6 +129,11 @@ def _number_schema(windows: Sequence[Span]) -> Schema:
 def _summary_and_choice(windows: Sequence[Span]) -> Schema:
     # Models write the properties in this order, so the summary comes before the choice.
     return schema_of({"summary": {"type": "string"}, "most_important": _number_schema(windows)})
+
+
+def _summary_and_votes(windows: Sequence[Span]) -> Schema:
+    ((lo, hi),) = windows
+    return schema_of({"summary": {"type": "string"}, "votes": list_schema("integer", hi - lo)})
 
 
 def _choice(windows: Sequence[Span]) -> Schema:
@@ -116,14 +151,16 @@ def _list_of_scores(windows: Sequence[Span]) -> Schema:
 STYLES = {
     style.name: style
     for style in (
-        Style("choose", "prompted_choice", True, _summary_and_choice, _read_vote),
-        Style("rate", "prompted_rating", False, _named_scores, read_scores),
-        Style("choose-loss", "prompted_choice_loss", True, _choice, _read_vote),
-        Style("rate-loss", "prompted_rating_loss", False, _list_of_scores, read_scores),
+        Style("choose", "prompted_choice", True, True, _summary_and_choice, _read_vote),
+        Style("rate", "prompted_rating", False, False, _named_scores, read_scores),
+        Style("choose-loss", "prompted_choice_loss", True, True, _choice, _read_vote),
+        Style("rate-loss", "prompted_rating_loss", False, False, _list_of_scores, read_scores),
+        Style("shares", "prompted_shares", True, False, _summary_and_votes, _read_shares),
     )
 }
 """Registry of the styles by name.
 
 After the paper, `"choose"` asks for a short summary and then for the most surprising of the sentences that it uses, as
 annotators are asked, and `"rate"` how likely somebody else who tells the story would include each sentence.
-`"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the sentence."""
+`"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the sentence. `"shares"` asks once
+how ten readers, who are asked as by `"choose"`, would vote."""

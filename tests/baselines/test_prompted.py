@@ -69,6 +69,19 @@ def test_ratings_are_the_answers_of_the_model(style, score, tmp_path):
     assert schema["required"] == list(answers[0])
 
 
+def test_votes_of_readers_are_asked_once_a_window(tmp_path):
+    with serving(Model()) as model:
+        (result,) = ask(model, tmp_path, [SYNOPSIS], styles="shares", samples=10)
+    assert len(model.bodies) == 5
+    by_window = {}
+    for body in model.bodies:
+        votes = body["response_format"]["json_schema"]["schema"]["properties"]["votes"]
+        answer = json.loads(model_answer(prompt_of(body), body["seed"]))["votes"]
+        assert votes["minItems"] == votes["maxItems"] == len(answer)
+        by_window[int(prompt_of(body).partition("vote on the sentences ")[2].split()[0])] = answer
+    assert result.scores == {"prompted_shares": [vote for first in sorted(by_window) for vote in by_window[first]]}
+
+
 def range_asked(body):
     """The numbers of the first and last sentence that may be chosen, which the prompt and the schema tell."""
     number = body["response_format"]["json_schema"]["schema"]["properties"]["most_important"]

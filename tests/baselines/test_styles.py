@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story
-from narrative_twins.baselines.styles import STYLES, read_choice, read_scores
+from narrative_twins.baselines.styles import STYLES, read_choice, read_scores, read_votes
 from narrative_twins.llm.json_answers import AnswerError
 
 from support.json_values import VALUES, mutations
@@ -60,6 +60,32 @@ def test_invalid_choices(chosen, key):
 def test_answers_of_another_form_are_no_choice(answer, problem):
     with pytest.raises(AnswerError, match=problem):
         read_choice(json.dumps(answer), (0, 5))
+
+
+@pytest.mark.parametrize("votes", [[0, 10, 0], [3, 3, 4], [0, 0, 10]])
+def test_votes(votes):
+    for answer in ({"summary": "The days pass.", "votes": votes}, {"votes": votes}):
+        assert read_votes(f'Perhaps {{"votes": [10, 0, 0]}}? No: {json.dumps(answer)}', (4, 7)) == votes
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"votes": [5, 5]}, r"^the answer has 2 vote\(s\) instead of a list of 3 number\(s\) of votes$"),
+        ({"votes": {"1": 10}}, "^the answer has dict instead of a list of 3"),
+        ({"votes": [5, 4, 0]}, "^the votes add up to 9 instead of 10$"),
+        ({"votes": [50, 50, 0]}, "^the number of votes 50 is not an integer from 0 to 10$"),
+        ({"votes": [11, -1, 0]}, "^the number of votes 11 is not"),
+        ({"votes": [5.0, 5, 0]}, "^the number of votes 5.0 is not"),
+        ({"votes": [True, 9, 0]}, "^the number of votes True is not"),
+        ({"votes": ["5", 5, 0]}, "^the number of votes '5' is not"),
+        ({"summary": 5, "votes": [5, 5, 0]}, "^the summary 5 is not text$"),
+        ({"votes": [5, 5, 0], "reason": ""}, "has the properties"),
+    ],
+)
+def test_invalid_votes(answer, problem):
+    with pytest.raises(AnswerError, match=problem):
+        read_votes(json.dumps(answer), (2, 5))
 
 
 def named(scores):
@@ -118,6 +144,7 @@ VALID = [
     {"sentence": 5},
     named([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]),
     {"scores": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]},
+    {"summary": "The days pass.", "votes": [0, 9, 0, 1]},
 ]
 
 
@@ -129,7 +156,7 @@ VALID = [
     | st.integers(1, 100_000).map(lambda depth: '{"sentence": ' + "[" * depth + "]" * depth + "}")
 )
 def test_any_answer_is_read_or_rejected(name, answer):
-    """A valid answer gives a score from 0 to 1 to each sentence asked about."""
+    """A valid answer gives a score from 0 to 1, or votes, to each sentence asked about."""
     style = STYLES[name]
     for _, windows in style.questions(SEVEN, 1):
         try:
@@ -137,17 +164,18 @@ def test_any_answer_is_read_or_rejected(name, answer):
         except AnswerError as error:
             assert 0 < len(str(error)) < 1000
         else:
-            assert len(scores) == sum(hi - lo for lo, hi in windows) and all(0 <= score <= 1 for score in scores)
+            assert len(scores) == sum(hi - lo for lo, hi in windows) and all(0 <= score <= 10 for score in scores)
+            assert sum(scores) == 10 if name == "shares" else all(score <= 1 for score in scores)
 
 
-@pytest.mark.parametrize(("name", "answer"), list(zip(STYLES, [VALID[i] for i in (0, 2, 1, 3)], strict=True)))
+@pytest.mark.parametrize(("name", "answer"), list(zip(STYLES, [VALID[i] for i in (0, 2, 1, 3, 4)], strict=True)))
 def test_schema_describes_a_valid_answer(name, answer):
     """The properties are required, in the order of the prompt, and none is left out."""
     style = STYLES[name]
     (*_, (_, windows)) = style.questions(SEVEN, 1)
     schema = style.schema(windows)
     assert list(schema["properties"]) == schema["required"] == list(answer) and not schema["additionalProperties"]
-    if style.by_window:
+    if style.sampled:
         assert {"type": "integer", "minimum": 4, "maximum": 7} in schema["properties"].values()
 
 
@@ -155,5 +183,6 @@ def test_schema_describes_a_valid_answer(name, answer):
 def test_questions_cover_every_sentence(name):
     style = STYLES[name]
     questions = style.questions(SEVEN, 3)
-    assert len({step for step, _ in questions}) == len(questions) == (6 if style.by_window else 1)
+    expected = (2 if style.by_window else 1) * (3 if style.sampled else 1)
+    assert len({step for step, _ in questions}) == len(questions) == expected
     assert {window for _, windows in questions for window in windows} == set(SEVEN.windows)

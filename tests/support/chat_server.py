@@ -42,6 +42,12 @@ def model_answer(prompt: str, seed: int) -> str:
         chosen = generator.randint(int(choice[1]), int(choice[2]))
         summary = {"summary": sentence(generator), "most_important": chosen}
         return json.dumps(summary if "summary" in choice[3] else {"sentence": chosen})
+    shares = re.search(r"number of votes for each of the sentences (\d+) to (\d+), which add up to 10: ", prompt)
+    if shares:
+        votes = [0] * (int(shares[2]) - int(shares[1]) + 1)
+        for _ in range(10):
+            votes[generator.randrange(len(votes))] += 1
+        return json.dumps({"summary": sentence(generator), "votes": votes})
     rating = re.search(r"Give each of the (\d+) sentences", prompt)
     if rating:
         scores = [round(generator.uniform(0.01, 0.98), 9) for _ in range(int(rating[1]))]
