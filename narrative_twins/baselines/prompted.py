@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
 from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import ChatLike, Prices, Rejected, ask_until_valid, run_jobs
+from narrative_twins.llm.running import ATTEMPTS, ChatLike, Prices, Rejected, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.salience.result import StorySalience
@@ -29,7 +29,7 @@ def prompted_salience(
     *,
     styles: str | Sequence[str] = "choose",
     samples: int = 10,
-    attempts: int = 3,
+    attempts: int = ATTEMPTS,
     prompts: str | Path | None = None,
     windows: Windows = "auto",
     splitter: Splitter | None = None,

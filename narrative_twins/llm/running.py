@@ -22,6 +22,9 @@ from narrative_twins.llm.server import Question, Server
 
 logger = logging.getLogger(__name__)
 
+ATTEMPTS = 3
+"""How often a question is asked, by default, until its answer is valid."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Job = TypeVar("Job")

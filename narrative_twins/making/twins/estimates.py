@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from narrative_twins.llm.answers import Answer, Answers, digest
+from narrative_twins.llm.answers import Answers, digest
+from narrative_twins.llm.known_answers import KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import Rejected
-from narrative_twins.llm.server import Question, Server, estimate_tokens
+from narrative_twins.llm.server import Server, estimate_tokens
 from narrative_twins.making.twins.make import SourceStory
 from narrative_twins.making.twins.recipes import Recipe, Step, answer_step, recipe_steps
 
@@ -49,14 +50,14 @@ def planned_questions(
     Raises:
         Rejected: the story would be rejected without another question.
     """
-    chat, steps = _KnownAnswers(server, answers), recipe_steps(windows, recipe)
+    chat, steps = KnownAnswers(server, answers), recipe_steps(windows, recipe)
     questions: list[PlannedQuestion] = []
     try:
         step = next(steps)
         while True:
             try:
-                result = _result(chat, windows, step, recipe)
-            except _MissingAnswer:
+                result = result_of(answer_step(chat, windows, step, recipe))
+            except MissingAnswer:
                 is_stand_in = step.follows and bool(questions)
                 questions.append(PlannedQuestion(step, step.prompt(recipe), is_stand_in))
                 result = step.stand_in
@@ -80,35 +81,3 @@ def estimate(sources: Iterable[SourceStory], recipe: Recipe, server: Server, ans
         sum(question.step.answer_tokens for question in questions),
         aside,
     )
-
-
-class _MissingAnswer(Exception):
-    """The question is not answered yet."""
-
-
-class _KnownAnswers:
-    """Replaces a `Chat`, but has only the saved answers."""
-
-    def __init__(self, server: Server, answers: Answers | None) -> None:
-        self.server, self.answers = server, answers
-
-    def known(self, question: Question) -> Answer | None:
-        """The saved answer, if there is one."""
-        return None if self.answers is None else self.answers.get(self.server.key_of(question), self.server.limit)
-
-    async def ask(self, question: Question) -> Answer:
-        """The saved answer; raises `_MissingAnswer` if there is none."""
-        answer = self.known(question)
-        if answer is None:
-            raise _MissingAnswer
-        return answer
-
-
-def _result(chat: _KnownAnswers, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
-    """The result of a step from the saved answers; raises `_MissingAnswer` as `_KnownAnswers.ask`."""
-    try:
-        # The coroutine never waits for anything, so it needs no event loop.
-        answer_step(chat, windows, step, recipe).send(None)
-    except StopIteration as finished:
-        return finished.value
-    raise AssertionError("saved answers are returned at once")

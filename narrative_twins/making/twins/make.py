@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,28 +9,25 @@ from typing import Any
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import STORY_NAMES, RowError, find_column
 from narrative_twins.data.shapes import window_twins
-from narrative_twins.files import AtomicFile, ResumableFile, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import ChatLike, Prices, Rejected, Run, run_jobs
+from narrative_twins.llm.running import ChatLike, Prices, Rejected, run_jobs
 from narrative_twins.llm.server import Server
-from narrative_twins.making.facts import (
-    card_path,
-    facts_beside,
-    facts_path,
-    public_name,
-    recipe_text,
-    remove_card,
-    write_beside,
-    write_facts,
+from narrative_twins.making.facts import recipe_text
+from narrative_twins.making.made import (
+    REJECT,
+    MadeRows,
+    RowFiles,
+    model_settings,
+    prompt_settings,
+    rejected_row,
+    rejected_text,
 )
 from narrative_twins.making.twins.recipes import SECTIONS, Recipe, ask
 from narrative_twins.stories.story import Story, StoryError
 
 _TWIN = ("twin", "translated_narrative_twin")
 _NEGATIVE = ("negative", "negative_narrative")
-_REJECT = ("step", "reason", "attempts", "answer")
-"""Columns that are added to a rejected story."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class SourceStory:
         copied = {
             name: value
             for name, value in row.items()
-            if name not in (*STORY_NAMES, *_NEGATIVE, *_REJECT, "text", "sentences")
+            if name not in (*STORY_NAMES, *_NEGATIVE, *REJECT, "text", "sentences")
         }
         if given is None:
             copied = {name: copied[name] for name in ("id", "title") if name in copied}
@@ -83,23 +77,6 @@ class SourceStory:
         return len(self.windows) > 1 and find_column(self.row, *_TWIN) is None
 
 
-@dataclass(frozen=True)
-class TwinsResult:
-    """The result of `make_twins`.
-
-    Attributes:
-        rows: the new rows, in the order of the stories.
-        rejects: the rejected stories, with the step, the reason, the number of attempts and the last answer.
-        run: the numbers of new answers and their tokens.
-        facts: the facts for the card.
-    """
-
-    rows: list[dict[str, Any]]
-    rejects: list[dict[str, Any]]
-    run: Run
-    facts: DatasetFacts
-
-
 def make_twins(
     sources: Sequence[SourceStory],
     server: Server,
@@ -109,7 +86,7 @@ def make_twins(
     prices: Prices | None = None,
     language: str = "en",
     progress: bool = False,
-) -> TwinsResult:
+) -> MadeRows:
     """Make rows of narrative twins, and write them.
 
     Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the rows,
@@ -131,12 +108,9 @@ def make_twins(
         OSError, ValueError: a file can't be read or written; raised before the model is asked.
     """
     recipe = recipe or Recipe()
-    # Problems with files are raised here, before the model is asked.
-    facts_beside(out)
     settings = _settings(server, recipe)
-    rows_file = ResumableFile(out, settings)
-    rejects_file, *_ = [AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))]
-    keep_edits = read_settings(run_path(rows_file.path)) == rows_file.settings
+    # Problems with files are raised here, before the model is asked.
+    files = RowFiles(out, settings)
     unique = {digest(source.windows): source for source in sources}
 
     async def work(chat: ChatLike, source: SourceStory) -> dict[str, Any]:
@@ -148,35 +122,19 @@ def make_twins(
     rejects: list[dict[str, Any]] = []
     for source in sources:
         _add_result(source, results[digest(source.windows)], rows, rejects)
-    made = TwinsResult(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
-    _write_if_any(rows_file, rows)
-    _write_if_any(rejects_file, rejects)
-    if not rejects and os.path.isfile(rejects_file.path):
-        # All stories that an earlier run rejected have a row now.
-        os.unlink(rejects_file.path)
-    if any(find_column(row, *_TWIN) is None for row in rows):
-        write_facts(out, made.facts, keep_edits)
-        remove_card(out)
-    elif rows:
-        load = load_window_twins if recipe.name == "synopses" else load_story_twins
-        write_beside(out, made.facts, load, keep_edits)
+    made = MadeRows(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
+    lacks_twin = any(find_column(row, *_TWIN) is None for row in rows)
+    load = load_window_twins if recipe.name == "synopses" else load_story_twins
+    files.write(made, None if lacks_twin else load)
     return made
 
 
 def _add_result(source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
     """Add a story to the rows or the rejected stories."""
     if isinstance(made, Rejected):
-        values = made.step, made.reason, made.attempts, made.answer
-        rejects.append({**source.row, **dict(zip(_REJECT, values, strict=True))})
+        rejects.append(rejected_row(source.row, made))
     else:
         rows.append({**source.row, **made})
-
-
-def _write_if_any(file: AtomicFile, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        with file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _facts(
@@ -188,13 +146,11 @@ def _facts(
     language: str,
 ) -> DatasetFacts:
     made = "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
-    aside = Counter(str(reject["step"]) for reject in rejects)
-    reasons = "; ".join(f"{count} at {step}" for step, count in aside.most_common())
     return DatasetFacts(
         name="Narrative twins",
         description=(
             f"Stories, each with text written by a language model: {made}. Of {stories:,} stories {len(rows):,} have a "
-            f"row and {len(rejects):,} were rejected{f' ({reasons})' if reasons else ''}."
+            f"row and {rejected_text(rejects)}."
         ),
         source=recipe_text("narrative-twins make twins", settings),
         limits=(
@@ -209,15 +165,11 @@ def _facts(
 
 def _settings(server: Server, recipe: Recipe) -> dict[str, Any]:
     """All settings that the rows depend on; also shown on the card."""
-    fields = {"temperature": server.temperature, "seed": server.seed, **server.fields}
     settings: dict[str, Any] = {
         "recipe": recipe.name,
         "columns": list(recipe.columns) if recipe.name == "stories" else ["negative"],
-        "language model": public_name(server.model),
-        "fields of a request": {name: value for name, value in fields.items() if value is not None},
-        # By digest, since the name of a user's prompt is a local path.
-        "prompts": {name: digest(template.text)[:12] for name, template in recipe.templates.items()},
-        "prompts of the user": [name for name, template in recipe.templates.items() if template.name != name],
+        **model_settings(server),
+        **prompt_settings(recipe.templates),
         "attempts": recipe.attempts,
     }
     if recipe.name == "stories":

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from narrative_twins.llm.answers import digest
 from narrative_twins.llm.json_answers import Schema, list_schema, schema_of
-from narrative_twins.llm.running import ChatLike, Rejected, ask_until_valid
+from narrative_twins.llm.running import ATTEMPTS, ChatLike, Rejected, ask_until_valid
 from narrative_twins.llm.server import estimate_tokens
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.making.twins.checks import (
@@ -61,7 +61,7 @@ class Recipe:
 
     name: str = "stories"
     columns: Sequence[str] = COLUMNS
-    attempts: int = 3
+    attempts: int = ATTEMPTS
     twin_overlap: float = 0.7
     distractor_overlap: float = 0.5
     prompts: str | None = None
