@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
-from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import ATTEMPTS, ChatLike, Prices, Rejected, ask_until_valid, run_jobs
+from narrative_twins.baselines.asking import Asking, ask_stories, parse_stories
+from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected
 from narrative_twins.llm.server import Server
-from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
-from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
-from narrative_twins.stories.windows import Span
+from narrative_twins.stories.story import StoryError, Windows
 
 logger = logging.getLogger(__name__)
 
@@ -76,96 +71,17 @@ def prompted_salience(
         ServerError: the server can't be used.
         OSError, ValueError: a prompt or the file of answers can't be read, or an argument is invalid.
     """
-    check_stories(stories)
-    if isinstance(styles, str):
-        styles = (styles,)
-    unknown = [style for style in styles if style not in STYLES]
-    if unknown or not styles:
-        raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(STYLES)}")
-    for name, value in {"samples": samples, "attempts": attempts}.items():
-        if value < 1:
-            raise ValueError(f"{name}={value}: must be 1 or more")
-    templates = read_templates("narrative_twins.baselines", styles, prompts, PLACEHOLDERS)
-    parsed = [_parse(index, story, windows, splitter) for index, story in enumerate(stories)]
-    _check_templates(templates, parsed)
-    unique = {(story.sentences, story.windows): story for story in parsed}
-    locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
-        # The same sentences in other windows have questions in common, which are asked once.
-        async with locks[story.sentences]:
-            return {
-                STYLES[name].score: await _scores(chat, story, STYLES[name], templates[name], samples, attempts)
-                for name in styles
-            }
-
-    run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
+    asking = Asking(styles, samples, attempts, prompts)
+    parsed = parse_stories(stories, windows, splitter)
+    run = ask_stories(parsed, server, answers, asking, prices=prices, progress=progress)
     logger.info("%d answers, %s", run.asked, (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens))
-    results_by_story = dict(zip(unique, run.results, strict=True))
     results = []
-    for index, story in enumerate(parsed):
-        result = results_by_story[story.sentences, story.windows]
+    for index, (story, result) in enumerate(zip(parsed, run.results, strict=True)):
         if not isinstance(result, Rejected):
             results.append(StorySalience(story, dict(result), context_tokens=None, cut_tokens=0, index=index))
         elif on_error == "raise":
             raise StoryError(f"no scores from the language model: {result}", index)
         else:
-            name = str(index) if parsed[index].id is None else repr(parsed[index].id)
+            name = str(index) if story.id is None else repr(story.id)
             logger.warning("story %s is skipped: no scores from the language model: %s", name, result)
     return results
-
-
-def _parse(index: int, story: Any, windows: Windows, splitter: Splitter | None) -> Story:
-    try:
-        return Story.parse(story, windows, splitter)
-    except StoryError as error:
-        raise StoryError(error.problem, index) from None
-
-
-def _check_templates(templates: Mapping[str, Template], stories: Iterable[Story]) -> None:
-    """Raise a `ValueError` for a prompt about single windows that does not tell which sentences it is about."""
-    if all(len(story.windows) == 1 for story in stories):
-        return
-    for name, template in templates.items():
-        if STYLES[name].by_window and not (template.has("first") and template.has("last")):
-            raise ValueError(
-                f"the prompt {template.name} is about one window of a story at a time, and some stories have several; "
-                "add {{first}} and {{last}}, the numbers of the sentences to choose from, or use a single window"
-            )
-
-
-async def _scores(
-    chat: ChatLike, story: Story, style: Style, template: Template, samples: int, attempts: int
-) -> list[float]:
-    """The scores of all sentences of a story by the answers to all questions of a style."""
-
-    async def answer(step: str, windows: Sequence[Span]) -> list[float]:
-        scores = await ask_until_valid(
-            chat,
-            digest(story.sentences),
-            step,
-            template.fill(_values(story, windows)),
-            style.schema(windows),
-            lambda text: style.read(text, windows),
-            attempts,
-        )
-        return scores
-
-    questions = style.questions(story, samples)
-    answers = await asyncio.gather(*(answer(*question) for question in questions), return_exceptions=True)
-    errors = [found for found in answers if isinstance(found, BaseException)]
-    if errors:
-        # An error of the server goes before a rejected question, which it may have caused.
-        raise min(errors, key=lambda error: isinstance(error, Rejected))
-    total = [0.0] * len(story)
-    for (_, windows), scores in zip(questions, answers, strict=True):
-        assert not isinstance(scores, BaseException)
-        for index, score in enumerate(scores, start=windows[0][0]):
-            total[index] += score
-    return total
-
-
-def _values(story: Story, windows: Sequence[Span]) -> dict[str, object]:
-    """The values of the placeholders in a question about these windows."""
-    lines = [f"{number}. {' '.join(sentence.split())}" for number, sentence in enumerate(story.sentences, start=1)]
-    return {"story": "\n".join(lines), "count": len(story), "first": windows[0][0] + 1, "last": windows[-1][1]}
