@@ -33,6 +33,7 @@ COMMANDS = {
         "make data to train on",
         {
             "twins": Command("narrative twins and distractors of stories, by a language model", extra="train"),
+            "judgments": Command("votes for the sentences of stories, by a language model", extra="train"),
             "align": Command("long narrative twins from several tellings of works", extra="train"),
             "entities": Command("replace the names in narrative twins", extra="train"),
         },

@@ -20,9 +20,10 @@ from narrative_twins.commands.options import (
     positive,
 )
 from narrative_twins.files import STDIN
+from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.running import ATTEMPTS, Prices
 from narrative_twins.llm.server import KEY_VARIABLE, Server
-from narrative_twins.making.made import MadeRows
+from narrative_twins.making.made import Estimate, MadeRows
 from narrative_twins.stories.reading import InputFormat, read_stories
 from narrative_twins.stories.story import StoryError
 
@@ -152,6 +153,15 @@ def read_sources(options: argparse.Namespace, parse: Callable[[Any], Source]) ->
     if not sources:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
     return sources, problems
+
+
+def print_estimate(stories: int, answers: Answers, found: Estimate, prices: Prices) -> None:
+    """Print how much a run would ask about this number of stories."""
+    print(
+        f"{stories:,} stories, {len(answers):,} saved answers; {found.questions:,} questions to ask, if every "
+        f"answer is valid, about {prices.describe(found.prompt_tokens, found.completion_tokens)}"
+        + (f"; {plural(found.aside, 'story', 'stories')} would be rejected" if found.aside else "")
+    )
 
 
 def print_result(out: str, made: MadeRows, prices: Prices) -> None:

@@ -13,6 +13,7 @@ from narrative_twins.commands.language_model import (
     add_run_options,
     add_server_options,
     check_files,
+    print_estimate,
     print_result,
     read_sources,
     resume_with_same_command,
@@ -118,11 +119,7 @@ def _print_plan(sources: list[SourceStory], recipe: Recipe, prices: Prices, serv
                 print(f"--- {question.step.name}{note} ---\n{question.prompt}\n")
             break
     found = estimate(sources, recipe, server, answers)
-    print(
-        f"{len(sources):,} stories, {len(answers):,} saved answers; {found.questions:,} questions to ask, if every "
-        f"answer is valid, about {prices.describe(found.prompt_tokens, found.completion_tokens)}"
-        + (f"; {plural(found.aside, 'story', 'stories')} would be rejected" if found.aside else "")
-    )
+    print_estimate(len(sources), answers, found, prices)
 
 
 def columns(text: str) -> list[str]:

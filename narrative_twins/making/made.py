@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from narrative_twins.files import AtomicFile, ResumableFile, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
@@ -44,6 +44,16 @@ class MadeRows:
     rejects: list[dict[str, Any]]
     run: Run
     facts: DatasetFacts
+
+
+class Estimate(NamedTuple):
+    """The numbers of questions and tokens of a run in which all answers are valid, and the number of stories that would
+    be rejected without another question."""
+
+    questions: int
+    prompt_tokens: int
+    completion_tokens: int
+    aside: int
 
 
 class RowFiles:

@@ -9,6 +9,7 @@ from narrative_twins.llm.answers import Answers, digest
 from narrative_twins.llm.known_answers import KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import Rejected
 from narrative_twins.llm.server import Server, estimate_tokens
+from narrative_twins.making.made import Estimate
 from narrative_twins.making.twins.make import SourceStory
 from narrative_twins.making.twins.recipes import Recipe, Step, answer_step, recipe_steps
 
@@ -25,16 +26,6 @@ class PlannedQuestion(NamedTuple):
     step: Step
     prompt: str
     is_stand_in: bool
-
-
-class Estimate(NamedTuple):
-    """The numbers of questions and tokens of a run in which all answers are valid, and the number of stories that would
-    be rejected without another question."""
-
-    questions: int
-    prompt_tokens: int
-    completion_tokens: int
-    aside: int
 
 
 def planned_questions(
