@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
     from narrative_twins.training.collator import TwinsCollator
     from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-    from narrative_twins.training.judgements import JudgedStoriesCollator
+    from narrative_twins.training.judgments import JudgedStoriesCollator
     from narrative_twins.training.losses import NarrativeTwinsLoss
     from narrative_twins.training.mlm import MaskedLanguageModelTrainer
     from narrative_twins.training.salience_loss import SalienceLoss
@@ -105,7 +105,7 @@ _LAZY = {
     "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),
     "training.collator": ("TwinsCollator",),
     "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
-    "training.judgements": ("JudgedStoriesCollator",),
+    "training.judgments": ("JudgedStoriesCollator",),
     "training.losses": ("NarrativeTwinsLoss",),
     "training.mlm": ("MaskedLanguageModelTrainer",),
     "training.salience_loss": ("SalienceLoss",),

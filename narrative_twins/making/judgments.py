@@ -133,7 +133,7 @@ def _facts(
     temperature = settings["fields of a request"].get("temperature")
     at = "" if temperature is None else f", at temperature {temperature}"
     return DatasetFacts(
-        name="Judgements of stories by a language model",
+        name="Judgments of stories by a language model",
         description=(
             f"Stories with votes for each of their sentences. The votes are by the language model {model}, not by "
             f"people: it was asked {asked}{at}. Of {len(rows) + len(rejects):,} stories {len(rows):,} have a row and "

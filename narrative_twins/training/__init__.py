@@ -12,7 +12,7 @@ from narrative_twins.training.arguments import StoryTrainingArguments as StoryTr
 from narrative_twins.training.collator import TwinsCollator as TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
-from narrative_twins.training.judgements import JudgedStoriesCollator as JudgedStoriesCollator
+from narrative_twins.training.judgments import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer as MaskedLanguageModelTrainer
 from narrative_twins.training.mlm import masked_language_model as masked_language_model

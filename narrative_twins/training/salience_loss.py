@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.training.judgements import JudgedWindow
+from narrative_twins.training.judgments import JudgedWindow
 from narrative_twins.training.window_loss import WindowLoss
 
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}

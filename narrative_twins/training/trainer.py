@@ -17,7 +17,7 @@ from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
-from narrative_twins.training.judgements import JudgedStoriesCollator, judgements
+from narrative_twins.training.judgments import JudgedStoriesCollator, judgments
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.story_trainer import StoryTrainer
@@ -84,7 +84,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         for name, rows in data_sets.items():
             if self._is_judged(name) and isinstance(rows, Dataset):
                 for number, row in enumerate(rows):
-                    judgements(row, f"{name}, row {number}")
+                    judgments(row, f"{name}, row {number}")
         if model is not None:
             self._check_dropout(model, args)
         super().__init__(

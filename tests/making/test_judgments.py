@@ -1,4 +1,4 @@
-"""Judgements by a language model: rows with votes that load and train, rejected stories, no answer paid for twice."""
+"""Judgments by a language model: rows with votes that load and train, rejected stories, no answer paid for twice."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_training_by_the_stock_trainer(tmp_path):
     assert loss_now(model, "deletion") < before
 
 
-def test_packaged_votes_are_judgements(tmp_path):
+def test_packaged_votes_are_judgments(tmp_path):
     model = trainable()
     rows = load_story_salience(split="validation", distractors=True, cache_dir=str(tmp_path)).select(range(4))
     assert [id_.removesuffix("-negative") for id_ in rows["id"]] == [rows["id"][0]] * 2 + [rows["id"][2]] * 2
@@ -292,7 +292,7 @@ def test_packaged_votes_are_judgements(tmp_path):
     assert all(sum(judged.shares) == pytest.approx(1) for judged in batch["judged"])
 
 
-def test_turning_points_are_judgements(tmp_path):
+def test_turning_points_are_judgments(tmp_path):
     (row,) = load_window_twins(split="validation[:1]", cache_dir=str(tmp_path))
     row = {**row, "story": [window[:3] for window in row["story"]], "turning_points": [1, 5]}
     batch = batch_of(trainable(), [row], "summarization")

@@ -61,10 +61,10 @@ class JudgedStoriesCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
         `texts_window_ids` (-1: not pooled), of shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises
-        RowError if a row has no valid judgements."""
+        RowError if a row has no valid judgments."""
         texts, judged = _Texts(), list[tuple[Window, list[float], dict[str, list[tuple[int, int]]]]]()
         for number, row in enumerate(rows):
-            labels = judgements(row, f"row {row.get('id', number)}")
+            labels = judgments(row, f"row {row.get('id', number)}")
             sentences, windows = row["story"], row.get("windows") or "auto"
             if is_nested(sentences):
                 sentences, windows = [s for part in sentences for s in part], [len(part) for part in sentences]
@@ -101,7 +101,7 @@ class JudgedStoriesCollator:
         self.truncated_windows += 1
 
 
-def judgements(row: Mapping[str, Any], where: str) -> list[float]:
+def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     """The votes for each sentence of a row, its other labels, or 1 for its turning points and 0 for other sentences;
     raises RowError if they are missing or invalid."""
     story = row.get("story")
