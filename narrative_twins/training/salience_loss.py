@@ -30,6 +30,7 @@ class SalienceLoss(WindowLoss):
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         operations: names or `Operation`s, or a dict of names with weights; default all that are registered.
         temperature: of all operations, or a dict of names with temperatures; default `TEMPERATURES`.
+        max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs most of the texts.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
@@ -42,11 +43,13 @@ class SalienceLoss(WindowLoss):
         operations: Mapping[str, float] | str | Operation | Iterable[str | Operation] | None = None,
         temperature: float | Mapping[str, float] | None = None,
         *,
+        max_shifts: int | None = None,
         mini_batch_size: int | None = None,
     ) -> None:
         super().__init__(model, mini_batch_size)
         weights = operations if isinstance(operations, Mapping) else {}
-        self.operations = resolve_operations(list(weights) if weights else operations)
+        self.max_shifts = max_shifts
+        self.operations = resolve_operations(list(weights) if weights else operations, max_shifts=max_shifts)
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
         if not all(0 <= weight < float("inf") for weight in self.weights.values()) or not any(self.weights.values()):
@@ -99,6 +102,7 @@ class SalienceLoss(WindowLoss):
         return {
             "operations": self.weights,
             "temperature": self.temperatures,
+            "max_shifts": self.max_shifts,
             "mini_batch_size": self.mini_batch_size,
             "pooling": self.pooling,
         }

@@ -17,6 +17,7 @@ from narrative_twins import (
     Operation,
     SalienceLoss,
     StoryEncoder,
+    score_stories,
 )
 from narrative_twins.data import RowError, load_story_salience, load_story_twins, load_window_twins
 from narrative_twins.training.salience_loss import TEMPERATURES
@@ -88,6 +89,20 @@ def test_weights_and_temperatures():
     assert loss([batch_of(model, STORIES, list(weights))]).item() == pytest.approx(expected, rel=1e-4)
     assert SalienceLoss(model, "deletion", 0.3).temperatures == {"deletion": 0.3}
     assert loss.get_config_dict()["operations"] == weights
+
+
+def test_shifting_to_few_positions():
+    model, story = double_model(), STORIES[0]
+    loss = SalienceLoss(model, "shifting", max_shifts=1)
+    tokens = StoryEncoder.from_sentence_transformer(model).tokens
+    batch = JudgedStoriesCollator(tokens, loss.operations)([story])
+    found = loss([{key.removeprefix("texts_"): value for key, value in batch.items()}]).item()
+    encoder = StoryEncoder.from_sentence_transformer(model)
+    (result,) = score_stories([{"sentences": story["story"]}], encoder, operations="shifting", max_shifts=1)
+    powers = [math.exp(score / TEMPERATURES["shifting"]) for score in result.scores["shifting"]]
+    shares = [count / sum(story["counts"]) for count in story["counts"]]
+    expected = sum(a * math.log(a / (b / sum(powers))) for a, b in zip(shares, powers, strict=True) if a)
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_gradient_is_that_of_the_naive_account():
@@ -177,6 +192,7 @@ def test_operations_of_users_are_trained():
         ({"operations": {"deletion": 0}}, "and one of them above"),
         ({"temperature": 0}, "must be above 0"),
         ({"operations": "deletion", "temperature": {"shifting": 1}}, "temperature has 'shifting', which is not among"),
+        ({"max_shifts": 0}, "max_shifts=0"),
         ({"mini_batch_size": 0}, "mini_batch_size=0 is not a count"),
     ],
 )
