@@ -30,6 +30,11 @@ def test_stored_in_float16_and_loaded_in_float32(default):
     assert default.model.dtype == AutoModel.from_pretrained(FOLDER).dtype == torch.float32
 
 
+def test_every_row_of_the_embeddings_has_a_token(default):
+    ids = default.tokens.tokenizer.get_vocab().values()
+    assert sorted(ids) == list(range(default.model.config.vocab_size))
+
+
 def test_sentence_transformers_loads_it_without_remote_code(default):
     theirs = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
     assert [type(module).__name__ for module in theirs] == ["Transformer", "Pooling"]
