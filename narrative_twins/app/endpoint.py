@@ -55,7 +55,7 @@ def add_endpoint(gr: Any, page: Page) -> None:
     score.__annotations__ = {
         "request": gr.Request,
         "text": str,
-        "operations": list[Literal[tuple(OPERATIONS)]],  # type: ignore
+        "operations": list[Literal[tuple(OPERATIONS)]],  # type: ignore[misc]
         "windows": str,
         "method": Method,
         "return": dict[str, Any],

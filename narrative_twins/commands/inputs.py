@@ -93,7 +93,8 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     """Refuse options that contradict each other."""
     if not options.files and is_terminal(sys.stdin):
         parser.error("name a file, or - for standard input")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    # Some clusters set WORLD_SIZE for every job; the launchers set both.
+    if "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
         if options.processes != 1:
             parser.error("--processes does not apply to a run by accelerate launch, which has a number of its own")
         options.processes = LAUNCHED

@@ -47,8 +47,7 @@ def load_story_twins(
         ValueError: the source is missing, or the format of a file, the split or the configuration is unknown.
     """
     files = _files(source, options, "stories")
-    known = {"license": "cc0-1.0"} if source is None else {}
-    return load(StoryTwinsBuilder, "story_twins", files, split, options, **known)
+    return load(StoryTwinsBuilder, "story_twins", files, split, options, **_license(source))
 
 
 def load_window_twins(
@@ -83,7 +82,7 @@ def load_window_twins(
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
     files = _files(source, options, "synopses")
-    settings = {"windows": windows, "min_window": min_window, **({"license": "cc0-1.0"} if source is None else {})}
+    settings = {"windows": windows, "min_window": min_window, **_license(source)}
     return load(WindowTwinsBuilder, "window_twins", files, split, options, **settings)
 
 
@@ -136,8 +135,7 @@ def load_story_salience(
     # The settings name the folder of the cache: equal ones must look alike.
     marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
     files = _files(source, options, "stories")
-    known = {"license": "cc0-1.0"} if source is None else {}
-    settings = {"row_format": row_format, "span_labels": marks, "distractors": distractors, **known}
+    settings = {"row_format": row_format, "span_labels": marks, "distractors": distractors, **_license(source)}
     return load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
 
 
@@ -193,6 +191,11 @@ def load_turning_points(
         raise ValueError("pass a source: a file, a folder or a Hub id; TRIPOD is at github.com/ppapalampidi/TRIPOD")
     files = _files(source, options)
     return load(TurningPointsBuilder, "turning_points", files, split, options, windows=windows)
+
+
+def _license(source: DataSource | None) -> dict[str, str]:
+    """What is known of the license: that of the package's own corpora."""
+    return {"license": "cc0-1.0"} if source is None else {}
 
 
 def _files(source: DataSource | None, options: LoadOptions, corpus: str = "") -> SplitFiles:

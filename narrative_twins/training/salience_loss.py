@@ -92,7 +92,8 @@ class SalienceLoss(WindowLoss):
         losses = []
         for operation in self.operations:
             weight, temperature = self.weights[operation.name], self.temperatures[operation.name]
-            scores: Any = operation.scores(judged.window, vectors[judged.vectors[operation.name]])  # type: ignore
+            found: Any = vectors[judged.vectors[operation.name]]  # a tensor, which `scores` takes like an array
+            scores: Any = operation.scores(judged.window, found)
             predicted = torch.log_softmax(scores / temperature, dim=0)
             losses.append(weight * torch.nn.functional.kl_div(predicted, shares, reduction="sum"))
         return torch.stack(losses).sum() / sum(self.weights.values())

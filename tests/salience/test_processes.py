@@ -82,6 +82,16 @@ def test_processes_that_were_not_launched(encoder):
             make()
 
 
+def test_a_number_of_processes_that_a_cluster_sets_is_not_a_launch(bert_folder):
+    command = [COMMAND, "score", "-", "--model", bert_folder, "-f", "csv", "-q"]
+    expected, found = (
+        run_command(*command, input="It rained. He left.", env={**os.environ, **more})
+        for more in ({}, {"WORLD_SIZE": "2"})
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == expected.stdout
+
+
 # Any function of tasks
 
 
