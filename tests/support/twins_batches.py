@@ -90,8 +90,8 @@ def trained(loss: torch.Tensor, model: torch.nn.Module) -> tuple[float, dict[str
 
 
 def assert_same(found, expected, tolerance: float = 1e-6) -> None:
-    """Assert equality within the tolerance, which is relative for gradients above 1."""
-    assert found[0] == pytest.approx(expected[0], abs=tolerance)
+    """Assert equality within the tolerance, which is relative for values above 1."""
+    assert found[0] == pytest.approx(expected[0], abs=tolerance, rel=tolerance)
     assert found[1].keys() == expected[1].keys()
     largest = max(gradient.abs().max().item() for gradient in expected[1].values())
     assert largest > 0.01, "there is a gradient to compare"
