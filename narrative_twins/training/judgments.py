@@ -26,12 +26,14 @@ class JudgedWindow:
 
     Attributes:
         window: the window.
-        shares: for each of its sentences its share of the votes or labels; they add up to 1.
+        group: a number that windows share whose sentences are compared with each other.
+        labels: the votes or labels of its sentences.
         vectors: by operation, the vectors of its orders, as indices in the window vectors of the batch, R * W.
     """
 
     window: Window
-    shares: list[float]
+    group: int
+    labels: list[float]
     vectors: dict[str, list[int]]
 
 
@@ -45,15 +47,22 @@ class JudgedStoriesCollator:
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
         operations: names or `Operation`s that are trained; default all that are registered.
+        across_windows: whether the sentences of all windows of a story are compared with each other, see
+            `SalienceLoss`. Windows without a vote are then left out only if the story has none.
 
     Attributes:
         truncated_windows: how many windows this process has left out so far, since they exceed the context.
     """
 
     def __init__(
-        self, tokens: StoryTokenizer, operations: str | Operation | Iterable[str | Operation] | None = None
+        self,
+        tokens: StoryTokenizer,
+        operations: str | Operation | Iterable[str | Operation] | None = None,
+        *,
+        across_windows: bool = False,
     ) -> None:
         self.tokens = tokens
+        self.across_windows = across_windows
         self.operations = resolve_operations(operations)
         self.truncated_windows = 0
         self.valid_label_columns: list[str] = []  # required by the samplers of sentence-transformers
@@ -62,7 +71,7 @@ class JudgedStoriesCollator:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
         `texts_window_ids` (-1: not pooled), of shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises
         RowError if a row has no valid judgments."""
-        texts, judged = _Texts(), list[tuple[Window, list[float], dict[str, list[tuple[int, int]]]]]()
+        texts, judged = _Texts(), list[tuple[Window, int, list[float], dict[str, list[tuple[int, int]]]]]()
         for number, row in enumerate(rows):
             labels = judgments(row, f"row {row.get('id', number)}")
             sentences, windows = row["story"], row.get("windows") or "auto"
@@ -70,23 +79,24 @@ class JudgedStoriesCollator:
                 sentences, windows = [s for part in sentences for s in part], [len(part) for part in sentences]
             story = Story.parse({"sentences": list(sentences), "windows": windows})
             for plan in exact_plans(self.operations, self.tokens.tokenize(story.sentences), story.windows):
-                window, total = plan.window, sum(labels[plan.window.lo : plan.window.hi])
-                if window.size == 1 or not total:
+                window = plan.window
+                own = labels[window.lo : window.hi]
+                if window.size == 1 or not any(labels if self.across_windows else own):
                     continue
                 if any(len(chunks) > 1 for chunks in plan.variants):
                     self._warn_left_out()
                     continue
                 places = [texts.add(chunk) for (chunk,) in plan.variants]
-                shares = [label / total for label in labels[window.lo : window.hi]]
+                group = number if self.across_windows else len(judged)
                 vectors = {operation.name: [places[i] for i in indices] for operation, indices in plan.operations}
-                judged.append((window, shares, vectors))
+                judged.append((window, group, own, vectors))
         batch = texts.padded(self.tokens.tokenizer.pad_token_id or 0)
         count = max(1, int(batch["window_ids"].max()) + 1) if len(batch["window_ids"]) else 1
         found = [
             JudgedWindow(
-                window, shares, {name: [text * count + slot for text, slot in at] for name, at in vectors.items()}
+                window, group, own, {name: [text * count + slot for text, slot in at] for name, at in vectors.items()}
             )
-            for window, shares, vectors in judged
+            for window, group, own, vectors in judged
         ]
         names = {} if not rows or rows[0].get("dataset_name") is None else {"dataset_name": rows[0]["dataset_name"]}
         return {f"texts_{name}": values for name, values in batch.items()} | {"texts_judged": found} | names

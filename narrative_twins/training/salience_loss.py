@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.training.judgments import JudgedWindow
+from narrative_twins.training.judgments import JudgedStoriesCollator, JudgedWindow
 from narrative_twins.training.window_loss import WindowLoss
 
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
@@ -24,6 +25,9 @@ class SalienceLoss(WindowLoss):
     over windows of the weighted mean over operations. Scores are those of the operations themselves, on the texts that
     scoring would embed. A batch without a judged window has the loss 0.
 
+    With `across_windows`, all sentences of a story are compared with each other, each scored in its window, for
+    rankings of whole stories that have several windows. The mean is then over stories.
+
     Batches are those of `JudgedStoriesCollator`, which `NarrativeTwinsTrainer` uses for data sets with this loss.
 
     Args:
@@ -31,6 +35,7 @@ class SalienceLoss(WindowLoss):
         operations: names or `Operation`s, or a dict of names with weights; default all that are registered.
         temperature: of all operations, or a dict of names with temperatures; default `TEMPERATURES`.
         max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs most of the texts.
+        across_windows: compare the sentences of all windows of a story, not those of each window alone.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
@@ -44,9 +49,11 @@ class SalienceLoss(WindowLoss):
         temperature: float | Mapping[str, float] | None = None,
         *,
         max_shifts: int | None = None,
+        across_windows: bool = False,
         mini_batch_size: int | None = None,
     ) -> None:
         super().__init__(model, mini_batch_size)
+        self.across_windows = across_windows
         weights = operations if isinstance(operations, Mapping) else {}
         self.max_shifts = max_shifts
         self.operations = resolve_operations(list(weights) if weights else operations, max_shifts=max_shifts)
@@ -63,6 +70,10 @@ class SalienceLoss(WindowLoss):
             raise ValueError(f"temperature has {unknown[0]!r}, which is not among the operations {', '.join(names)}")
         if not all(0 < value < float("inf") for value in self.temperatures.values()):
             raise ValueError(f"temperature={temperature!r} must be above 0")
+
+    def collator(self, tokens: StoryTokenizer) -> JudgedStoriesCollator:
+        """What makes batches for this loss; `tokens` is the tokenizer of the encoder, `StoryEncoder.tokens`."""
+        return JudgedStoriesCollator(tokens, self.operations, across_windows=self.across_windows)
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other batches."""
@@ -85,18 +96,32 @@ class SalienceLoss(WindowLoss):
         with torch.autocast(vectors.device.type, enabled=False):
             flat = vectors.flatten(0, 1)
             flat = flat.float() if flat.dtype in (torch.float16, torch.bfloat16) else flat
-            return torch.stack([self._window_loss(flat, judged) for judged in layout]).mean()
+            groups: dict[int, list[JudgedWindow]] = {}
+            for judged in layout:
+                groups.setdefault(judged.group, []).append(judged)
+            losses = [self._group_loss(flat, windows) for windows in groups.values()]
+            # A story may have votes only in a window that was left out.
+            return torch.stack([loss for loss in losses if loss is not None] or [flat.sum() * 0.0]).mean()
 
-    def _window_loss(self, vectors: Tensor, judged: JudgedWindow) -> Tensor:
-        shares = torch.tensor(judged.shares, dtype=vectors.dtype, device=vectors.device)
+    def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor | None:
+        """The loss of the sentences that are compared with each other; None if they have no votes."""
+        labels = [label for judged in windows for label in judged.labels]
+        if not any(labels):
+            return None
+        shares = torch.tensor(labels, dtype=vectors.dtype, device=vectors.device) / sum(labels)
         losses = []
         for operation in self.operations:
             weight, temperature = self.weights[operation.name], self.temperatures[operation.name]
-            found: Any = vectors[judged.vectors[operation.name]]  # a tensor, which `scores` takes like an array
-            scores: Any = operation.scores(judged.window, found)
+            scores = torch.cat([self._scores(operation, vectors, judged) for judged in windows])
             predicted = torch.log_softmax(scores / temperature, dim=0)
             losses.append(weight * torch.nn.functional.kl_div(predicted, shares, reduction="sum"))
         return torch.stack(losses).sum() / sum(self.weights.values())
+
+    @staticmethod
+    def _scores(operation: Operation, vectors: Tensor, judged: JudgedWindow) -> Tensor:
+        found: Any = vectors[judged.vectors[operation.name]]  # a tensor, which `scores` takes like an array
+        scores: Any = operation.scores(judged.window, found)
+        return scores  # type: ignore[no-any-return]
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
@@ -104,6 +129,7 @@ class SalienceLoss(WindowLoss):
             "operations": self.weights,
             "temperature": self.temperatures,
             "max_shifts": self.max_shifts,
+            "across_windows": self.across_windows,
             "mini_batch_size": self.mini_batch_size,
             "pooling": self.pooling,
         }

@@ -17,7 +17,7 @@ from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
-from narrative_twins.training.judgments import JudgedStoriesCollator, judgments
+from narrative_twins.training.judgments import judgments
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.story_trainer import StoryTrainer
@@ -169,8 +169,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             )
         plain = super().get_data_collator(model, args, processing_class)
         others = {
-            name: JudgedStoriesCollator(tokens, self._given_loss[name].operations) if self._is_judged(name) else plain
-            for name in self._others
+            name: self._given_loss[name].collator(tokens) if self._is_judged(name) else plain for name in self._others
         }
         return TwinsCollator(tokens, twins=args.twins, distractors=args.distractors, seed=args.seed, others=others)
 

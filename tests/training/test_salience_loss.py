@@ -41,28 +41,30 @@ def double_model(pooling="mean"):
     return copy.deepcopy(model_of(pooling)).double()
 
 
-def batch_of(model, rows, operations=None):
-    collator = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(model).tokens, operations)
+def batch_of(model, rows, operations=None, **options):
+    collator = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(model).tokens, operations, **options)
     batch = collator(rows)
     model.train(model.training)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}
 
 
-def naive_loss(model, rows, weights, temperatures, pooling="mean") -> float:
-    """The mean over windows of the weighted mean over operations of the divergence, from scores of single texts."""
+def naive_loss(model, rows, weights, temperatures, pooling="mean", across_windows=False) -> float:
+    """The mean over windows, or over stories across their windows, of the weighted mean over operations of the
+    divergence, from scores of single texts."""
     oracle, losses = Oracle(model[0].auto_model, model.tokenizer, pooling), []
     for row in rows:
         n, labels = len(row["story"]), row.get("counts") or row["labels"]
         spans = row.get("windows") or [[0, n]]
         scores = oracle.score(row["story"], spans)
-        for lo, hi in spans:
-            total = sum(labels[lo:hi])
-            if hi - lo == 1 or total == 0:
+        parts = [list(range(lo, hi)) for lo, hi in spans if hi - lo > 1]
+        for part in [[at for places in parts for at in places]] if across_windows else parts:
+            total = sum(labels[at] for at in part)
+            if total == 0:
                 continue
             found = 0.0
             for name, weight in weights.items():
-                powers = [math.exp(score / temperatures[name]) for score in scores[name][lo:hi]]
-                for label, power in zip(labels[lo:hi], powers, strict=True):
+                powers = [math.exp(scores[name][at] / temperatures[name]) for at in part]
+                for label, power in zip([labels[at] for at in part], powers, strict=True):
                     share = label / total
                     if share:
                         found += weight * share * math.log(share / (power / sum(powers)))
@@ -79,6 +81,22 @@ def test_equal_to_a_naive_account(operations, pooling):
     found = loss([batch_of(model, STORIES, operations)]).item()
     assert found == pytest.approx(naive_loss(model, STORIES, weights, TEMPERATURES, pooling), rel=1e-4)
     assert found > 0.001
+
+
+@pytest.mark.parametrize("mini_batch_size", [None, 2])
+def test_across_windows_equal_to_a_naive_account(mini_batch_size):
+    model = double_model()
+    loss = SalienceLoss(model, OPERATIONS, across_windows=True, mini_batch_size=mini_batch_size)
+    found = loss([batch_of(model, STORIES, OPERATIONS, across_windows=True)]).item()
+    expected = naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES, across_windows=True)
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert found != pytest.approx(naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES), rel=1e-2)
+
+
+def test_a_story_whose_votes_are_in_a_window_that_is_left_out():
+    model = double_model()
+    story = {"story": S[:3], "windows": [[0, 1], [1, 3]], "labels": [1.0, 0.0, 0.0]}
+    assert SalienceLoss(model, across_windows=True)([batch_of(model, [story], across_windows=True)]).item() == 0
 
 
 def test_weights_and_temperatures():
@@ -313,12 +331,12 @@ def test_packaged_votes_are_judgments(tmp_path):
     assert rows["counts"][:] == [twins[at][f"{column}_votes"] for at in (0, 1) for column in ("story", "negative")]
     batch = batch_of(model, list(rows))
     assert len(batch["judged"]) == 4
-    assert all(sum(judged.shares) == pytest.approx(1) for judged in batch["judged"])
+    assert [judged.labels for judged in batch["judged"]] == rows["counts"][:]
 
 
 def test_turning_points_are_judgments(tmp_path):
     (row,) = load_window_twins(split="validation[:1]", cache_dir=str(tmp_path))
     row = {**row, "story": [window[:3] for window in row["story"]], "turning_points": [1, 5]}
     batch = batch_of(trainable(), [row], "summarization")
-    assert [judged.shares for judged in batch["judged"]] == [[0, 1, 0], [0, 0, 1]]
+    assert [judged.labels for judged in batch["judged"]] == [[0, 1, 0], [0, 0, 1]]
     assert [judged.window.lo for judged in batch["judged"]] == [0, 3]
