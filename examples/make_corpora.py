@@ -1,10 +1,11 @@
-"""Convert the two corpora of the package from JSON Lines to Parquet.
+"""Convert the corpora of the package from JSON Lines to Parquet.
 
-    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl
+    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl EVERYDAY.jsonl PROSE.jsonl
 
-VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`. Writes train.parquet and validation.parquet
-of each into the package. About a tenth of the rows is for validation, chosen by a checksum of the id, so that rows keep
-their split when others are added. Rows keep their order.
+VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`; EVERYDAY.jsonl and PROSE.jsonl have `id`,
+`story`, and `votes` or `kind` and `labels`. Writes train.parquet and validation.parquet of each into the package. About
+a tenth of the rows is for validation, chosen by a checksum of the id, so that rows keep their split when others are
+added. Rows keep their order.
 """
 
 import json
@@ -13,6 +14,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
+import datasets
 import pyarrow
 import pyarrow.parquet
 
@@ -34,20 +36,26 @@ def with_votes(stories: Path, votes: Path, out: Path) -> str:
     return str(out)
 
 
+def write(corpus: str, rows: datasets.Dataset) -> None:
+    """Write the two splits of a corpus."""
+    (PACKAGE / corpus).mkdir(exist_ok=True)
+    for split, validation in (("train", False), ("validation", True)):
+        file = PACKAGE / corpus / f"{split}.parquet"
+        chosen = [row for row in rows if is_validation(row["id"]) == validation]
+        table = pyarrow.Table.from_pylist(chosen, schema=rows.features.arrow_schema)
+        # Sentences hardly repeat, so dictionary encoding would only add to the size.
+        pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19, use_dictionary=False)
+        print(f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB")
+
+
 def main() -> None:
-    stories, votes, synopses = sys.argv[1:]
+    stories, votes, synopses, *judged = sys.argv[1:]
     with tempfile.TemporaryDirectory() as cache:
         stories = with_votes(Path(stories), Path(votes), Path(cache) / "stories.jsonl")
-        for corpus, load, path in (("stories", load_story_twins, stories), ("synopses", load_window_twins, synopses)):
-            rows = load(path, "train", cache_dir=cache)
-            (PACKAGE / corpus).mkdir(exist_ok=True)
-            for split, validation in (("train", False), ("validation", True)):
-                file = PACKAGE / corpus / f"{split}.parquet"
-                chosen = [row for row in rows if is_validation(row["id"]) == validation]
-                table = pyarrow.Table.from_pylist(chosen, schema=rows.features.arrow_schema)
-                # Sentences hardly repeat, so dictionary encoding would only add to the size.
-                pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19, use_dictionary=False)
-                print(f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB")
+        write("stories", load_story_twins(stories, "train", cache_dir=cache))
+        write("synopses", load_window_twins(synopses, "train", cache_dir=cache))
+    for corpus, path in zip(("everyday", "prose"), judged, strict=True):
+        write(corpus, datasets.Dataset.from_list(list(map(json.loads, Path(path).read_text().splitlines()))))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,14 @@ from narrative_twins.data.builders import (
 )
 from narrative_twins.data.exports import RowFormat, check_row_format
 from narrative_twins.data.preparing import LoadedData, LoadOptions, load
-from narrative_twins.data.sources import DataSource, SplitFiles, corpus_files, labelled_files, source_files
+from narrative_twins.data.sources import (
+    JUDGED_CORPORA,
+    DataSource,
+    SplitFiles,
+    corpus_files,
+    labelled_files,
+    source_files,
+)
 
 
 def load_story_twins(
@@ -134,7 +141,7 @@ def load_story_salience(
     check_row_format(row_format)
     # The settings name the folder of the cache: equal ones must look alike.
     marks = None if span_labels is None else sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
-    files = _files(source, options, "stories")
+    files = _files(source, options, *JUDGED_CORPORA)
     settings = {"row_format": row_format, "span_labels": marks, "distractors": distractors, **_license(source)}
     return load(StorySalienceBuilder, "story_salience", files, split, options, **settings)
 
@@ -198,12 +205,13 @@ def _license(source: DataSource | None) -> dict[str, str]:
     return {"license": "cc0-1.0"} if source is None else {}
 
 
-def _files(source: DataSource | None, options: LoadOptions, corpus: str = "") -> SplitFiles:
-    """The files of a source; None is a corpus of the package."""
+def _files(source: DataSource | None, options: LoadOptions, *corpora: str) -> SplitFiles:
+    """The files of a source; None is one of these corpora of the package, by default the first."""
     if source is None:
-        if options.get("name") is not None:
-            raise ValueError(f"name={options['name']!r}: the package's corpora have no configurations")
-        return corpus_files(corpus)
+        name = options.get("name") or corpora[0]
+        if name not in corpora:
+            raise ValueError(f"name={name!r} is not a corpus of the package for this; use {', '.join(corpora)}")
+        return corpus_files(name)
     again = options.get("download_mode") == datasets.DownloadMode.FORCE_REDOWNLOAD
     where = options.get("revision"), options.get("token"), options.get("name"), options.get("cache_dir")
     return source_files(source, *where, force_download=again)

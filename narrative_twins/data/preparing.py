@@ -24,7 +24,7 @@ class LoadOptions(TypedDict, total=False):
         token: access token for private and gated data on the Hub.
         streaming: yield rows one by one, without preparing a cache. Data on the Hub are still downloaded completely.
         cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the Hub cache.
-        name: the configuration of a folder or of a data set on the Hub.
+        name: the configuration of a folder or of a data set on the Hub, or of the package's own judged stories.
         num_proc, download_mode, keep_in_memory: as in `datasets.load_dataset`.
     """
 

@@ -46,6 +46,10 @@ _SPLIT_OF = {
 }
 
 
+JUDGED_CORPORA = ("stories", "everyday", "prose")
+"""The corpora of the package with votes of readers for sentences, as judged by a language model."""
+
+
 def corpus_files(name: str) -> SplitFiles:
     """The files of a corpus that comes with the package."""
     return _folder_files(Path(__file__).parent / name)

@@ -12,11 +12,11 @@ from typing import Any
 from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import STORY_NAMES, find_column, is_nested
-from narrative_twins.data.sources import DataSource, corpus_files, source_files
+from narrative_twins.data.sources import JUDGED_CORPORA, DataSource, corpus_files, source_files
 from narrative_twins.stories.reading import story_digest
 from narrative_twins.stories.story import Story
 
-CORPORA = ("stories", "synopses")
+CORPORA = (*JUDGED_CORPORA, "synopses")
 """The corpora of the package, by name."""
 
 
@@ -66,8 +66,8 @@ def load_labelled(
     windows; all others are read by `load_story_salience`.
 
     Args:
-        source: as in `load_story_salience`; or `"stories"` or `"synopses"` for the corpora of the package, if there is
-            no file of this name. The votes of its stories were judged by a language model.
+        source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"` for the corpora of
+            the package, if there is no file of this name. Their votes were judged by a language model.
         split: a split of the source, or `"all"` for all of them together; default the test split, else validation, else
             the first.
         second: labels of the same stories by a second group of annotators, of which some may be missing: the same kind

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from datasets import load_dataset
 from huggingface_hub import DatasetCard
 from scipy.stats import entropy
 
 import narrative_twins.data
-from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
+from narrative_twins.evaluation.metrics import spearman
 
 PACKAGE = Path(narrative_twins.data.__file__).parent
 CARDS = Path(__file__).parents[2] / "hub_cards"
-LOAD = {"stories": load_story_twins, "synopses": load_window_twins}
-ROWS = {"stories": {"train": 1721, "validation": 199}, "synopses": {"train": 443, "validation": 37}}
+LOAD = {
+    "stories": load_story_twins,
+    "synopses": load_window_twins,
+    "everyday": partial(load_story_salience, name="everyday"),
+    "prose": partial(load_story_salience, name="prose"),
+}
+ROWS = {
+    "stories": {"train": 1721, "validation": 199},
+    "synopses": {"train": 443, "validation": 37},
+    "everyday": {"train": 1711, "validation": 209},
+    "prose": {"train": 251, "validation": 37},
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +81,21 @@ def test_files_are_small(name):
 
 @pytest.mark.parametrize("name", LOAD)
 def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
-    """`datasets` alone loads the repository as on the Hub, with the same types and rows."""
+    """`datasets` alone loads the repository as on the Hub, with the same rows, and the same types of twins."""
     repository = tmp_path / "repository"
     shutil.copytree(PACKAGE / name, repository)
     (repository / "README.md").write_text(card(name), encoding="utf-8")
     found = load_dataset(str(repository), cache_dir=str(tmp_path / "cache"))
     for split, expected in corpora[name].items():
-        assert found[split].features == expected.features
-        assert found[split].to_list() == expected.to_list()
+        if name in ("stories", "synopses"):
+            assert found[split].features == expected.features
+            assert found[split].to_list() == expected.to_list()
+        else:
+            again = load_story_salience({split: found[split]}, split, cache_dir=str(tmp_path / "cache"))
+            assert again.to_list() == expected.to_list()
     data = DatasetCard.load(repository / "README.md").data
     assert (data.license, data.language) == ("cc0-1.0", "en")
-    assert all(f"| `{column}` |" in card(name) for column in expected.features)
+    assert all(f"| `{column}` |" in card(name) for column in found["train"].features)
 
 
 def test_card_of_stories(rows):
@@ -105,6 +122,35 @@ def test_card_of_stories(rows):
     assert f"(the perplexity) is {perplexity:.2f}" in text and (votes.sum(axis=1) == 10).all()
     assert {row["id"][0] for row in stories} == set("ABCDEFGH")
     assert all(len(row[column]) == 5 for row in stories for column in columns)
+
+
+def test_card_of_everyday_stories(rows):
+    stories, text = rows["everyday"], card("everyday")
+    votes = np.array([row["counts"] for row in stories])
+    shares = votes / votes.sum(axis=1, keepdims=True)
+    assert (votes.sum(axis=1) == 10).all() and {len(row["story"]) for row in stories} == {5}
+    assert line("share of votes", *(f"{share:.2f}" for share in shares.mean(axis=0))) in text
+    assert f"(the perplexity) is {2 ** (entropy(shares, base=2, axis=1).mean()):.2f}" in text
+    assert f"has {mean(words(row['story']) for row in stories):.1f} words on average" in text
+
+
+def test_card_of_prose(rows):
+    texts, card_text = rows["prose"], card("prose")
+    files = [pyarrow.parquet.read_table(file) for file in (PACKAGE / "prose").iterdir()]
+    kinds = [kind for file in files for kind in file["kind"].to_pylist()]
+    order = ("diary", "old diary", "story", "tale", "modern", "told")
+    assert line("kind", *(f"`{kind}`" for kind in order)) in card_text and set(kinds) == set(order)
+    assert line("texts", *map(kinds.count, order)) in card_text
+    place = mean(spearman(range(len(row["labels"])), row["labels"]) for row in texts)
+    length = mean(spearman([len(s.split()) for s in row["story"]], row["labels"]) for row in texts)
+    for expected in (
+        f"{mean(len(row['story']) for row in texts):.1f} sentences",
+        f"{mean(words(row['story']) for row in texts):.0f} words on average",
+        f"a mean label of {mean(mean(row['labels']) for row in texts):.2f}",
+        f"the place at {place:.2f} (Spearman)",
+        f"the sentence at {length:.2f}",
+    ):
+        assert expected in " ".join(card_text.split())
 
 
 def test_card_of_synopses(rows):

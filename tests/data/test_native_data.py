@@ -194,7 +194,7 @@ def test_invalid_configurations(load, folder, card, options, problem):
 
 
 def test_names_without_configurations(load, folder):
-    with pytest.raises(ValueError, match="name='x': the package's corpora have no configurations"):
+    with pytest.raises(ValueError, match="name='x' is not a corpus of the package for this; use stories"):
         load(name="x")
     with pytest.raises(ValueError, match="name='x' applies only to a folder or a data set on the Hub"):
         load(str(folder / "twins" / "*.parquet"), name="x")
