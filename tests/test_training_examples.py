@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import runpy
+import sys
 from pathlib import Path
 
+import averaging
+import measuring
+import passages
 import pytest
 import torch
+import train_twins
+import train_votes
+from datasets import Dataset
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
@@ -16,6 +24,7 @@ from narrative_twins.training.arguments import MaskedLanguageModelTrainingArgume
 from narrative_twins.training.flags import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
+from support.models import SENTENCES, trainable
 from support.processes import run_python
 
 CONFIGS = sorted((EXAMPLES / "configs").rglob("*.yaml"))
@@ -183,41 +192,111 @@ def test_commented_settings_are_valid(config, tmp_path):
         parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
 
 
+# The default encoder
+
+
 def test_default_encoder_needs_the_research_data(tmp_path):
     with pytest.raises(SystemExit, match="no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in"):
-        run("train_default.py", tmp_path, "--out", tmp_path / "runs")
+        run("default_encoder/train_twins.py", tmp_path, "--out", tmp_path / "runs")
+    with pytest.raises(SystemExit, match="no fairytaleqa.jsonl, .*, roc_val.json, tripod_train.json in"):
+        run("default_encoder/train_votes.py", tmp_path, "--base", "none", "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
 def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
-    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
     story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     changed = [[*story[:i], "It snowed.", *story[i + 1 :]] for i in range(5)]
     other_sign = [sentence.replace(".", "!") for sentence in story]
     rows = [{"sentences": story, "negatives": [{"sentences": text} for text in [*changed, other_sign, story[:4]]]}] * 90
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    found = script["human_distractors"](file)
+    found = train_twins.human_distractors(file)
     indices = [changed.index(negative) for negative in found["negative"]]
     assert [indices.count(index) for index in range(5)] == [80, 90, 90, 90, 90]
 
 
+@pytest.fixture
+def works(tmp_path):
+    """A folder with works that have marks."""
+    marked = [{"file": "tales.jsonl", "id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}]
+    marked += [{**marked[0], "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)]
+    story = SENTENCES[2:5]
+    digest = hashlib.sha256("\n".join(story).encode()).hexdigest()[:12]
+    (tmp_path / "marks.jsonl").write_text("".join(json.dumps({**mark, "text": digest}) + "\n" for mark in marked))
+    for mark in marked:
+        row = {"id": mark["id"], "sentences": [sentence.replace(" ", "  ") for sentence in SENTENCES]}
+        with (tmp_path / mark["file"]).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    return tmp_path
+
+
+def test_passages_with_marks(works, monkeypatch):
+    monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
+    found = passages.judged_passages(works, held_out=False)
+    others = passages.judged_passages(works, held_out=True)
+    assert len(found) > 1 and others and len(found + others) == 9, "about every second work of fairytaleqa is held out"
+    assert all(row == {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]} for row in found + others)
+    (works / "tales.jsonl").write_text(json.dumps({"id": "a", "sentences": SENTENCES[1:]}))
+    with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that the marks of marks.jsonl are for"):
+        passages.judged_passages(works, held_out=False)
+
+
+def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
+    """Every data set in a batch or two, and no run twice."""
+    monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
+    monkeypatch.setattr(train_votes, "ROWS", dict.fromkeys(train_votes.ROWS, 2))
+    monkeypatch.setattr(train_votes, "SETTINGS", train_votes.SETTINGS | {"use_cpu": True, "disable_tqdm": True})
+    monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
+    monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
+    out = tmp_path / "runs"
+    command = ["train_votes.py", str(works), "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", command)
+    train_votes.main()
+    encoders = [
+        StoryEncoder.from_pretrained(out / name, device="cpu").model.state_dict()
+        for name in ("seed-0/encoder", "seed-1/encoder", "encoder")
+    ]
+    for first, second, mean in zip(*(state.values() for state in encoders), strict=True):
+        torch.testing.assert_close(mean.float(), ((first + second) / 2).half().float())
+    assert any(not torch.equal(a, b) for a, b in zip(*(state.values() for state in encoders[:2]), strict=True))
+    monkeypatch.setattr(train_votes, "train", None)
+    train_votes.main()
+
+
+def test_data_of_training_on_votes(works, monkeypatch):
+    monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
+    found = train_votes.data_sets(works, 0)
+    assert set(train_votes.losses(trainable())) | {"twins", "window twins"} == set(found) == set(train_votes.ROWS)
+    assert {name: len(rows) for name, rows in found.items()} == train_votes.ROWS | {"prose": len(found["prose"])}
+    assert not set(map(tuple, found["votes"]["story"])) & set(map(tuple, found["operations"]["story"]))
+    assert SENTENCES[2:5] in found["prose"]["story"][:]
+    assert found["votes"]["story"][:] != train_votes.data_sets(works, 1)["votes"]["story"][:]
+
+
 def test_mean_of_weights_uses_parts(tmp_path, bert_folder):
-    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
     encoder = StoryEncoder.from_pretrained(bert_folder, device="cpu")
     before = {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
     encoder.save_pretrained(tmp_path / "a")
     encoder.model.load_state_dict({name: 2 * p for name, p in before.items()}, strict=False)
     encoder.save_pretrained(tmp_path / "b")
-    mean = script["mean_of_weights"]([tmp_path / "a", tmp_path / "b"], [3, 1])
+    mean = averaging.mean_of_weights([tmp_path / "a", tmp_path / "b"], [3, 1])
     for name, p in mean.model.named_parameters():
         torch.testing.assert_close(p.detach(), 1.25 * before[name])
 
 
-def test_card_of_the_default_encoder_is_complete(tmp_path):
-    script = runpy.run_path(str(EXAMPLES / "train_default.py"))
-    measured = dict.fromkeys(script["COLUMNS"].values(), 0.25)
-    script["write_card"](tmp_path, "| the table |", measured, [0, 1, 2])
+@pytest.mark.parametrize("facts", ["twins_encoder.yaml", "default_encoder.yaml"])
+def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
+    measured = dict.fromkeys(measuring.COLUMNS.values(), 0.25)
+    measuring.write_card(tmp_path, facts, "| the table |", measured, objective=" (settings)", seeds="0, 1")
     card = ModelCard.load(tmp_path / "README.md")
     assert [result.metric_value for result in card.data.eval_results] == [0.25] * len(measured)
     assert card.data.license == "apache-2.0" and "| the table |" in card.content and "{{" not in card.content
+    assert "Seeds: 0, 1" in card.content and "(settings)" in card.content
+
+
+def test_halves_have_no_story_in_common():
+    rows = Dataset.from_list([{"id": str(number)} for number in range(40)])
+    halves = [set(measuring.half(rows, held_out)["id"]) for held_out in measuring.HALVES.values()]
+    assert len(halves[0]) + len(halves[1]) == 40 and not halves[0] & halves[1]
+    found = measuring.of_half({"chosen_a": 1, "reported_a": 2, "b": 3}, "reported")
+    assert (found["a"], found["b"]) == (2, 3)

@@ -1,0 +1,131 @@
+"""The metrics of the default encoder, its table and its model card."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+
+from datasets import Dataset
+from passages import is_held_out, judged_passages
+from sentence_transformers import SentenceTransformer
+
+from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
+from narrative_twins.hub.cards import encoder_card
+from narrative_twins.hub.facts import EncoderFacts, Figure, read_facts
+from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+
+NEEDED = ("roc_val.json", "tripod_train.json")
+"""Human labels, for evaluation."""
+COLUMNS = {
+    "summarization": "rocstories_summarization_spearman",
+    "AUC": "rocstories_summarization_auc",
+    "deletion": "rocstories_deletion_spearman",
+    "shifting": "rocstories_shifting_spearman",
+    "disruption": "rocstories_disruption_spearman",
+    "turning points": "tripod_summarization_auc",
+    "twins of stories": "stories_accuracy",
+    "of synopses": "synopses_accuracy",
+}
+PROSE = {"tales": "tales_summarization_spearman"}
+"""A further column, of passages of tales that training with votes holds out."""
+CARDS = Path(__file__).parents[2] / "hub_cards"
+_STORIES = ("Five-sentence stories of ROCStories with the choices of five readers", "validation")
+FIGURES = {
+    "rocstories_summarization_spearman": ("Spearman of summarization", *_STORIES),
+    "rocstories_summarization_auc": ("AUC of summarization", *_STORIES),
+    "rocstories_deletion_spearman": ("Spearman of deletion", *_STORIES),
+    "rocstories_shifting_spearman": ("Spearman of shifting", *_STORIES),
+    "rocstories_disruption_spearman": ("Spearman of disruption", *_STORIES),
+    "tripod_summarization_auc": ("AUC of summarization", "Turning points of 84 film synopses of TRIPOD", "train"),
+    "stories_accuracy": ("Twins nearer than distractors", "Short stories of narrative_twins", "validation"),
+    "synopses_accuracy": ("Twins nearer than distractors", "Synopses of narrative_twins", "validation"),
+}
+"""The figures in the metadata of the model card: metric, evaluation set, split."""
+_NOTES = """
+Summarization to disruption: Spearman with the choices of five readers, mean over {stories} five-sentence stories
+(ROCStories, validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning
+points of 84 film synopses (TRIPOD) in their windows, five even windows, context of 512 tokens. Twins: how often a twin
+is nearer to its story (window by window for synopses) than the distractor is, on the validation splits of the two
+corpora. Rows of several seeds are mean ± standard deviation. `make {target}` of the package trains and measures."""
+_PROSE_NOTES = """
+Tales: Spearman of summarization with the marks of a language model on 97 passages of fairy tales, whose works were held
+out."""
+TWINS_NOTES = _NOTES.format(stories=250, target="encoder-twins")
+HALVES_NOTES = _NOTES.format(stories="140 and 110", target="encoder") + _PROSE_NOTES
+"""Of tables of the two halves of the stories, which `half` makes."""
+HALVES = {"chosen": False, "reported": True}
+"""By name: of 250 labelled stories, 140 that the settings were chosen by, and 110 that no choice saw."""
+
+
+def check_data(data: Path, *more: str) -> None:
+    """End the program if research data is missing."""
+    missing = [name for name in (*more, *NEEDED) if not (data / name).exists()]
+    if missing:
+        raise SystemExit(f"no {', '.join(missing)} in {data}; this research data can't be redistributed")
+
+
+def half(rows: Dataset, held_out: bool) -> Dataset:
+    """The labelled stories that settings are chosen by, or those that are held out."""
+    return rows.filter(lambda id_: is_held_out(id_) == held_out, input_columns="id")
+
+
+def measure(folder: Path, data: Path, halves: bool = False) -> dict[str, float]:
+    """The metrics of the encoder in a folder on human labels, and on the validation splits of the corpora. With
+    `halves`, those of stories are for each half by itself, with its name as prefix, and passages of tales are measured
+    too."""
+    model = SentenceTransformer(str(folder), local_files_only=True)
+    stories = load_story_salience(str(data / "roc_val.json"), "train")
+    parts = {f"{name}_": half(stories, held_out) for name, held_out in HALVES.items()} if halves else {"": stories}
+    films = load_turning_points(str(data / "tripod_train.json"), "train")
+    evaluators = [
+        *(SalienceEvaluator(rows, name=f"{name}rocstories", progress=True) for name, rows in parts.items()),
+        SalienceEvaluator(films, operations="summarization", name="tripod", progress=True),
+        TwinsEvaluator(load_story_twins(split="validation"), name="stories"),
+        TwinsEvaluator(load_window_twins(split="validation"), name="synopses", batch_size=8),
+    ]
+    if halves:
+        tales = judged_passages(data, held_out=True)
+        evaluators.append(SalienceEvaluator(tales, operations="summarization", name="tales", progress=True))
+    return {name: value for evaluator in evaluators for name, value in evaluator(model).items()}
+
+
+def load_metrics(folder: Path, file: Path, data: Path, halves: bool = False) -> dict[str, float]:
+    """The metrics of an encoder, from a file that is written on the first call."""
+    if not file.exists():
+        measured = measure(folder, data, halves)
+        file.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    metrics: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
+    return metrics
+
+
+def of_half(measured: dict[str, float], name: str) -> dict[str, float]:
+    """The metrics with those of a half of the stories as if it were all of them."""
+    prefix = f"{name}_"
+    return {key.removeprefix(prefix): value for key, value in measured.items()}
+
+
+def heading(columns: Mapping[str, str] = COLUMNS) -> list[str]:
+    return [f"| encoder | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+
+
+def row(name: str, measured: list[dict[str, float]], columns: Mapping[str, str] = COLUMNS) -> str:
+    """A row of the table: the metrics of an encoder, or their mean and standard deviation over seeds."""
+    cells = []
+    for key in columns.values():
+        values = [metrics[key] for metrics in measured]
+        spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+        cells.append(f"{statistics.mean(values):.3f}{spread}")
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def write_card(folder: Path, facts_file: str, table: str, measured: dict[str, float], **facts: str) -> None:
+    """Write the model card, with the table in the text and single figures in the metadata; `facts` are added to those
+    of the file."""
+    known = read_facts(EncoderFacts, CARDS / facts_file)
+    for name, more in facts.items():
+        setattr(known, name, more if getattr(known, name) == "unknown" else getattr(known, name) + more)
+    known.table = table
+    known.figures = [
+        Figure(metric, round(measured[key], 3), name, split=split) for key, (metric, name, split) in FIGURES.items()
+    ]
+    (folder / "README.md").write_text(str(encoder_card(known, model_id=None)), encoding="utf-8")
