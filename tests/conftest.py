@@ -6,6 +6,8 @@ import os
 import signal
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# The models are so small that several threads would only wait for each other, here and in processes of tests.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
@@ -15,7 +17,6 @@ from narrative_twins import StoryEncoder  # noqa: E402
 
 from support.models import encoder_of, small  # noqa: E402
 
-# The models are so small that several threads would only wait for each other.
 torch.set_num_threads(1)
 
 # No deadline: machines that run the tests can be slow at random moments.

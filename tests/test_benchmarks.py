@@ -27,7 +27,7 @@ def run(script: str, *arguments: object) -> str:
 @pytest.mark.slow
 def test_speed_is_measured(bert_folder, tmp_path):
     out = tmp_path / "speed.json"
-    printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--rounds", 1, "--out", out)
+    printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--stories", 3, "--rounds", 1, "--out", out)
     report = json.loads(out.read_text())
     rows = {row["way"]: row for row in report["stories"]["rows"]}
     assert {"naive loop", "exact, float32", "exact, auto", "one pass, auto", "floor, plain torch"} <= set(rows)
@@ -96,6 +96,14 @@ def test_ranks_are_measured(bert_folder, tmp_path):
     report = json.loads(out.read_text())["roc_val.json"]
     assert set(report["one-pass"]["rank"]) == {"deletion", "disruption", "summarization"}
     assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
+
+
+@pytest.mark.slow
+def test_orders_are_compared(bert_folder):
+    lines = run("order.py", "--model", bert_folder, "--stories", 4).splitlines()
+    assert len(lines) == 3 * 4 and all(-1 <= float(line.split()[-2]) <= 1 for line in lines)
+    for line in lines[:4]:
+        assert line.startswith("as written") and line.split()[-1] == f"({line.split()[-2]})"
 
 
 @pytest.mark.slow
