@@ -252,13 +252,15 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     command = ["train_votes.py", str(works), "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", command)
     train_votes.main()
-    encoders = [
-        StoryEncoder.from_pretrained(out / name, device="cpu").model.state_dict()
-        for name in ("seed-0/encoder", "seed-1/encoder", "encoder")
-    ]
-    for first, second, mean in zip(*(state.values() for state in encoders), strict=True):
-        torch.testing.assert_close(mean.float(), ((first + second) / 2).half().float())
-    assert any(not torch.equal(a, b) for a, b in zip(*(state.values() for state in encoders[:2]), strict=True))
+    *seeds, base, mean = (
+        StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict()
+        for folder in (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")
+    )
+    part = train_votes.BASE_PART
+    for name, found in mean.items():
+        expected = (seeds[0][name] + seeds[1][name] + part * base[name]) / (2 + part)
+        torch.testing.assert_close(found.float(), expected.half().float())
+    assert any(not torch.equal(seeds[0][name], seeds[1][name]) for name in mean)
     monkeypatch.setattr(train_votes, "train", None)
     train_votes.main()
 
