@@ -60,13 +60,14 @@ def test_card_of_the_metric():
 
 
 def test_card_of_the_default_encoder_follows_the_template():
-    """It has the headings of the current template, and the same figures in its metadata and its table."""
+    """It has the headings of the current template, and the same figures in its metadata and its last table, of stories
+    that no setting was chosen by."""
     from narrative_twins import default_encoder
 
     card = ModelCard.load(f"{default_encoder()}/README.md")
     heads = [line for line in template("model_card.md").splitlines() if line.startswith("## ")]
     assert [line for line in card.content.splitlines() if line.startswith("## ")] == heads
-    shown = next(line for line in card.content.splitlines() if "this encoder" in line)
+    shown = [line for line in card.content.splitlines() if "this encoder" in line][-1]
     assert [f"{result.metric_value:.3f}" for result in card.data.eval_results] == [
         cell for cell in shown.replace("|", " ").split() if cell.startswith("0.")
     ]

@@ -109,12 +109,8 @@ def test_rows_load_and_train(style, tmp_path):
     operations = ["summarization", "deletion"]
     batch = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(encoder).tokens, operations)(list(rows))
     judged = batch["texts_judged"]
-    expected = [
-        [vote / 10 for vote in row["votes"][lo:hi]]
-        for row in made
-        for lo, hi in row.get("windows", [[0, len(row["story"])]])
-    ]
-    assert [window.shares for window in judged] == expected
+    expected = [row["votes"][lo:hi] for row in made for lo, hi in row.get("windows", [[0, len(row["story"])]])]
+    assert [window.labels for window in judged] == expected
     features = {name.removeprefix("texts_"): value for name, value in batch.items()}
     loss = SalienceLoss(encoder, operations)([features])
     loss.backward()
