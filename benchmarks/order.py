@@ -15,7 +15,7 @@ from typing import Any
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.data import load_story_salience
-from narrative_twins.evaluation.metrics import spearman
+from narrative_twins.evaluation.metrics import mean, spearman
 
 ORDERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
     "as written": list,
@@ -25,7 +25,7 @@ ORDERS: dict[str, Callable[[Sequence[Any]], list[Any]]] = {
 
 
 def mean_agreement(scores: list[Sequence[float]], votes: list[Sequence[float]]) -> float:
-    return sum(spearman(a, b) for a, b in zip(scores, votes, strict=True)) / len(votes)
+    return mean(spearman(a, b) for a, b in zip(scores, votes, strict=True)).value
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ encoder of twins.
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`, `folktale_twins.jsonl`,
 `retellings_wiki.jsonl` and `wiki_film_plots.jsonl`, and for evaluation `roc_val.json` and `tripod_train.json` with
 human labels. Stories of ROCStories are measured in halves, by a hash of their ids: the first was used to choose the
-settings, the second was not. Finished runs are not repeated. A seed takes 20 minutes on two slow CPU cores.
+settings, the second was not. Finished runs are not repeated. A seed takes 23 minutes on two slow CPU cores.
 """
 
 import argparse

@@ -82,7 +82,7 @@ class SalienceLoss(WindowLoss):
             raise ValueError(
                 f"SalienceLoss needs batches of JudgedStoriesCollator, and this one has {len(features)} column(s) of "
                 "plain text; train with NarrativeTwinsTrainer on rows of load_story_salience, or give "
-                "data_collator=JudgedStoriesCollator(...) to the trainer of sentence-transformers"
+                "data_collator=loss.collator(tokens) to the trainer of sentence-transformers"
             )
         judged: list[JudgedWindow] = features[0]["judged"]
         texts = {name: features[0][name] for name in ("input_ids", "attention_mask", "window_ids")}

@@ -281,6 +281,19 @@ def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
     assert len(losses(trainer)) == 60 and loss_now(model, "summarization") < 0.9 * before
 
 
+def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
+    """Stories across their windows, on the texts of the loss's own operations."""
+    model = trainable()
+    rows = [{"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]}] * 2
+    for across_windows, groups in ((False, [0, 1]), (True, [0, 0, 1, 1])):
+        loss = SalienceLoss(model, "shifting", max_shifts=1, across_windows=across_windows)
+        trainer = trainer_of(model, tmp_path, Dataset.from_list(rows), loss, per_device_train_batch_size=2)
+        (batch,) = trainer.get_train_dataloader()
+        assert [judged.group for judged in batch["texts_judged"]] == groups
+        expected = loss.collator(StoryEncoder.from_sentence_transformer(model).tokens)(rows)
+        assert batch["texts_input_ids"].tolist() == expected["texts_input_ids"].tolist()
+
+
 def test_training_beside_twins_and_resuming(tmp_path):
     def run(folder, **options):
         torch.manual_seed(0)
@@ -300,6 +313,7 @@ def test_training_beside_twins_and_resuming(tmp_path):
 def test_training_by_the_stock_trainer(tmp_path):
     model = trainable()
     tokens = StoryEncoder.from_sentence_transformer(model).tokens
+    loss = SalienceLoss(model, "summarization")
     args = SentenceTransformerTrainingArguments(
         str(tmp_path),
         use_cpu=True,
@@ -311,11 +325,7 @@ def test_training_by_the_stock_trainer(tmp_path):
         per_device_train_batch_size=4,
     )
     trainer = SentenceTransformerTrainer(
-        model,
-        args,
-        Dataset.from_list(JUDGED),
-        loss=SalienceLoss(model, "summarization"),
-        data_collator=JudgedStoriesCollator(tokens, "summarization"),
+        model, args, Dataset.from_list(JUDGED), loss=loss, data_collator=loss.collator(tokens)
     )
     before = loss_now(model, "summarization")
     trainer.train()
