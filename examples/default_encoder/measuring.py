@@ -109,8 +109,8 @@ def of_half(measured: dict[str, float], name: str) -> dict[str, float]:
     return {key.removeprefix(prefix): value for key, value in measured.items()}
 
 
-def heading(columns: Mapping[str, str] = COLUMNS) -> list[str]:
-    return [f"| encoder | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+def heading(columns: Mapping[str, str] = COLUMNS, rows: str = "encoder") -> list[str]:
+    return [f"| {rows} | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
 
 
 def row(name: str, measured: list[dict[str, float]], columns: Mapping[str, str] = COLUMNS) -> str:
