@@ -26,14 +26,17 @@ from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
-SIZES = (0, 256, 512, 1_024, 2_048, 3_840, 5_120)
+SIZES = (0, 256, 512, 1_024, 2_048, 3_840)
 """Judged texts; multiples of the batch size."""
 
 
 def judged_texts(seed: int) -> Dataset:
     """The everyday stories, and the stories and distractors of the package, in the order of a seed."""
-    corpora = [load_story_salience(split="train", name="everyday"), load_story_salience(split="train", distractors=True)]
-    return concatenate_datasets([rows.select_columns(["story", "counts"]) for rows in corpora]).shuffle(seed)
+    everyday = load_story_salience(split="train", name="everyday")
+    stories = load_story_salience(split="train", distractors=True)
+    return concatenate_datasets([rows.select_columns(["story", "counts"]) for rows in (everyday, stories)]).shuffle(
+        seed
+    )
 
 
 class Curve(TrainerCallback):

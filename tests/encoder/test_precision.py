@@ -83,11 +83,14 @@ def test_queries_keys_and_first_layers_keep_the_precision_of_their_weights(kind)
     assert not torch.equal(exact, rounded)
 
 
-def test_fast_dtype_is_bfloat16_on_cpus_with_native_support(monkeypatch):
+def test_fast_dtype_is_bfloat16_on_cpus_with_fast_native_support(monkeypatch):
     cpu = torch.device("cpu")
     for level, features, expected in [
         ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
         ("AVX512", {"avx512_bf16": False, "amx_bf16": True}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel Xeon"}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "Intel Xeon"}, torch.float32),
+        ("AVX512", {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "AMD Zen4"}, torch.bfloat16),
         ("AVX512", {"avx512_bf16": False}, torch.float32),
         ("AVX2", {"avx512_bf16": True}, torch.float32),
     ]:
