@@ -22,6 +22,7 @@ from wrapt import when_imported
 if TYPE_CHECKING:
     from narrative_twins import baselines, data, evaluation, show, training
     from narrative_twins.encoder.checkpoint import default_encoder
+    from narrative_twins.encoder.export import export_encoder
     from narrative_twins.encoder.story_encoder import StoryEncoder
     from narrative_twins.evaluation import metrics
     from narrative_twins.evaluation.run import evaluate
@@ -77,6 +78,7 @@ __all__ = [
     "default_encoder",
     "evaluate",
     "evaluation",
+    "export_encoder",
     "metrics",
     "push_dataset",
     "push_encoder",
@@ -91,6 +93,7 @@ __all__ = [
 
 _LAZY = {
     "encoder.checkpoint": ("default_encoder",),
+    "encoder.export": ("export_encoder",),
     "encoder.story_encoder": ("StoryEncoder",),
     "evaluation.run": ("evaluate",),
     "hub.facts": ("DatasetFacts", "EncoderFacts", "Figure"),

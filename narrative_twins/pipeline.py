@@ -12,7 +12,8 @@ from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from narrative_twins.encoder.adapters import has_adapter
-from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
+from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.models import AutoStoryModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import resolve_operations
@@ -74,7 +75,7 @@ class SaliencePipeline(Pipeline):
     - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`,
       `processes`, here or in a call: see `score_stories`;
     - `batch_size`, here or in a call: number of stories whose variants share forward passes (default 32);
-    - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
+    - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
     `StorySalience.to_dict`. For a list of stories it is a list of results; for any other iterable (generator, dataset,
@@ -93,8 +94,15 @@ class SaliencePipeline(Pipeline):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
         kwargs.pop("local_files_only", None)  # `transformers.pipeline` has used it, but passes it on
+        backend = kwargs.pop("backend", "torch")
         super().__init__(*args, **kwargs)
-        self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
+        if backend == "torch":
+            self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
+        else:
+            # `transformers.pipeline` has loaded the model in torch as well, where it comes from is in its name.
+            revision = getattr(self.model.config, "_commit_hash", None)
+            options = encoder_options | ({"revision": revision} if revision else {})
+            self.encoder = StoryEncoder.from_pretrained(self.model.name_or_path, backend=backend, **options)
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""

@@ -28,6 +28,7 @@ COMMANDS = {
     "report": Command("score stories, and write a folder of pages on them"),
     "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
     "app": Command("a web page to score stories on"),
+    "export": Command("write an encoder in ONNX or OpenVINO format, to run without torch"),
     "push": Command("push an encoder to the Hub", extra="train"),
     "make": Command(
         "make data to train on",

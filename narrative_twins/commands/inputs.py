@@ -20,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 from narrative_twins.commands.options import count, is_terminal, parsed_by
 from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
+from narrative_twins.encoder.portable import BACKENDS
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.buffer import OnTruncation
@@ -86,6 +87,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add("--backend", choices=BACKENDS, default="torch", help="library that runs the encoder (default: %(default)s)")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
 
@@ -119,7 +121,11 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
     )
     transformers_logging.disable_progress_bar()
     return StoryEncoder.from_pretrained(
-        options.model, device=options.device, dtype=options.dtype, context_tokens=options.context_tokens
+        options.model,
+        device=options.device,
+        dtype=options.dtype,
+        context_tokens=options.context_tokens,
+        backend=options.backend,
     )
 
 
@@ -130,6 +136,7 @@ def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
         "dtype": str(encoder.dtype).removeprefix("torch."),
+        **({} if options.backend == "torch" else {"backend": options.backend}),
         "context tokens": encoder.context_tokens,
         "operations": [operation.name for operation in options.operations],
         **{name.replace("_", " "): getattr(options, name) for name in _OPTIONS if name not in _SAME_RESULTS},

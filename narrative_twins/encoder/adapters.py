@@ -7,10 +7,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from transformers.utils import cached_file
+
+if TYPE_CHECKING:
+    import torch
 
 _CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"

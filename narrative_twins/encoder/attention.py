@@ -126,7 +126,7 @@ def packed_states(model: Any, rows: Sequence[Ids], first_position: int) -> torch
     Args:
         model: a model that is `using_attention` `PACKED` or `FLASH`.
         rows: token ids of each text.
-        first_position: position id of the first token of a text, see `checkpoint.first_position`.
+        first_position: position id of the first token of a text, see `models.first_position`.
     """
     lengths = [len(row) for row in rows]
     positions = np.concatenate([np.arange(first_position, first_position + length) for length in lengths])

@@ -1,4 +1,4 @@
-"""Settings of an encoder's checkpoint: pooling, preparation of text, maximum length; and the default checkpoint."""
+"""Settings of an encoder's checkpoint: pooling, preparation of text; and the default checkpoint. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-import torch
-from transformers import AutoModel
 from transformers.utils import cached_file
 
-from narrative_twins.encoder.loading import adapter_at, hub_options, load_model
+from narrative_twins.encoder.loading import adapter_at
 from narrative_twins.encoder.pooling import Pooling
-from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.files import digest_of_files
 
 DEFAULT_ENCODER = Path(__file__).parent / "default"
@@ -21,7 +18,7 @@ DEFAULT_ENCODER = Path(__file__).parent / "default"
 SETTINGS = "narrative_twins"
 """Key of a model's configuration that may contain the settings of its checkpoint."""
 
-_MODEL_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
+_MODEL_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".onnx", ".xml")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
@@ -57,64 +54,13 @@ class CheckpointSettings(NamedTuple):
     problem: str | None = None
 
 
-class CheckpointError(Exception):
-    """A checkpoint can't be loaded; the message has one line.
+class ModelFacts(NamedTuple):
+    """What an encoder must know of its model: the settings of its checkpoint, how many tokens it reads at once, and the
+    size of its vocabulary (None if that is not known)."""
 
-    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in another way, without
-    the checks of `load_model`.
-    """
-
-
-class AutoStoryModel(AutoModel):
-    """`AutoModel` for `transformers.pipeline`: `load_story_model`, but with `CheckpointError` instead of `OSError`."""
-
-    @classmethod
-    def from_pretrained(cls, name: str, **kwargs: Any) -> Any:
-        try:
-            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a commit of its base.
-            if type(kwargs.get("revision")) not in (str, type(None)):
-                plain = kwargs | {"revision": str(kwargs["revision"])}
-                kwargs = plain if adapter_at(name, **plain) is not None else kwargs
-            return load_story_model(name, **kwargs)
-        except OSError as error:
-            raise CheckpointError(str(error)) from error
-
-
-def load_story_model(name: str | Path, **options: Any) -> Any:
-    """Load a model of a story encoder with `load_model`, and set two attributes of it: `checkpoint_settings`, the
-    settings of its checkpoint, and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`."""
-    model = load_model(AutoModel, name, **options)
-    model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
-    model.precision = "auto" if options.get("dtype", "auto") in ("auto", None) else None
-    return model
-
-
-def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) -> None:
-    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError` if it can't be
-    loaded, its weights do not fit it, or a file of its settings is invalid or outside of its folder; with `pooler` also
-    if its pooler has no weights, or its settings name another pooling, with which the pooler was not trained."""
-    settings: CheckpointSettings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
-    problem = settings.problem
-    if problem is None and pooler and settings.pooling is not None:
-        problem = f"its settings name {settings.pooling} pooling, so its pooler is not trained; use that pooling"
-    if problem is not None:
-        raise OSError(f"encoder {str(name)!r} can't be loaded: {problem}")
-
-
-def settings_of(model: Any) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`."""
-    stored = getattr(model, "checkpoint_settings", None)
-    if isinstance(stored, CheckpointSettings):
-        return stored
-    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
-    settings = getattr(model.config, SETTINGS, None)
-    if settings is not None:
-        try:
-            return CheckpointSettings(**settings)
-        except TypeError as error:
-            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
-    folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
-    return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()
+    settings: CheckpointSettings
+    limit: int
+    vocabulary: int | None
 
 
 def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
@@ -181,37 +127,3 @@ def write_checkpoint_settings(
         "sentence_bert_config.json": {"max_seq_length": context_tokens, "do_lower_case": lowercase},
     }.items():
         (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def model_limit(model: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads at once: its number of positions (without those that RoBERTa models reserve for
-    padding) or the tokenizer's limit, whichever is smaller; 512 if neither is known."""
-    config_limit = getattr(model.config, "max_position_embeddings", None)
-    limits = [config_limit] if isinstance(config_limit, int) and config_limit > 0 else []
-    limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
-    # A tokenizer without a limit has a huge number here.
-    if tokenizer.model_max_length < 10**9:
-        limits.append(tokenizer.model_max_length)
-    return min(limits, default=512)
-
-
-def story_tokenizer(
-    model: Any, tokenizer: Any, settings: CheckpointSettings, context_tokens: int | None = None
-) -> StoryTokenizer:
-    """The story tokenizer of a `transformers` model and tokenizer, which reads at most `context_tokens` tokens at once
-    (default: as many as the model can). Raises ValueError as `StoryTokenizer` does."""
-    limit = model_limit(model, tokenizer)
-    return StoryTokenizer(tokenizer, min(limit, context_tokens or limit), settings.lowercase)
-
-
-def first_position(model: Any) -> int:
-    """The position id of the first token of a text: 0, or in RoBERTa models the id after that of padding."""
-    return max((table.padding_idx + 1 for table in _position_tables(model) if table.padding_idx is not None), default=0)
-
-
-def _position_tables(model: Any) -> list[torch.nn.Embedding]:
-    return [
-        module
-        for name, module in model.named_modules()
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding)
-    ]

@@ -7,13 +7,15 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError
 from transformers.utils import cached_file
 
 from narrative_twins.encoder.adapters import Adapter, apply_adapter, find_adapter, has_adapter, require_peft
+
+if TYPE_CHECKING:
+    import torch
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
@@ -172,6 +174,8 @@ def _no_pooler(model: Any, info: Mapping[str, Any]) -> str | None:
 
 def _degenerate(model: torch.nn.Module) -> str | None:
     """What is wrong with the values of the weights, if anything."""
+    import torch
+
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
             return f"{name} has values that are not finite numbers; the file is damaged, or training diverged"

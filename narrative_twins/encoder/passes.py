@@ -10,9 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from narrative_twins.encoder.attention import FLASH, PACKED, packed_states, to_device, using_attention
-from narrative_twins.encoder.checkpoint import first_position
+from narrative_twins.encoder.batches import padded, text_batches
+from narrative_twins.encoder.models import first_position
+from narrative_twins.encoder.pooling import Pooling, pool
 from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, sensitive_weights
 from narrative_twins.encoder.tokens import Ids
 
@@ -77,17 +80,8 @@ class ForwardPasses:
 
     def batches(self, lengths: Sequence[int]) -> Iterator[slice]:
         """Batches of texts, given the lengths of all texts in descending order."""
-        start = total = 0
-        for i, length in enumerate(lengths):
-            # The first text of a batch is its longest, to which the others are padded.
-            longest = lengths[start]
-            tokens = total + length if self._attention else (i - start + 1) * longest
-            if i > start and (tokens > self.batch_tokens or not (self.mixes_lengths or length == longest)):
-                yield slice(start, i)
-                start, total = i, 0
-            total += length
-        if lengths:
-            yield slice(start, len(lengths))
+        packed = self._attention is not None
+        return text_batches(lengths, self.batch_tokens, padded=not packed, mixed=self.mixes_lengths)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -100,12 +94,19 @@ class ForwardPasses:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it while `running`."""
         if self._attention:
             return packed_states(self.model, rows, self._first_position)
-        ids = np.full((len(rows), max(map(len, rows))), self.pad_id, np.int64)
-        is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
-        ids[is_token] = np.concatenate(rows)
+        ids, is_token = padded(rows, self.pad_id)
         mask = to_device(is_token, self.device)
         states: torch.Tensor = self.model(input_ids=to_device(ids, self.device), attention_mask=mask).last_hidden_state
         return states[mask.bool()] if not is_token.all() else states.flatten(0, 1)
+
+    def pooled(self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling) -> torch.Tensor:
+        """Vectors from the token states of texts, see `pool`."""
+        return pool(states, tokens, pooling)
+
+    def array(self, vectors: Sequence[torch.Tensor]) -> NDArray[np.float32]:
+        """The vectors of several passes as one array."""
+        array: NDArray[np.float32] = torch.cat(list(vectors)).cpu().numpy()
+        return array
 
     def _choose_dtype(self) -> torch.dtype | None:
         """The precision of matrix products; None for that of the weights."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 Pooling: TypeAlias = Literal["mean", "first"]
 
@@ -30,12 +32,25 @@ def pool(states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Poo
         tokens: for each vector the indices of its tokens in `states`, ascending, at least one.
         pooling: `"mean"` of these tokens, or the `"first"` of them (the first special token if all are pooled).
     """
+    import torch
+
     if pooling == "first":
         return states[torch.tensor([int(indices[0]) for indices in tokens], device=states.device)].float()
     # An embedding bag averages the tokens of each vector, given all their indices and where those of each vector start.
     starts = np.cumsum([0, *map(len, tokens[:-1])])
     chosen, offsets = (torch.from_numpy(array).to(states.device) for array in (np.concatenate(tokens), starts))
     return torch.nn.functional.embedding_bag(chosen, states.float(), offsets, mode="mean")
+
+
+def pool_arrays(
+    states: NDArray[np.float32], tokens: Sequence[NDArray[np.int64]], pooling: Pooling = "mean"
+) -> NDArray[np.float32]:
+    """The same as `pool` for an array of states, without torch."""
+    if pooling == "first":
+        return states[[int(indices[0]) for indices in tokens]]
+    lengths = [len(indices) for indices in tokens]
+    sums: NDArray[np.float32] = np.add.reduceat(states[np.concatenate(tokens)], np.cumsum([0, *lengths[:-1]]))
+    return sums / np.array(lengths, np.float32)[:, None]
 
 
 def pool_windows(
@@ -50,6 +65,8 @@ def pool_windows(
         windows: number of windows, W.
         pooling: `"mean"` of the tokens of a window, or the `"first"` of them.
     """
+    import torch
+
     # The weight of each token in each window, shape (B, W, T): 1 where it belongs to the window, else 0.
     weights = (window_ids.unsqueeze(1) == torch.arange(windows, device=window_ids.device).view(1, -1, 1)).float()
     present = weights.any(dim=2)

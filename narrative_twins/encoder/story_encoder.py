@@ -6,37 +6,31 @@ import importlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from transformers import AutoTokenizer
 
-from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy, tokenizer_source
-from narrative_twins.encoder.checkpoint import (
-    default_encoder,
-    load_story_model,
-    module_settings,
-    settings_of,
-    story_tokenizer,
-    write_checkpoint_settings,
-)
-from narrative_twins.encoder.loading import adapter_at, one_line, without_hub
-from narrative_twins.encoder.passes import Attention, ForwardPasses
-from narrative_twins.encoder.pooling import Pooling, check_pooling, pool
-from narrative_twins.encoder.tokens import Chunk, TokenizedStory
+from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
+from narrative_twins.encoder.checkpoint import ModelFacts, default_encoder, module_settings, write_checkpoint_settings
+from narrative_twins.encoder.pooling import Pooling, check_pooling
+from narrative_twins.encoder.portable import Backend, PortableModel, PortablePasses
+from narrative_twins.encoder.tokens import Chunk, StoryTokenizer, TokenizedStory
+
+if TYPE_CHECKING:
+    import torch
+
+    from narrative_twins.encoder.passes import Attention
 
 logger = logging.getLogger(__name__)
-
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 class StoryEncoder:
     """A bidirectional encoder with its tokenizer, which turns variants of stories into vectors.
 
     Args:
-        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) and its tokenizer.
+        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) or `PortableModel`, and
+            its tokenizer.
         pooling: `"mean"` or `"first"`; default that of the checkpoint, else `"mean"`.
         context_tokens: read at most this many tokens at once, special tokens included; default the model's maximum.
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the device.
@@ -57,21 +51,27 @@ class StoryEncoder:
         batch_tokens: int | None = None,
         attention: Attention = "auto",
     ) -> None:
-        self.model = model.eval()
-        settings = settings_of(model)
+        self.model: Any = model if isinstance(model, PortableModel) else model.eval()
+        settings, limit, vocabulary = _facts(model, tokenizer)
         if settings.problem is not None and pooling is None:
             raise ValueError(f"{settings.problem}; repair it, or set pooling= to 'mean' or 'first'")
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
-        self.tokens = story_tokenizer(model, tokenizer, settings, context_tokens)
+        self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit), settings.lowercase)
         # Two short texts that differ only in the last token, for testing what the model can do.
         plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
-        _check_vocabulary(model, plain)
+        _check_vocabulary(model.name_or_path, plain, vocabulary)
         text, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         # Padding is masked, so any id will do if the tokenizer has no padding token.
         pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self.passes = ForwardPasses(model, (text, other), self.context_tokens, pad_id, attention, batch_tokens)
+        self.passes: Any
+        if isinstance(model, PortableModel):
+            self.passes = PortablePasses(model, (text, other), self.context_tokens, pad_id, batch_tokens)
+        else:
+            from narrative_twins.encoder.passes import ForwardPasses
+
+            self.passes = ForwardPasses(model, (text, other), self.context_tokens, pad_id, attention, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -85,6 +85,7 @@ class StoryEncoder:
         batch_tokens: int | None = None,
         attention: Attention = "auto",
         allow_pickle: bool = False,
+        backend: Backend = "torch",
         **options: Any,
     ) -> StoryEncoder:
         """Load an encoder.
@@ -97,37 +98,30 @@ class StoryEncoder:
                 matrix products in bfloat16 and float32 between them, else float32 throughout.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
             allow_pickle: also load weights in pickles (`.bin`), which can execute code; else only safetensors.
+            backend: `"torch"`, or `"onnx"` or `"openvino"`, which run models that `narrative-twins export` makes on a
+                CPU, without importing torch; see `PortableModel` for the dtypes and errors.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
             OSError: the model or tokenizer is missing or can't be loaded, or the weights are not those of the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
         """
+        settings: dict[str, Any] = {
+            "pooling": pooling,
+            "context_tokens": context_tokens,
+            "batch_tokens": batch_tokens,
+            "attention": attention,
+        }
+        if backend != "torch":
+            if device is not None and str(device) != "cpu":
+                raise ValueError(f"device {str(device)!r} can't be used: backend={backend!r} runs on a CPU")
+            portable = PortableModel(name, backend, str(dtype), **options)
+            return cls(portable, portable.tokenizer(), **settings)
+        from narrative_twins.encoder.models import load_model_and_tokenizer
+
         name = str(name) if name is not None else default_encoder()
-        if dtype != "auto" and (getattr(torch, dtype, None) if isinstance(dtype, str) else dtype) not in _DTYPES:
-            raise ValueError(f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'")
-        if device is None:
-            device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
-        model = load_story_model(name, dtype=dtype, allow_pickle=allow_pickle, **options)
-        try:
-            adapter = adapter_at(name, **options)
-            source, hub = tokenizer_source(adapter) if adapter else (name, options)
-            tokenizer_options = {"trust_remote_code": False, **without_hub(options), **hub}
-            tokenizer = AutoTokenizer.from_pretrained(source, **tokenizer_options)
-        except Exception as error:  # of any kind, since the files may contain anything
-            raise OSError(one_line(f"the tokenizer of encoder {name!r} can't be loaded: {error}")) from error
-        try:
-            model.to(device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
-        return cls(
-            model,
-            tokenizer,
-            pooling=pooling,
-            context_tokens=context_tokens,
-            batch_tokens=batch_tokens,
-            attention=attention,
-        )
+        model, tokenizer = load_model_and_tokenizer(name, device, dtype, allow_pickle, options)
+        return cls(model, tokenizer, **settings)
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
@@ -143,11 +137,15 @@ class StoryEncoder:
     def on_accelerator(self, number: int) -> StoryEncoder:
         """The encoder with its model moved to the accelerator of a number, counted around; on a CPU, or if there are
         not several accelerators, the encoder itself."""
-        kind, count = self.device.type, torch.accelerator.device_count()
-        if kind == "cpu" or count < 2:
+        if self.device.type == "cpu":
+            return self
+        import torch
+
+        count = torch.accelerator.device_count()
+        if count < 2:
             return self
         return StoryEncoder(
-            self.model.to(torch.device(kind, number % count)),
+            self.model.to(torch.device(self.device.type, number % count)),
             self.tokens.tokenizer,
             pooling=self.pooling,
             context_tokens=self.context_tokens,
@@ -164,7 +162,8 @@ class StoryEncoder:
     @property
     def dtype(self) -> torch.dtype:
         """Precision of matrix products; that of the weights may be higher."""
-        return self.passes.dtype
+        dtype: torch.dtype = self.passes.dtype
+        return dtype
 
     @property
     def context_tokens(self) -> int:
@@ -173,7 +172,10 @@ class StoryEncoder:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an adapter of PEFT is merged
-        into the weights that are saved. Raises ValueError if it can't be merged, or the folder has an adapter."""
+        into the weights that are saved. Raises ValueError if it can't be merged, the folder has an adapter, or the
+        encoder does not run by torch."""
+        if isinstance(self.model, PortableModel):
+            raise ValueError(f"the encoder runs by {self.model.backend}; save the one that it was exported from")
         check_no_adapter(folder)
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
         model.save_pretrained(folder)
@@ -261,7 +263,7 @@ class StoryEncoder:
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
         total = sum(map(len, rows))
-        vectors: list[torch.Tensor] = []
+        vectors: list[Any] = []
         vector_ids: list[int] = []
         weights: list[NDArray[np.int64]] = []
         with self.passes.running():
@@ -273,19 +275,25 @@ class StoryEncoder:
                 starts = np.cumsum([0, *map(len, rows[batch])])
                 tokens = [starts[i] + np.flatnonzero(np.frombuffer(mask, bool)) for i, mask in masks]
                 weights.append(np.array([len(indices) if self.pooling == "mean" else 1 for indices in tokens]))
-                vectors.append(pool(states, tokens, self.pooling))
+                vectors.append(self.passes.pooled(states, tokens, self.pooling))
                 if progress is not None:
                     progress(int(starts[-1]) / total)
         order = np.argsort(vector_ids)
-        return torch.cat(vectors).cpu().numpy()[order], np.concatenate(weights).astype(np.float32)[order]
+        return self.passes.array(vectors)[order], np.concatenate(weights).astype(np.float32)[order]
 
 
-def _check_vocabulary(model: Any, ids: Sequence[int]) -> None:
-    """Check the last ids of a tokenizer's vocabulary; raises ValueError if it is not that of the model."""
+def _facts(model: Any, tokenizer: Any) -> ModelFacts:
+    if isinstance(model, PortableModel):
+        return model.facts(tokenizer)
+    from narrative_twins.encoder.models import model_facts
+
+    return model_facts(model, tokenizer)
+
+
+def _check_vocabulary(name: str, ids: Sequence[int], size: int | None) -> None:
+    """Check the last ids of a tokenizer's vocabulary; raises ValueError if it is not that of the model, whose size is
+    given if it is known."""
     if len(ids) < 3:
-        raise ValueError(
-            f"the tokenizer of {model.name_or_path!r} has no vocabulary; its files are missing, as tokenizer.json"
-        )
-    known = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    if known is not None and ids[-1] >= known:
-        raise ValueError(f"the tokenizer has the id {ids[-1]}, and the model {known} ids; it is that of another model")
+        raise ValueError(f"the tokenizer of {name!r} has no vocabulary; its files are missing, as tokenizer.json")
+    if size is not None and ids[-1] >= size:
+        raise ValueError(f"the tokenizer has the id {ids[-1]}, and the model {size} ids; it is that of another model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -16,8 +17,6 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import torch
-
 if TYPE_CHECKING:
     from accelerate import PartialState
 
@@ -28,6 +27,7 @@ LAUNCHED = "launched"
 """Stands for the processes of `accelerate launch` or `torchrun`, of which this is one."""
 
 _NO_TASK = object()
+_THREADS = "OMP_NUM_THREADS"
 _PATIENCE = timedelta(weeks=4)  # for the slowest task; otherwise waiting for another process fails after half an hour
 
 
@@ -90,7 +90,7 @@ class WorkerProcesses:
 
     def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
         """See `Processes.map`. Raises RuntimeError if a process ends, for example for lack of memory."""
-        threads = max(1, torch.get_num_threads() // self.count)
+        threads = max(1, _threads() // self.count)
         workers: list[_Worker] = []
         try:
             workers += (_Worker(self._start, number, threads) for number in range(self.count))
@@ -98,6 +98,14 @@ class WorkerProcesses:
         finally:
             for worker in workers:
                 worker.end()
+
+
+def _threads() -> int:
+    """How many threads this process uses: those of torch, unless the encoder runs without it."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    given = os.environ.get(_THREADS, "")
+    return int(given) if given.isdecimal() else os.cpu_count() or 1
 
 
 class _Worker:
@@ -166,7 +174,9 @@ def _work(connection: Connection, start: bytes, number: int, threads: int) -> No
     """The loop of a worker process, until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one after Ctrl-C
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that what libraries clean up at exit is cleaned up
-    torch.set_num_threads(threads)
+    os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
     ready = _Outcome.of(lambda number: pickle.loads(start)(number), number)
     try:
         while True:
@@ -227,6 +237,7 @@ class LaunchedProcesses:
 @cache
 def launched_state() -> PartialState:
     """This process among those of `accelerate launch` or `torchrun`; ValueError if it was not launched so."""
+    import torch
     from accelerate import PartialState
 
     state = PartialState(cpu=not torch.accelerator.is_available(), timeout=_PATIENCE)

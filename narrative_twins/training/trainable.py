@@ -19,8 +19,9 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_N
 
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.encoder.adapters import tokenizer_source
-from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, model_limit, read_checkpoint_settings
+from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
 from narrative_twins.encoder.loading import adapter_at, hub_options, merge_adapter, without_hub
+from narrative_twins.encoder.models import check_checkpoint, model_limit
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 
 logger = logging.getLogger(__name__)

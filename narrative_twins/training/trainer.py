@@ -13,7 +13,8 @@ from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.checkpoint import module_settings, story_tokenizer
+from narrative_twins.encoder.checkpoint import module_settings
+from narrative_twins.encoder.models import story_tokenizer
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback

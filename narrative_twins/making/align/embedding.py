@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.checkpoint import check_checkpoint, default_encoder, fingerprint
+from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
+from narrative_twins.encoder.models import check_checkpoint
 from narrative_twins.encoder.truncation import is_truncated
 
 SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]

@@ -1,0 +1,181 @@
+"""Export of encoders to ONNX and OpenVINO, with which they run without torch, see `portable.py`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from narrative_twins.encoder.adapters import has_adapter, merged_copy
+from narrative_twins.encoder.attention import using_attention
+from narrative_twins.encoder.batches import padded
+from narrative_twins.encoder.checkpoint import write_checkpoint_settings
+from narrative_twins.encoder.portable import FILES, PortableModel
+from narrative_twins.encoder.story_encoder import StoryEncoder
+
+_SAMPLES = ("The mill was gone.", "She looked at the map again, and laughed until it got dark.", "Why?")
+_SAME_MODEL = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
+"""Values of `config.json` that tell encoders apart."""
+_NEAREST = 0.99999
+"""The least cosine similarity of exported vectors with those of torch."""
+
+
+def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "onnx") -> Path:
+    """Export an encoder for a backend in float32, with its tokenizer and settings, in the layout of
+    sentence-transformers.
+
+    The folder may be that of the encoder's checkpoint, or have other exports of it. Files appear in it when they are
+    complete and the exported model was compared with the encoder.
+
+    Args:
+        encoder: an encoder that runs by torch.
+        folder: where to write.
+        backend: `"onnx"` or `"openvino"`.
+
+    Returns:
+        The path of the model.
+
+    Raises:
+        ImportError: a library of the extra is missing; the message says what to install.
+        ValueError: the encoder does not run by torch, the backend is unknown, the folder has another encoder, or the
+            exported model has other vectors than the encoder.
+    """
+    if isinstance(encoder.model, PortableModel):
+        raise ValueError(f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from")
+    if backend not in FILES:
+        raise ValueError(f"backend={backend!r}: choose {' or '.join(map(repr, FILES))}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    is_new = not (folder / "config.json").exists()
+    if not is_new:
+        _check_config(encoder, folder)
+    # Beside the files that it will become, so that it can be renamed.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+        _save_settings(encoder, Path(scratch))
+        try:
+            _write_model(encoder, Path(scratch), backend)
+        except ImportError as error:
+            raise ImportError(f"this export needs pip install 'narrative_twins[{backend}]' ({error})") from error
+        _check(encoder, Path(scratch), backend)
+        for file in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
+            target = folder / file.relative_to(scratch)
+            # A checkpoint that is there keeps its own settings.
+            if is_new or target.parent.name == backend:
+                target.parent.mkdir(exist_ok=True)
+                os.replace(file, target)
+    return folder / FILES[backend]
+
+
+def _check_config(encoder: StoryEncoder, folder: Path) -> None:
+    """Raise a ValueError if a folder has the checkpoint of another encoder."""
+    try:
+        theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        same = all(theirs.get(name) == getattr(encoder.model.config, name, None) for name in _SAME_MODEL)
+    except (OSError, ValueError, AttributeError):
+        same = False
+    if not same:
+        raise ValueError(f"{folder} has another encoder (its config.json differs); export to another folder")
+
+
+def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
+    """All files of the checkpoint but its weights."""
+    tokenizer, tokens = encoder.tokens.tokenizer, encoder.tokens
+    encoder.model.config.save_pretrained(folder)
+    limit = tokenizer.model_max_length
+    try:
+        # The positions of RoBERTa models, some of which are reserved, are not known without the model.
+        tokenizer.model_max_length = min(limit, encoder.context_tokens)
+        tokenizer.save_pretrained(folder)
+    finally:
+        tokenizer.model_max_length = limit
+    write_checkpoint_settings(
+        folder, encoder.pooling, encoder.model.config.hidden_size, tokens.lowercase, encoder.context_tokens
+    )
+
+
+def _write_model(encoder: StoryEncoder, folder: Path, backend: str) -> None:
+    onnx = folder / FILES["onnx"]
+    onnx.parent.mkdir()
+    _write_onnx(encoder, onnx)
+    if backend == "openvino":
+        import openvino
+
+        openvino.save_model(openvino.convert_model(str(onnx)), folder / FILES["openvino"], compress_to_fp16=False)
+        shutil.rmtree(onnx.parent)
+
+
+class _TokenStates(torch.nn.Module):
+    """A model with two inputs and one output."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return states
+
+
+def _write_onnx(encoder: StoryEncoder, path: Path) -> None:
+    import onnxscript  # noqa: F401  # torch needs it, and names it only in the middle of its own work
+
+    # A copy, since it is cast and moved.
+    model = merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
+    model = model.float().cpu()
+    ids, is_token = padded(encoder.tokens.ids(list(_SAMPLES[:2]), special=True), 0)
+    inputs = torch.from_numpy(ids), torch.from_numpy(is_token.astype(np.int64))
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with _quiet(), torch.inference_mode(False), torch.no_grad(), using_attention(model, "sdpa"):
+        torch.onnx.export(
+            _TokenStates(model).eval(),
+            inputs,
+            str(path),
+            input_names=["input_ids", "attention_mask"],
+            output_names=["last_hidden_state"],
+            dynamic_shapes=(dynamic, dynamic),
+            # In one file, if it has less than two gigabytes.
+            external_data=sum(weight.nbytes for weight in model.parameters()) >= 2**31 - 2**20,
+            dynamo=True,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings on what only developers of torch's exporter can change."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _check(encoder: StoryEncoder, folder: Path, backend: str) -> None:
+    """Raise a ValueError if the exported model has other vectors than the encoder."""
+    model = PortableModel(folder, backend)
+    exported = StoryEncoder(model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens)
+    theirs, ours = (
+        each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES]) for each in (exported, encoder)
+    )
+    cosines = (theirs * ours).sum(1) / (np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1))
+    # An encoder in bfloat16 is itself not exact.
+    if not cosines.min() >= (_NEAREST if encoder.dtype == torch.float32 else 0.999):
+        raise ValueError(
+            f"the exported model has other vectors than the encoder (cosine {cosines.min():.5f}), so it is not kept; "
+            f"{type(encoder.model).__name__} can't be exported to {backend} by these releases of the libraries"
+        )
