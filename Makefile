@@ -24,7 +24,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins parity figures known tables splitters speed speed-large speed-training speed-processes ranks order picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters speed speed-large speed-training speed-processes ranks order picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -117,7 +117,7 @@ speed: $(VENV)/package  ## how fast stories are scored, beside other ways; ten m
 	$(BIN)/pip install --quiet --disable-pip-version-check "sumy>=0.13"
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
 
-LARGE := --work stories --ways "naive loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
+LARGE := --work stories --ways "reference loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
 	"floor, auto" "one pass, auto"
 
 speed-large: $(VENV)/package  ## the same for large encoders and for a whole book scored exactly; half an hour
@@ -130,6 +130,13 @@ speed-large: $(VENV)/package  ## the same for large encoders and for a whole boo
 
 speed-training: $(VENV)/package  ## how long a step of training takes; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
+
+backends: $(VENV)/dev  ## the encoder run by ONNX, OpenVINO and others, in several precisions; ten minutes on two cores
+	$(BIN)/pip install --quiet --disable-pip-version-check nncf ctranslate2
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/backends.py $(DATA) --out benchmarks/results/backends.json
+
+encoder-curve: $(VENV)/package  ## agreement against the number of judged stories, from the encoder of twins; an hour
+	HF_HUB_OFFLINE=1 $(BIN)/python examples/default_encoder/curve.py $(DATA) --base runs/twins/encoder --out runs/curve
 
 speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py

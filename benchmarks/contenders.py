@@ -1,5 +1,5 @@
-"""Ways to score stories that `speed.py` times: this package, a naive loop, the lower bound of bare forward passes, and
-alternatives that do nearly the same."""
+"""Ways to score stories that `speed.py` times: this package, a reference loop, the lower bound of bare forward passes,
+and alternatives that do nearly the same."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import torch.nn.functional as F
 from narrative_twins import Story, StoryEncoder, score_stories
 
 Run = Callable[[], Any]
+
+REFERENCE_BATCH = 64
+"""Texts in a batch of the reference loop, at most."""
 
 
 def engine(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> Run:
@@ -49,46 +52,54 @@ def unique_rows(encoder: StoryEncoder, stories: Sequence[Story], **options: Any)
     return seen
 
 
-def naive(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEncoder) -> Run:
-    """Scoring by one model call for each text, as the formulas define the operations. For stories that exceed the
-    context, it reads the same text around each window as the package does."""
+def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEncoder) -> Run:
+    """Scoring as the formulas define the operations, story by story: the texts of each operation in padded batches, in
+    float32 on a CPU. For stories that exceed the context, it reads the same text around each window as the package
+    does."""
 
     @torch.no_grad()
-    def embed(sentences: list[str], pooled: tuple[int, int] | None) -> torch.Tensor:
-        """The mean of the token states of a text, or of the sentences in the half-open range `pooled`."""
-        inputs = tokenizer(" ".join(sentences), return_tensors="pt", return_offsets_mapping=True)
-        offsets = inputs.pop("offset_mapping")[0]
-        states = model(**inputs.to(model.device)).last_hidden_state[0]
-        if pooled is None:
-            return states.mean(dim=0)
-        start = len(" ".join([*sentences[: pooled[0]], ""]))
-        stop = len(" ".join(sentences[: pooled[1]]))
-        own = (offsets[:, 1] > start) & (offsets[:, 1] <= stop) & (offsets[:, 1] > offsets[:, 0])
-        return states[own.to(states.device)].mean(dim=0)
-
-    def sim(a: torch.Tensor, b: torch.Tensor) -> float:
-        return float(F.cosine_similarity(a.float(), b.float(), dim=0))
+    def embed(texts: list[tuple[list[str], tuple[int, int] | None]]) -> torch.Tensor:
+        """For each text the mean of its token states, or of those of the sentences in a half-open range."""
+        vectors = []
+        for start in range(0, len(texts), REFERENCE_BATCH):
+            batch = texts[start : start + REFERENCE_BATCH]
+            joined = [" ".join(sentences) for sentences, _ in batch]
+            inputs = tokenizer(joined, padding=True, return_tensors="pt", return_offsets_mapping=True)
+            offsets = inputs.pop("offset_mapping")
+            mask = inputs["attention_mask"].bool()
+            for row, (sentences, pooled) in enumerate(batch):
+                if pooled is not None:
+                    first = len(" ".join([*sentences[: pooled[0]], ""]))
+                    last = len(" ".join(sentences[: pooled[1]]))
+                    begin, end = offsets[row, :, 0], offsets[row, :, 1]
+                    mask[row] &= (end > first) & (end <= last) & (end > begin)
+            states = model(**inputs.to(model.device)).last_hidden_state
+            weights = mask.to(states.device).unsqueeze(2)
+            vectors.append((states * weights).sum(1) / weights.sum(1))
+        return torch.cat(vectors).float()
 
     def score_window(text: list[str], lo: int, hi: int, single_window: bool) -> None:
         """All four operations on the sentences `[lo, hi)` of a text."""
 
-        def vector(sentences: list[str], size: int, start: int = lo) -> torch.Tensor:
-            return embed(sentences, None if single_window else (start, start + size))
+        def of(sentences: list[str], size: int, start: int = lo) -> tuple[list[str], tuple[int, int] | None]:
+            return sentences, None if single_window else (start, start + size)
+
+        def similarities(texts: list[Any]) -> torch.Tensor:
+            first, *others = embed(texts)
+            return F.cosine_similarity(first, torch.stack(others)) if others else first.new_zeros(1)
 
         count = hi - lo
-        base = vector(text, count)  # deletion
-        [1 - sim(base, vector(text[:i] + text[i + 1 :], count - 1)) for i in range(lo, hi) if count > 1]
-        base = vector(text, count)  # shifting
-        for i in range(lo, hi):
-            others = text[:i] + text[i + 1 :]
-            [sim(base, vector([*others[:p], text[i], *others[p:]], count)) for p in range(lo, hi) if p != i]
-        before = vector(text[: lo + 1], 1)  # disruption
-        for i in range(lo + 1, hi):
-            after = vector(text[: i + 1], i + 1 - lo)
-            sim(after, before)
-            before = after
-        base = vector(text, count)  # summarization
-        [sim(base, vector([text[i]], 1, start=0)) for i in range(lo, hi)]
+        rest = {i: text[:i] + text[i + 1 :] for i in range(lo, hi)}
+        moved = [[*rest[i][:p], text[i], *rest[i][p:]] for i in range(lo, hi) for p in range(lo, hi) if p != i]
+        whole = of(text, count)
+        if count > 1:
+            1 - similarities([whole, *(of(rest[i], count - 1) for i in range(lo, hi))])  # deletion
+            1 - similarities([whole, *(of(sentences, count) for sentences in moved)]).view(count, -1).mean(
+                1
+            )  # shifting
+            prefixes = embed([of(text[: i + 1], i + 1 - lo) for i in range(lo, hi)])
+            1 - F.cosine_similarity(prefixes[1:], prefixes[:-1])  # disruption
+        similarities([whole, *(of([text[i]], 1, start=0) for i in range(lo, hi))])  # summarization
 
     def run() -> None:
         for story in stories:

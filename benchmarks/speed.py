@@ -1,4 +1,4 @@
-"""Time the scoring of stories (`make speed`), compared with a naive loop, bare forward passes and alternatives:
+"""Time the scoring of stories (`make speed`), compared with a reference loop, bare forward passes and alternatives:
 
     python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu] [--work stories synopses]
         [--rounds 5] [--out benchmarks/results/speed-minilm-cpu.json]
@@ -153,7 +153,7 @@ class Bench:
 
     def _alternatives(self) -> dict[str, Callable[[], contenders.Run]]:
         stories, low = self.stories, self.low
-        # On a GPU the naive loop and the bare model use the same precision as the package.
+        # On a GPU the reference loop and the bare model use the same precision as the package.
         plain = "full" if self.device == "cpu" else "fast"
 
         def model() -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ class Bench:
             return list(contenders.texts_of(self.rows, model()[1]))
 
         return {
-            "naive loop": lambda: contenders.naive(*model(), stories, getattr(self, plain)),
+            "reference loop": lambda: contenders.reference(*model(), stories, getattr(self, plain)),
             "exact, float32": lambda: contenders.engine(self.full, stories),
             "exact, float32, padded": lambda: contenders.engine(self.encoder("float32", "padded"), stories),
             f"exact, {low}, padded": lambda: contenders.engine(self.encoder(low, "padded"), stories),
@@ -196,6 +196,11 @@ def _measure_memory(folder: str, device: str, work: str, count: int, name: str) 
     Bench(folder, device, work, count).ways()[name]()()
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
+    return peak_of_process()
+
+
+def peak_of_process() -> float:
+    """The peak memory of this process, in MB."""
     # On Linux the value of `getrusage` includes the memory of the parent process.
     status = Path("/proc/self/status")
     if not status.exists():
@@ -227,12 +232,12 @@ def measure(runs: dict[str, contenders.Run], rounds: int) -> dict[str, list[floa
 
 
 def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str) -> Iterator[dict[str, Any]]:
-    """One row per way, the slowest first."""
-    slowest = max(seconds, key=lambda name: median(seconds[name]))
+    """A row for each way, the slowest first; ratios are to the reference loop, or to the slowest if it was not run."""
+    slowest = max(seconds, key=lambda name: (name == "reference loop", median(seconds[name])))
     for name, times in sorted(seconds.items(), key=lambda item: -median(item[1])):
         row: dict[str, Any] = {"way": name, "seconds": round(median(times), 4)}
         row["times as fast"] = round(median(a / b for a, b in zip(seconds[slowest], times, strict=True)), 2)
-        if name.startswith(("exact", "naive", "one pass")) and "stories" in facts:
+        if name.startswith(("exact", "reference", "one pass")) and "stories" in facts:
             row["stories a second"] = round(facts["stories"] / median(times), 2)
         if name.startswith(("exact, ", "floor")) and "tokens" in facts:
             row["tokens a second"] = round(facts["tokens"] / median(times))
@@ -243,12 +248,25 @@ def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str)
         yield row
 
 
+def processor() -> dict[str, str]:
+    """Family, model and name of the processor, as far as the system tells them."""
+    info = Path("/proc/cpuinfo")
+    if not info.exists():
+        return {"processor": platform.processor()}
+    values = dict(line.split(":", 1) for line in info.read_text().split("\n\n")[0].splitlines() if ":" in line)
+    known = {key.strip(): value.strip() for key, value in values.items()}
+    return {
+        name: known[name] for name in ("vendor_id", "cpu family", "model", "model name", "stepping") if name in known
+    }
+
+
 def machine(device: str) -> dict[str, Any]:
     cpu = getattr(torch.cpu, "get_capabilities", dict)()
     name = torch.cuda.get_device_name() if device != "cpu" else cpu.get("cpu_name", platform.processor())
     libraries = ("narrative_twins", "torch", "transformers", "sentence-transformers")
     return {
         "device": name,
+        **processor(),
         "threads": torch.get_num_threads(),
         "bfloat16": bool(cpu.get("avx512_bf16") or cpu.get("amx_bf16")),
     } | {library: version(library) for library in libraries}
@@ -274,7 +292,7 @@ def main() -> None:
         print(f"{WORK[work]}: " + ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()), flush=True)
         rows = list(table(measure(set_up(bench.ways(), arguments.ways), arguments.rounds), facts, arguments.device))
         for row in rows:
-            if arguments.memory and row["way"].startswith(("naive", "exact", "one pass")):
+            if arguments.memory and row["way"].startswith(("reference", "exact", "one pass")):
                 row["peak MB"] = round(peak_memory(bench, row["way"]))
             print(
                 "  "

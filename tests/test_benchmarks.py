@@ -30,11 +30,11 @@ def test_speed_is_measured(bert_folder, tmp_path):
     printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--stories", 3, "--rounds", 1, "--out", out)
     report = json.loads(out.read_text())
     rows = {row["way"]: row for row in report["stories"]["rows"]}
-    assert {"naive loop", "exact, float32", "exact, auto", "one pass, auto", "floor, plain torch"} <= set(rows)
+    assert {"reference loop", "exact, float32", "exact, auto", "one pass, auto", "floor, plain torch"} <= set(rows)
     seconds = [row["seconds"] for row in report["stories"]["rows"]]
     assert seconds == sorted(seconds, reverse=True), "the slowest first"
     for row in rows.values():
-        assert row["times as fast"] == pytest.approx(seconds[0] / row["seconds"], rel=0.05, abs=0.01), "within a round"
+        assert row["times as fast"] == pytest.approx(rows["reference loop"]["seconds"] / row["seconds"], rel=0.05, abs=0.01), "within a round"
     assert all(name in printed for name in rows)
     assert all(0 < share < 1 for share in report["stories"]["outside the model"].values())
     assert report["machine"]["torch"] == torch.__version__
@@ -51,7 +51,7 @@ def test_share_of_time_outside_the_model(monkeypatch):
 
 
 @pytest.mark.parametrize("windows", [1, 3])
-def test_naive_loop_encodes_the_same_texts_as_the_engine(windows):
+def test_reference_loop_encodes_the_same_texts_as_the_engine(windows):
     """Each text as often as an operation needs it."""
     encoder = small("bert")
     story = Story.parse({"sentences": SENTENCES[:6]}, windows)
@@ -60,13 +60,13 @@ def test_naive_loop_encodes_the_same_texts_as_the_engine(windows):
     class Recorder:
         device = encoder.model.device
 
-        def __call__(self, input_ids, **inputs):
-            seen.append(tuple(input_ids[0].tolist()))
-            return encoder.model(input_ids=input_ids, **inputs)
+        def __call__(self, input_ids, attention_mask, **inputs):
+            seen.extend(tuple(row[mask.bool()].tolist()) for row, mask in zip(input_ids, attention_mask, strict=True))
+            return encoder.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
 
-    contenders.naive(Recorder(), encoder.tokens.tokenizer, [story], encoder)()
+    contenders.reference(Recorder(), encoder.tokens.tokenizer, [story], encoder)()
     size = 6 // windows
-    assert len(seen) == windows * (3 + size * 4 + size * (size - 1) - size)
+    assert len(seen) == windows * (3 + 3 * size + size * (size - 1))
     rows = contenders.unique_rows(encoder, [story])
     assert set(seen) == {tuple(row.tolist()) for row in rows}
     assert len(list(score_stories([story], encoder))) == 1, "the encoder still works"
