@@ -16,7 +16,7 @@ llm stories plots
 data encoder
 hub salience
 baselines
-evaluation pipeline show making
+evaluation pipeline show making integrations
 training app
 commands
 """.split("\n")
@@ -42,7 +42,7 @@ LIBRARIES = {
     "rich": "commands show",
     "scipy": "evaluation",
     "sentence_transformers": "making training",
-    "spacy": "making",
+    "spacy": "integrations making",
     "syntok": "stories",
     "torch": "encoder salience training",
     "tqdm": "commands llm salience training",
