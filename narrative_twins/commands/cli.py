@@ -29,6 +29,10 @@ COMMANDS = {
     "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
     "app": Command("a web page to score stories on"),
     "push": Command("push an encoder to the Hub", extra="train"),
+    "data": Command(
+        "the data sets of the package",
+        {"export": Command("write them into a folder, for datasets.load_dataset and the Hub", extra="train")},
+    ),
     "make": Command(
         "make data to train on",
         {
