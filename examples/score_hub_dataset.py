@@ -126,8 +126,8 @@ def card_of(options: argparse.Namespace, state: dict[str, Any]) -> str:
     facts = DatasetFacts(
         name=f"Narrative salience of {options.source}",
         description=f"How much each sentence of a story matters to it, by `narrative_twins` with {model}.",
-        source=f"The stories are those of {source}, split `{options.split}`, at the commit `{state['commit']}`; see its "
-        f"card for their authors and licence. Settings: `{json.dumps(state['settings'])}`.",
+        source=f"The stories are those of {source}, split `{options.split}`, at the commit `{state['commit']}`; its "
+        f"card has their authors and licence. Settings: `{json.dumps(state['settings'])}`.",
         limits="Scores are what an encoder's similarities say, not judgments of people."
         + ("" if state["complete"] else " The run is not complete."),
     )

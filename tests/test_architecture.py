@@ -30,11 +30,12 @@ MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for p
 
 LIBRARIES = {
     "accelerate": "salience",
-    "datasets": "commands data hub making training",
+    "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",
     "huggingface_hub": "data hub",
     "matplotlib": "evaluation plots salience show",
+    "mteb": "integrations",
     "openai": "llm",
     "pandas": "salience",
     "peft": "encoder",
