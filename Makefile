@@ -24,7 +24,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters speed speed-large speed-training speed-processes ranks order picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -147,6 +147,9 @@ ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two co
 order: $(VENV)/package  ## whether scores follow an event or its place; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py --corpus everyday
+
+notebook: $(VENV)/dev  ## execute examples/salience.ipynb anew, with its outputs
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.notebook
 
 picture: $(VENV)/package  ## the README's picture
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"

@@ -35,6 +35,7 @@ SOURCES = (
     "pyproject.toml",
     "release",
     "setup.cfg",
+    "skills",
     "tests",
 )
 """The files and folders of the repository."""

@@ -16,7 +16,7 @@ llm stories plots
 data encoder
 hub salience
 baselines
-evaluation pipeline show making
+evaluation pipeline show making integrations
 training app
 commands
 """.split("\n")
@@ -30,11 +30,12 @@ MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for p
 
 LIBRARIES = {
     "accelerate": "salience",
-    "datasets": "commands data hub making training",
+    "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",
     "huggingface_hub": "data hub",
     "matplotlib": "evaluation plots salience show",
+    "mteb": "integrations",
     "openai": "llm",
     "pandas": "salience",
     "peft": "encoder",
@@ -42,7 +43,7 @@ LIBRARIES = {
     "rich": "commands show",
     "scipy": "evaluation",
     "sentence_transformers": "making training",
-    "spacy": "making",
+    "spacy": "integrations making",
     "syntok": "stories",
     "torch": "encoder salience training",
     "tqdm": "commands llm salience training",

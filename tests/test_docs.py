@@ -17,6 +17,7 @@ from types import FunctionType
 from unittest.mock import patch
 
 import pytest
+import yaml
 
 import narrative_twins
 from narrative_twins.commands.cli import main
@@ -28,7 +29,7 @@ from support.recognizers import save_pipeline
 ROOT = Path(__file__).parent.parent
 GUIDES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("skills/*/SKILL.md")])
 }
 BLOCKS = [
     (guide, language, code)
@@ -167,7 +168,30 @@ def test_lines_have_at_most_120_columns(guide):
 def test_the_readme_is_short_and_names_all_guides():
     readme = GUIDES["README.md"]
     assert len(readme.splitlines()) <= 200
-    assert all(f"({guide})" in readme for guide in GUIDES if guide not in ("README.md", "CHANGELOG.md"))
+    guides = [guide for guide in GUIDES if guide not in ("README.md", "CHANGELOG.md") and "skills/" not in guide]
+    assert all(f"({guide})" in readme for guide in guides)
+
+
+SKILLS = [guide for guide in GUIDES if guide.endswith("SKILL.md")]
+
+
+@pytest.mark.parametrize("guide", SKILLS)
+def test_skills_have_the_front_matter_that_agents_read(guide):
+    """Name and description as the format of agent skills has them; commands and code run as those of guides."""
+    _, front, body = re.split(r"^---$\n", GUIDES[guide], maxsplit=2, flags=re.M)
+    data = yaml.safe_load(front)
+    assert data.keys() == {"name", "description", "license"} and data["name"] == Path(guide).parent.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"]) and 100 < len(data["description"]) <= 1024
+    assert len(body.splitlines()) < 100 and guide in GUIDES["docs/other_tools.md"]
+
+
+def test_options_that_guides_name_in_the_text_exist(capsys):
+    """The commands in SKILL.md that are no blocks."""
+    for guide in SKILLS:
+        for line in re.findall(r"`(narrative-twins [\w -]+?)(?: [A-Z]+)?`", GUIDES[guide]):
+            with pytest.raises(SystemExit) as exit:
+                main([*line.split()[1:], "--help"])
+            assert exit.value.code == 0, line
 
 
 def test_tables_are_those_of_the_results(monkeypatch):

@@ -30,6 +30,10 @@ COMMANDS = {
     "app": Command("a web page to score stories on"),
     "export": Command("write an encoder in ONNX or OpenVINO format, to run without torch"),
     "push": Command("push an encoder to the Hub", extra="train"),
+    "data": Command(
+        "the data sets of the package",
+        {"export": Command("write them into a folder, for datasets.load_dataset and the Hub", extra="train")},
+    ),
     "make": Command(
         "make data to train on",
         {

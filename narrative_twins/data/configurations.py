@@ -43,6 +43,11 @@ def configured_files(folder: Path, name: str | None, source: str) -> Patterns | 
     return _patterns(found[name], f"{source}, configuration {name!r}")
 
 
+def configuration_names(folder: Path, source: str) -> list[str]:
+    """The names of the configurations of a folder, in the order of its card; as `configured_files`."""
+    return [str(entry.get("config_name", "default")) for entry in _entries(folder, source)]
+
+
 def _entries(folder: Path, source: str) -> list[Mapping[str, Any]]:
     card = folder / CARD
     if not card.is_file():

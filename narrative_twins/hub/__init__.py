@@ -4,6 +4,7 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
+from narrative_twins.hub.corpora import export_corpora as export_corpora
 from narrative_twins.hub.facts import DatasetFacts as DatasetFacts
 from narrative_twins.hub.facts import EncoderFacts as EncoderFacts
 from narrative_twins.hub.facts import Figure as Figure

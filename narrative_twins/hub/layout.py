@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -34,11 +35,16 @@ def encoder_layout(folder: Path) -> list[Path]:
     found = sorted({folder / name for name in names if (folder / name).is_file()})
     if not any(path.suffix == ".safetensors" for path in found):
         raise ValueError(f"{folder} has no safetensors weights; load the model and save it with save_pretrained")
+    check_inside(folder, found)
+    return found
+
+
+def check_inside(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise a ValueError if one of the paths in a folder is a link out of it."""
     root = folder.resolve()
-    for path in found:
+    for path in paths:
         if not path.resolve().is_relative_to(root):
             raise ValueError(f"{path} is a link to {path.resolve()}, outside of the folder; copy the file there")
-    return found
 
 
 def _shards(folder: Path) -> list[str]:

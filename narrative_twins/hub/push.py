@@ -26,6 +26,7 @@ from narrative_twins.hub.cards import (
     template,
 )
 from narrative_twins.hub.checked import checked_encoder
+from narrative_twins.hub.dataset_folder import dataset_files
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 from narrative_twins.hub.layout import encoder_layout
 from narrative_twins.hub.self_contained import self_contained_files
@@ -121,7 +122,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
 
 
 def push_dataset(
-    data: Dataset | DatasetDict | Mapping[str, Dataset | DatasetDict],
+    data: Dataset | DatasetDict | Mapping[str, Dataset | DatasetDict] | str | Path,
     repo_id: str,
     *,
     facts: DatasetFacts | None = None,
@@ -134,8 +135,9 @@ def push_dataset(
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)` loads it.
 
     Args:
-        data: a data set, its splits, or several configurations by name.
-        facts: facts for the card, besides columns and counts.
+        data: a data set, its splits, or several configurations by name; or a folder with a card whose configurations
+            name the data files, such as that of `narrative-twins data export`, which is pushed as it is.
+        facts: facts for the card, besides columns and counts; not for a folder, which has a card.
         repo_id, private, update, revision, token, message: as in `push_encoder`.
 
     Returns:
@@ -143,7 +145,15 @@ def push_dataset(
 
     Raises:
         HubError, ValueError: the push failed, or a configuration or split has no rows.
+        FileNotFoundError: the folder, its card or its data files are missing.
     """
+    if isinstance(data, (str, Path)):
+        if facts is not None:
+            raise ValueError(f"facts are for the card of rows; {data} has a card, so edit its README.md")
+        files = dataset_files(Path(data), repo_id)
+        with _pushing(repo_id, "dataset", token, private, update) as hub:
+            hub.commit(files, message or "Data set", revision)
+            return hub.address
     configurations = splits_by_configuration(data)
     if facts is None:
         logger.warning("the card has no facts about the data set; give facts, so that users know what it is")

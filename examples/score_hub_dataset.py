@@ -1,0 +1,179 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["narrative_twins[train]"]
+# ///
+"""Score the stories of a data set on the Hub, and push the scores to another data set, shard by shard.
+
+    uv run examples/score_hub_dataset.py user/stories your-name/scores --column text
+    hf jobs uv run --flavor l4x1 --secrets HF_TOKEN examples/score_hub_dataset.py user/stories your-name/scores
+
+Rows are streamed, so the data set may be larger than the disk. Each commit has a shard of scores, the card, and
+`run.json`, which says how far the run is: the same command goes on after an interruption, also on another machine, and
+reads the same commit of the source. A story that can't be scored is a row with its `error`. `load_dataset` loads the
+result as usual. The token is that of `hf auth login`, or HF_TOKEN.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, List, Value, load_dataset
+from huggingface_hub import CommitOperationAdd, HfApi, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError
+
+from narrative_twins import DatasetFacts, StoryEncoder, score_stories
+from narrative_twins.hub.cards import dataset_card
+from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.stories.story import parse_windows
+
+STATE = "run.json"
+SETTINGS = ("source", "config", "split", "revision", "column", "id_column", "model", "dtype", "operations", "windows")
+SETTINGS += ("approximate", "limit")
+"""Options that the scores depend on: they can't change within a run."""
+
+COLUMNS = {
+    "row": "number of the row in the source, from 0",
+    "id": "id of the row, if it has one",
+    "sentences": "list of texts",
+    "spans": "start and end of each sentence in the text",
+    "windows": "half-open ranges of sentences",
+    "scores": "by operation, a number for each sentence",
+    "truncated": "whether the story did not fit the encoder",
+    "error": "why the story was not scored",
+}
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("source", help="Hub id of a data set of stories")
+    add("target", help="Hub id of the data set of scores")
+    add("--config", help="configuration of the source")
+    add("--split", default="train")
+    add("--revision", help="branch, tag or commit of the source (default: main, as it is when the run starts)")
+    add("--column", help="column of the stories (default: each row is a story, with text, sentences or story)")
+    add("--id-column", default="id")
+    add("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    add("--dtype", default="auto", help="precision of the encoder")
+    add("--operations", nargs="+", help="default: all")
+    add("--windows", default="auto", help="a count, sizes (7,7,6), or auto")
+    add("--approximate", choices=["one-pass"])
+    add("--limit", type=int, help="score only so many rows")
+    add("--shard", type=int, default=1000, help="rows of a shard, at most this many of which are scored twice")
+    add("--private", action="store_true", help="make the target private, if it is created")
+    return parser.parse_args()
+
+
+def begin(api: HfApi, options: argparse.Namespace) -> dict[str, Any]:
+    """The state of the run: that of an interrupted run with the same settings, or a new one."""
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    api.create_repo(options.target, repo_type="dataset", private=options.private, exist_ok=True)
+    existing = set(api.list_repo_files(options.target, repo_type="dataset")) - {".gitattributes"}
+    if STATE in existing:
+        path = hf_hub_download(options.target, STATE, repo_type="dataset")
+        state: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        changed = [name for name in SETTINGS if state["settings"].get(name) != settings[name]]
+        if changed:
+            raise ValueError(f"{options.target} was scored with another {', '.join(changed)}; choose another target")
+        return state
+    if existing:
+        raise ValueError(f"{options.target} has files of something else; choose another target")
+    commit = api.dataset_info(options.source, revision=options.revision).sha
+    return {"settings": settings, "commit": commit, "rows": 0, "shards": 0, "complete": False}
+
+
+def read_rows(options: argparse.Namespace, state: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows that are not scored yet."""
+    rows = load_dataset(options.source, options.config, split=options.split, revision=state["commit"], streaming=True)
+    known = rows.column_names
+    if options.column is not None and known is not None and options.column not in known:
+        raise ValueError(f"{options.source} has no column {options.column!r}; it has {', '.join(known)}")
+    yield from islice(rows.skip(state["rows"]), None if options.limit is None else options.limit - state["rows"])
+
+
+def score(rows: list[dict[str, Any]], start: int, encoder: StoryEncoder, options: argparse.Namespace) -> Dataset:
+    """The scores of rows, of which the first has the number `start`."""
+    chosen = resolve_operations(options.operations, one_pass=options.approximate is not None)
+    names = [operation.name for operation in chosen]
+    found: list[dict[str, Any]] = [{"row": start + number} for number in range(len(rows))]
+    for row, source in zip(found, rows, strict=True):
+        row["id"] = None if source.get(options.id_column) is None else str(source[options.id_column])
+    stories = [row if options.column is None else row[options.column] for row in rows]
+    for result in score_stories(
+        stories,
+        encoder,
+        operations=names,
+        windows=parse_windows(options.windows),
+        approximate=options.approximate,
+        on_error=lambda error: found[error.index or 0].update(error=error.problem),
+    ):
+        data = result.to_dict()
+        found[result.index] |= {name: data[name] for name in ("sentences", "spans", "windows", "scores", "truncated")}
+    number, pairs, text = Value("int64"), List(List(Value("int64"))), Value("string")
+    scores = {name: List(Value("float64")) for name in names}
+    types = [number, text, List(text), pairs, pairs, scores, Value("bool"), text]
+    columns = {name: [row.get(name) for row in found] for name in COLUMNS}
+    return Dataset.from_dict(columns, features=Features(dict(zip(COLUMNS, types, strict=True))))
+
+
+def card_of(options: argparse.Namespace, state: dict[str, Any]) -> str:
+    source = f"[{options.source}](https://huggingface.co/datasets/{options.source})"
+    model = options.model or "the default encoder"
+    facts = DatasetFacts(
+        name=f"Narrative salience of {options.source}",
+        description=f"How much each sentence of a story matters to it, by `narrative_twins` with {model}.",
+        source=f"The stories are those of {source}, split `{options.split}`, at the commit `{state['commit']}`; its "
+        f"card has their authors and licence. Settings: `{json.dumps(state['settings'])}`.",
+        limits="Scores are what an encoder's similarities say, not judgments of people."
+        + ("" if state["complete"] else " The run is not complete."),
+    )
+    return str(dataset_card(facts, {"scores": COLUMNS}, {"scores": {options.split: state["rows"]}}, options.target))
+
+
+def push(api: HfApi, options: argparse.Namespace, state: dict[str, Any], shard: Path | None, message: str) -> None:
+    """Push the state, the card and perhaps a shard in one commit."""
+    operations = [
+        CommitOperationAdd(STATE, json.dumps(state, indent=1).encode()),
+        CommitOperationAdd("README.md", card_of(options, state).encode()),
+    ]
+    if shard is not None:
+        operations.append(CommitOperationAdd(f"scores/{shard.name}", shard))
+    api.create_commit(options.target, operations, commit_message=message, repo_type="dataset")
+    print(message, flush=True)
+
+
+def run(options: argparse.Namespace) -> None:
+    api = HfApi()
+    if options.shard < 1:
+        raise ValueError("--shard: at least 1 row")
+    state = begin(api, options)
+    if state["complete"]:
+        print(f"{options.target} is complete: {state['rows']} rows")
+        return
+    rows = read_rows(options, state)
+    encoder = StoryEncoder.from_pretrained(options.model, dtype=options.dtype)
+    while batch := list(islice(rows, options.shard)):
+        with tempfile.TemporaryDirectory() as scratch:
+            shard = Path(scratch) / f"{options.split}-{state['shards']:05}.parquet"
+            score(batch, state["rows"], encoder, options).to_parquet(shard)
+            state |= {"rows": state["rows"] + len(batch), "shards": state["shards"] + 1}
+            push(api, options, state, shard, f"Scores of rows {state['rows'] - len(batch)} to {state['rows'] - 1}")
+    if not state["rows"]:
+        raise ValueError(f"{options.source} has no rows in {options.split}")
+    state["complete"] = True
+    push(api, options, state, None, f"Complete: {state['rows']} rows")
+
+
+def main() -> None:
+    try:
+        run(parse_arguments())
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise SystemExit(f"score_hub_dataset: {error}; nothing of what was pushed is lost") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""This package inside of other people's tools: a component for spaCy."""

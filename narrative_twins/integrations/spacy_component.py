@@ -1,0 +1,261 @@
+"""The spaCy component: `nlp.add_pipe("narrative_salience")`, after a component that finds sentences.
+
+spaCy imports this module, which is an entry point of the package, whenever it makes a pipeline. So it imports nothing
+large before the component is made.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from narrative_twins.extras import check_extra
+
+if TYPE_CHECKING:
+    from narrative_twins.encoder.story_encoder import StoryEncoder
+    from narrative_twins.salience.result import StorySalience
+
+NAME = "narrative_salience"
+ATTRIBUTE = "salience"
+"""The default name of the extension attributes."""
+
+_SETTINGS_FILE = "settings.json"
+_STORED = ("spans", "windows", "scores", "context_tokens", "cut_tokens", "approximate")
+"""What documents keep of a result, as plain data. Sentences are in the document already."""
+_ENCODER_SETTINGS = ("model", "device", "dtype", "context_tokens")
+
+
+def register_extensions(attribute: str = ATTRIBUTE) -> None:
+    """Register `doc._.salience` and `span._.salience`, to read documents that were scored elsewhere. Adding the
+    component to a pipeline does so too.
+
+    Args:
+        attribute: another name, if the component had one.
+
+    Raises:
+        ValueError: another library has registered extension attributes of this name.
+    """
+    check_extra("spacy")
+    for kind, getter in ((Doc, _salience_of_doc), (Span, _scores_of_span)):
+        if kind.has_extension(attribute):
+            known = getattr(kind.get_extension(attribute)[2], "func", None)
+            # Compared by name, as the module may have been imported again, for example in a notebook.
+            if getattr(known, "__qualname__", None) != getter.__qualname__:
+                raise ValueError(
+                    f"{kind.__name__.lower()}._.{attribute} is an extension attribute already; choose another name, "
+                    'for example with config={"attribute": "narrative_salience"}'
+                )
+        kind.set_extension(attribute, getter=partial(getter, attribute), force=True)
+
+
+# Annotations are not postponed: spaCy checks the settings of a pipeline by those of the factory.
+@Language.factory(NAME, assigns=["doc._.salience", "span._.salience"], requires=["doc.sents"])
+def make_component(
+    nlp: Language,
+    name: str,
+    model: Optional[str] = None,
+    operations: Optional[list[str]] = None,
+    windows: Union[int, list[int], str] = "auto",
+    approximate: Optional[str] = None,
+    max_shifts: Optional[int] = None,
+    on_truncation: str = "warn",
+    device: Optional[str] = None,
+    dtype: str = "auto",
+    context_tokens: Optional[int] = None,
+    attribute: str = ATTRIBUTE,
+) -> "SalienceComponent":
+    """Make a component from the settings of a pipeline; see `SalienceComponent`."""
+    settings = {key: value for key, value in locals().items() if key not in ("nlp", "name")}
+    return SalienceComponent(**settings)
+
+
+class SalienceComponent:
+    """Scores the sentences of documents, each of which is a story.
+
+    `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence), and `sent._.salience` the
+    scores of a sentence by operation. Any other span has the scores of the sentence that it lies in, and None if it
+    lies in none or in several.
+
+    Args:
+        model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is loaded for the
+            first document.
+        operations, windows, approximate, max_shifts, on_truncation: see `score_stories`.
+        attribute: the name of the extension attributes.
+
+    Raises:
+        ImportError: spaCy is too old.
+        ValueError: an operation is unknown, or the name of the attributes is taken. Other invalid settings are errors
+            of the first document.
+    """
+
+    def __init__(self, *, attribute: str = ATTRIBUTE, **settings: Any) -> None:
+        self.settings: dict[str, Any] = {}
+        self._encoder: Optional[StoryEncoder] = None
+        self._handle_error: Optional[Callable[..., Any]] = None
+        self._set({"attribute": attribute, **settings})
+
+    @property
+    def encoder(self) -> "StoryEncoder":
+        """The encoder, which is loaded when it is first asked for. Raises OSError if it can't be loaded."""
+        if self._encoder is None:
+            from narrative_twins.encoder.story_encoder import StoryEncoder
+
+            options = {key: self.settings[key] for key in _ENCODER_SETTINGS if key in self.settings}
+            self._encoder = StoryEncoder.from_pretrained(options.pop("model", None), **options)
+        return self._encoder
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Score a document; raises a StoryError if it has no sentence boundaries, or can't be scored."""
+        for _, error in self._score([doc]):
+            raise error
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
+        """Score documents, those of a batch together. A document that can't be scored goes to the error handler of the
+        pipeline, which raises its error by default; else the document is left out."""
+        docs = iter(stream)
+        while batch := list(islice(docs, batch_size)):
+            failed = set()
+            for index, error in self._score(batch):
+                failed.add(index)
+                self.get_error_handler()(NAME, self, [batch[index]], error)
+            yield from (doc for index, doc in enumerate(batch) if index not in failed)
+
+    def set_error_handler(self, error_handler: Callable[..., Any]) -> None:
+        """Set the function that `pipe` calls with name, component, documents and error."""
+        self._handle_error = error_handler
+
+    def get_error_handler(self) -> Callable[..., Any]:
+        """The function that is called with documents that can't be scored."""
+        from spacy.util import raise_error
+
+        return self._handle_error or raise_error
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The settings, in which the encoder is named; its weights are not included."""
+        return json.dumps(self.settings).encode("utf-8")
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "SalienceComponent":
+        """Take settings over; raises ValueError if they are invalid."""
+        self._set(json.loads(content))
+        return self
+
+    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        """Write the settings into a folder, as in `to_bytes`."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+        (Path(path) / _SETTINGS_FILE).write_bytes(self.to_bytes())
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "SalienceComponent":
+        """Take settings over from a folder."""
+        return self.from_bytes((Path(path) / _SETTINGS_FILE).read_bytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process loads the encoder by its name, and sets its own error handler.
+        return {"settings": self.settings}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["settings"])  # type: ignore[misc]
+
+    def _set(self, settings: dict[str, Any]) -> None:
+        """Take settings over, and check those that can be checked without the encoder."""
+        from narrative_twins.salience.operations import resolve_operations
+
+        resolve_operations(
+            settings.get("operations"),
+            one_pass=settings.get("approximate") is not None,
+            max_shifts=settings.get("max_shifts"),
+        )
+        register_extensions(settings["attribute"])
+        if any(settings.get(key) != self.settings.get(key) for key in _ENCODER_SETTINGS):
+            self._encoder = None
+        self.settings = settings
+
+    def _score(self, docs: list[Doc]) -> list[tuple[int, Exception]]:
+        """Score documents together, and store the results; returns the indices and errors of those that can't be."""
+        from narrative_twins.salience.engine import score_stories
+        from narrative_twins.stories.story import StoryError
+
+        sources = [_story_of(doc) for doc in docs]
+        numbers = [number for number, source in enumerate(sources) if source is not None]
+        errors: list[tuple[int, Exception]] = []
+
+        def failed(error: StoryError) -> None:
+            number = numbers[error.index or 0]
+            # Of the batch, of which users don't know.
+            error.index = None
+            errors.append((number, error))
+
+        options = {key: value for key, value in self.settings.items() if key not in (*_ENCODER_SETTINGS, "attribute")}
+        stories = [sources[number] for number in numbers]
+        if stories:
+            for result in score_stories(stories, self.encoder, buffer=len(stories), on_error=failed, **options):
+                docs[numbers[result.index]].user_data[_key(self.settings["attribute"])] = _stored(result)
+        return errors
+
+
+def _story_of(doc: Doc) -> Any:
+    """The story of a document, or its error; None if it is empty."""
+    from narrative_twins.stories.story import StoryError
+
+    if not doc.text.strip():
+        return None
+    if not doc.has_annotation("SENT_START"):
+        return StoryError(
+            "the document has no sentence boundaries; add a component that finds them before this one, for example "
+            'nlp.add_pipe("sentencizer", before="narrative_salience"), or a parser'
+        )
+    # Line breaks at the end of a sentence are tokens of it.
+    sentences = [text for sentence in doc.sents if (text := sentence.text.strip())]
+    return {"text": doc.text, "sentences": sentences}
+
+
+def _key(attribute: str) -> str:
+    """The key in `doc.user_data`, whose plain data pickles, `DocBin` and other processes keep."""
+    return f"narrative_twins.{attribute}"
+
+
+def _stored(result: "StorySalience") -> dict[str, Any]:
+    data = result.to_dict()
+    return {key: data[key] for key in _STORED} | {"characters": len(result.story.text)}
+
+
+def _of_doc(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
+    """What is stored; None if there is nothing, or it is of another text, as in a part of a document (`as_doc`)."""
+    stored: Optional[dict[str, Any]] = doc.user_data.get(_key(attribute))
+    characters = doc[-1].idx + len(doc[-1].text_with_ws) if len(doc) else 0
+    return stored if stored is not None and stored["characters"] == characters else None
+
+
+def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
+    """The getter of `doc._.salience`."""
+    from narrative_twins.salience.result import StorySalience
+    from narrative_twins.stories.story import Story
+
+    stored = _of_doc(attribute, doc)
+    if stored is None:
+        return None
+    # `DocBin` makes tuples of lists.
+    spans, windows = (tuple((start, end) for start, end in stored[key]) for key in ("spans", "windows"))
+    story = Story(tuple(doc.text[start:end] for start, end in spans), doc.text, spans, windows)
+    scores = {name: list(values) for name, values in stored["scores"].items()}
+    return StorySalience(story, scores, stored["context_tokens"], stored["cut_tokens"], stored["approximate"])
+
+
+def _scores_of_span(attribute: str, span: Span) -> Optional[dict[str, float]]:
+    """The getter of `span._.salience`."""
+    stored = _of_doc(attribute, span.doc)
+    if stored is None or not span.text.strip():
+        return None
+    spans = stored["spans"]
+    # White space around the words of a span is in no sentence.
+    start = span.start_char + len(span.text) - len(span.text.lstrip())
+    index = bisect_right(spans, start, key=lambda found: found[0]) - 1
+    if index < 0 or start + len(span.text.strip()) > spans[index][1]:
+        return None
+    return {name: values[index] for name, values in stored["scores"].items()}

@@ -1,0 +1,132 @@
+"""The job that scores a data set on the Hub: interrupted and resumed, against a local hub."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from narrative_twins import StoryEncoder, score_stories
+
+from support.examples import EXAMPLES
+from support.hub import Hub, running
+from support.processes import run_command, run_python
+
+SCRIPT = EXAMPLES / "score_hub_dataset.py"
+TEXTS = [
+    "Nadia ran. It rained.",
+    "Omar sang. A man cried.",
+    " ",
+    "The mill burned. She left.",
+    "It was dawn. He slept.",
+]
+TARGET = ("datasets", "somebody/scores")
+
+
+@pytest.fixture
+def hub(tmp_path):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    rows = [{"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hub = Hub("secret")
+    hub.put("datasets", "somebody/stories", folder)
+    with running(hub):
+        yield hub
+
+
+@pytest.fixture
+def job(hub, tmp_path, bert_folder):
+    """Runs the script with options."""
+    home = tmp_path / "home"
+    settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "secret"}
+    environment = os.environ | settings | {"HF_HUB_OFFLINE": "0"}
+
+    def run(*options: str):
+        command = (SCRIPT, "somebody/stories", "somebody/scores", "--column", "body", "--id-column", "key")
+        command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2", *options)
+        return run_command(sys.executable, *command, env=environment)
+
+    run.environment = environment
+    return run
+
+
+def pushed(job) -> list[dict]:
+    """The rows of the target, as plain `datasets` loads them."""
+    code = "from datasets import load_dataset; import json; rows = load_dataset('somebody/scores', split='train')"
+    return [
+        json.loads(line)
+        for line in run_python(
+            "-c", f"{code}\nfor row in rows: print(json.dumps(row))", env=job.environment
+        ).splitlines()
+    ]
+
+
+def test_an_interrupted_job_goes_on(hub, job, bert_folder):
+    commits = []
+
+    def refuse(method: str, path: str) -> int | None:
+        if "/commit/" in path:
+            commits.append(path)
+        return 403 if len(commits) == 2 and "/commit/" in path else None
+
+    hub.fault = refuse
+    done = job()
+    assert done.returncode == 1 and "nothing of what was pushed is lost" in done.stderr, done.stderr
+    assert set(hub.files(*TARGET)) == {".gitattributes", "README.md", "run.json", "scores/train-00000.parquet"}
+    assert b"not complete" in hub.files(*TARGET)["README.md"]
+    # Rows that the source gets meanwhile are not those of the run.
+    hub.repositories["datasets", "somebody/stories"]["main"].append({"train.jsonl": b'{"key": "x", "body": "New."}\n'})
+
+    done = job()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["Scores of rows 2 to 3", "Scores of rows 4 to 4", "Complete: 5 rows"]
+    rows = pushed(job)
+    assert [row["row"] for row in rows] == [*range(5)] and [row["id"] for row in rows] == [f"s{n}" for n in range(5)]
+    assert [row["error"] is None for row in rows] == [True, True, False, True, True] and "empty" in rows[2]["error"]
+    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
+    scored = [row for row in rows if row["error"] is None]
+    for row, result in zip(scored, score_stories([TEXTS[row["row"]] for row in scored], encoder), strict=True):
+        assert row["sentences"] == list(result.sentences) and row["truncated"] is False
+        assert [tuple(span) for span in row["spans"]] == list(result.spans)
+        for name, scores in result.scores.items():
+            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+    card = hub.files(*TARGET)["README.md"].decode()
+    assert "not complete" not in card and "| train | 5 |" in card and "Narrative salience of somebody/stories" in card
+
+    before = len(hub.repositories[TARGET]["main"])
+    assert job().stdout == "somebody/scores is complete: 5 rows\n"
+    assert len(hub.repositories[TARGET]["main"]) == before
+
+
+def test_what_is_refused(hub, job):
+    done = job("--column", "text")
+    assert done.returncode == 1 and "has no column 'text'; it has key, body, other" in done.stderr
+    assert job("--limit", "1", "--operations", "summarization").returncode == 0
+    assert [list(row["scores"]) for row in pushed(job)] == [["summarization"]]
+    done = job("--limit", "1")
+    assert done.returncode == 1 and "was scored with another operations; choose another target" in done.stderr
+    hub.repositories[TARGET]["main"].append({"notes.txt": b""})
+    assert "has files of something else; choose another target" in job().stderr
+
+
+def test_the_header_names_what_the_script_imports():
+    """`uv run` installs these; the names of distributions are those of modules here."""
+    text = Path(SCRIPT).read_text()
+    header = re.search(r"^# /// script\n(.*?)^# ///$", text, re.S | re.M)[1]
+    data = tomllib.loads(re.sub(r"^# ?", "", header, flags=re.M))
+    (requirement,) = map(Requirement, data["dependencies"])
+    assert (requirement.name, requirement.extras) == ("narrative_twins", {"train"})
+    imported = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    assert imported - set(sys.stdlib_module_names) == {"narrative_twins", "datasets", "huggingface_hub"}
