@@ -132,7 +132,7 @@ speed-training: $(VENV)/package  ## how long a step of training takes; two minut
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
 
 backends: $(VENV)/dev  ## the encoder run by ONNX, OpenVINO and others, in several precisions; ten minutes on two cores
-	$(BIN)/pip install --quiet --disable-pip-version-check nncf ctranslate2
+	$(BIN)/pip install --quiet --disable-pip-version-check ctranslate2
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/backends.py $(DATA) --out benchmarks/results/backends.json
 
 encoder-curve: $(VENV)/package  ## agreement against the number of judged stories, from the encoder of twins; an hour

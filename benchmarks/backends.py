@@ -8,8 +8,9 @@ every round: times are medians over rounds, ratios are medians of the ratios wit
 Spearman correlation within stories, how long the encoder takes to load, its peak memory (of a new process that loads it
 and scores the stories), and, if FOLDER has `roc_val.json`, the agreement of summarization with human labels.
 
-Models in int8 are made here only, since they change scores: statically quantized (weights and states, calibrated on
-stories of the package) by onnxruntime and NNCF, or by ctranslate2. Libraries that are not installed are skipped.
+Models in int8 are those of `narrative-twins export` for OpenVINO; of onnxruntime and ctranslate2 they are made here
+only (statically quantized, calibrated on stories of the package, and by ctranslate2 itself). Libraries that are not
+installed are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import argparse
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -49,10 +50,9 @@ CALIBRATION = 200
 Load = Callable[[], StoryEncoder]
 
 
-def calibration(encoder: StoryEncoder, batch: int = 8) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """The model's inputs for some stories, in batches of similar lengths."""
-    texts = [" ".join(story) for story in load_story_twins(split="train")["story"][:CALIBRATION]]
-    rows = sorted(encoder.tokens.ids(texts, special=True), key=len)
+def calibration(encoder: StoryEncoder, texts: Sequence[str], batch: int = 8) -> Iterator[dict[str, NDArray[np.int64]]]:
+    """The model's inputs for some texts, in batches of similar lengths."""
+    rows = sorted(encoder.tokens.ids(list(texts), special=True), key=len)
     for start in range(0, len(rows), batch):
         ids, is_token = padded(rows[start : start + batch], encoder.passes.pad_id)
         yield {"input_ids": ids, "attention_mask": is_token.astype(np.int64)}
@@ -77,38 +77,23 @@ def quantize_onnx(source: Path, target: Path, inputs: list[dict[str, Any]]) -> N
     prepared.unlink()
 
 
-def quantize_openvino(source: Path, target: Path, inputs: list[dict[str, Any]]) -> None:
-    """Write a model in int8, by NNCF."""
-    import nncf
-    import openvino
-
-    model = nncf.quantize(
-        openvino.Core().read_model(source),
-        nncf.Dataset(inputs),
-        model_type=nncf.ModelType.TRANSFORMER,
-        subset_size=len(inputs),
-    )
-    openvino.save_model(model, target, compress_to_fp16=False)
-
-
 def make_models(folder: Path) -> dict[str, Path]:
     """Export the default encoder; the folder of each variant by name."""
     encoder = StoryEncoder.from_pretrained(device="cpu", dtype="float32")
-    inputs = list(calibration(encoder))
+    texts = [" ".join(story) for story in load_story_twins(split="train")["story"][:CALIBRATION]]
+    inputs = list(calibration(encoder, texts))
     found = {}
-    for backend, quantize in (("onnx", quantize_onnx), ("openvino", quantize_openvino)):
-        for dtype in ("float32", "int8"):
-            target = folder / f"{backend}-{dtype}"
-            try:
-                model = export_encoder(encoder, target, backend)
-                if dtype == "int8":
-                    exact = target / f"exact{model.suffix}"
-                    for file in model.parent.iterdir():
-                        file.rename(target / f"exact{file.suffix}")
-                    quantize(exact, model, inputs)
-                found[f"{backend}, {dtype}"] = target
-            except ImportError as error:
-                print(f"skipped: {backend} in {dtype} ({error})")
+    for backend, dtype in (("onnx", "float32"), ("onnx", "int8"), ("openvino", "float32"), ("openvino", "int8")):
+        target = folder / f"{backend}-{dtype}"
+        try:
+            if (backend, dtype) == ("onnx", "int8"):
+                model = export_encoder(encoder, target, "onnx")
+                quantize_onnx(model.rename(target / "exact.onnx"), model, inputs)
+            else:
+                export_encoder(encoder, target, backend, dtype=dtype, texts=texts)
+            found[f"{backend}, {dtype}"] = target
+        except ImportError as error:
+            print(f"skipped: {backend} in {dtype} ({error})")
     try:
         from ctranslate2.converters import TransformersConverter
 
@@ -148,7 +133,10 @@ def backends(models: dict[str, Path]) -> dict[str, Load]:
             for dtype in ("float32", "int8"):
                 found[f"ctranslate2, {dtype}"] = partial(by_ctranslate2, folder, dtype)
         else:
-            found[name] = partial(StoryEncoder.from_pretrained, folder, backend=name.partition(",")[0])
+            backend, dtype = name.split(", ")
+            # What onnxruntime quantized has the name of a model in float32.
+            dtype = dtype if backend == "openvino" else "float32"
+            found[name] = partial(StoryEncoder.from_pretrained, folder, backend=backend, dtype=dtype)
     if "openvino, float32" in models:
         exact = models["openvino, float32"]
         found["openvino, bfloat16"] = partial(StoryEncoder.from_pretrained, exact, backend="openvino", dtype="bfloat16")

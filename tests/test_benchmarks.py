@@ -34,7 +34,9 @@ def test_speed_is_measured(bert_folder, tmp_path):
     seconds = [row["seconds"] for row in report["stories"]["rows"]]
     assert seconds == sorted(seconds, reverse=True), "the slowest first"
     for row in rows.values():
-        assert row["times as fast"] == pytest.approx(rows["reference loop"]["seconds"] / row["seconds"], rel=0.05, abs=0.01), "within a round"
+        assert row["times as fast"] == pytest.approx(
+            rows["reference loop"]["seconds"] / row["seconds"], rel=0.05, abs=0.01
+        ), "within a round"
     assert all(name in printed for name in rows)
     assert all(0 < share < 1 for share in report["stories"]["outside the model"].values())
     assert report["machine"]["torch"] == torch.__version__

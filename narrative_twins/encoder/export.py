@@ -9,31 +9,38 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.attention import using_attention
 from narrative_twins.encoder.batches import padded
 from narrative_twins.encoder.checkpoint import write_checkpoint_settings
-from narrative_twins.encoder.portable import FILES, PortableModel
+from narrative_twins.encoder.portable import FILES, INT8_FILE, PortableModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
 _SAMPLES = ("The mill was gone.", "She looked at the map again, and laughed until it got dark.", "Why?")
 _SAME_MODEL = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 """Values of `config.json` that tell encoders apart."""
-_NEAREST = 0.99999
-"""The least cosine similarity of exported vectors with those of torch."""
+_NEAREST = {"float32": 0.99999, "int8": 0.7}
+"""The least cosine similarity of exported vectors with those of torch; in int8 only what shows a broken export."""
 
 
-def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "onnx") -> Path:
-    """Export an encoder for a backend in float32, with its tokenizer and settings, in the layout of
-    sentence-transformers.
+def export_encoder(
+    encoder: StoryEncoder,
+    folder: str | Path,
+    backend: str = "onnx",
+    *,
+    dtype: str = "float32",
+    texts: Sequence[str] = (),
+) -> Path:
+    """Export an encoder for a backend, with its tokenizer and settings, in the layout of sentence-transformers.
 
     The folder may be that of the encoder's checkpoint, or have other exports of it. Files appear in it when they are
     complete and the exported model was compared with the encoder.
@@ -42,19 +49,26 @@ def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "on
         encoder: an encoder that runs by torch.
         folder: where to write.
         backend: `"onnx"` or `"openvino"`.
+        dtype: `"float32"`; or with OpenVINO `"int8"`, by which scores change (`make backends` measures how much):
+            weights and states of the linear layers have 8 bits, by static quantization of NNCF.
+        texts: for int8 some hundred texts like those that will be scored, by which the ranges of states are measured.
 
     Returns:
         The path of the model.
 
     Raises:
         ImportError: a library of the extra is missing; the message says what to install.
-        ValueError: the encoder does not run by torch, the backend is unknown, the folder has another encoder, or the
-            exported model has other vectors than the encoder.
+        ValueError: the encoder does not run by torch, the backend or dtype is unknown, the folder has another encoder,
+            there are no texts for int8, or the exported model has other vectors than the encoder.
     """
     if isinstance(encoder.model, PortableModel):
         raise ValueError(f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from")
     if backend not in FILES:
         raise ValueError(f"backend={backend!r}: choose {' or '.join(map(repr, FILES))}")
+    if dtype not in _NEAREST or dtype == "int8" and backend != "openvino":
+        raise ValueError(f"dtype={dtype!r}: choose 'float32', or with backend='openvino' 'int8'")
+    if dtype == "int8" and not texts:
+        raise ValueError("int8 needs texts, by which the ranges of the states in each layer are measured")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     is_new = not (folder / "config.json").exists()
@@ -64,17 +78,17 @@ def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "on
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         _save_settings(encoder, Path(scratch))
         try:
-            _write_model(encoder, Path(scratch), backend)
+            _write_model(encoder, Path(scratch), backend, dtype, texts)
         except ImportError as error:
             raise ImportError(f"this export needs pip install 'narrative_twins[{backend}]' ({error})") from error
-        _check(encoder, Path(scratch), backend)
+        _check(encoder, Path(scratch), backend, dtype)
         for file in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
             target = folder / file.relative_to(scratch)
             # A checkpoint that is there keeps its own settings.
             if is_new or target.parent.name == backend:
                 target.parent.mkdir(exist_ok=True)
                 os.replace(file, target)
-    return folder / FILES[backend]
+    return folder / (INT8_FILE if dtype == "int8" else FILES[backend])
 
 
 def _check_config(encoder: StoryEncoder, folder: Path) -> None:
@@ -104,14 +118,18 @@ def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
     )
 
 
-def _write_model(encoder: StoryEncoder, folder: Path, backend: str) -> None:
+def _write_model(encoder: StoryEncoder, folder: Path, backend: str, dtype: str, texts: Sequence[str]) -> None:
     onnx = folder / FILES["onnx"]
     onnx.parent.mkdir()
     _write_onnx(encoder, onnx)
     if backend == "openvino":
         import openvino
 
-        openvino.save_model(openvino.convert_model(str(onnx)), folder / FILES["openvino"], compress_to_fp16=False)
+        model, target = openvino.convert_model(str(onnx)), FILES["openvino"]
+        if dtype == "int8":
+            model, target = _in_int8(model, list(_inputs(encoder, texts))), INT8_FILE
+        (folder / target).parent.mkdir()
+        openvino.save_model(model, folder / target, compress_to_fp16=False)
         shutil.rmtree(onnx.parent)
 
 
@@ -165,17 +183,41 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check(encoder: StoryEncoder, folder: Path, backend: str) -> None:
+def _inputs(encoder: StoryEncoder, texts: Sequence[str], batch: int = 8) -> Iterator[dict[str, NDArray[np.int64]]]:
+    """The model's inputs for some texts, in batches of similar lengths."""
+    rows = [row[: encoder.context_tokens] for row in encoder.tokens.ids(encoder.tokens.texts(texts), special=True)]
+    rows.sort(key=len)
+    for start in range(0, len(rows), batch):
+        ids, is_token = padded(rows[start : start + batch], encoder.passes.pad_id)
+        yield {"input_ids": ids, "attention_mask": is_token.astype(np.int64)}
+
+
+def _in_int8(model: Any, inputs: list[dict[str, NDArray[np.int64]]]) -> Any:
+    """A model of OpenVINO with linear layers in int8."""
+    import nncf
+
+    logger = logging.getLogger("nncf")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return nncf.quantize(
+            model, nncf.Dataset(inputs), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(inputs)
+        )
+    finally:
+        logger.setLevel(level)
+
+
+def _check(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> None:
     """Raise a ValueError if the exported model has other vectors than the encoder."""
-    model = PortableModel(folder, backend)
+    model = PortableModel(folder, backend, dtype)
     exported = StoryEncoder(model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens)
     theirs, ours = (
         each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES]) for each in (exported, encoder)
     )
     cosines = (theirs * ours).sum(1) / (np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1))
     # An encoder in bfloat16 is itself not exact.
-    if not cosines.min() >= (_NEAREST if encoder.dtype == torch.float32 else 0.999):
+    if not cosines.min() >= min(_NEAREST[dtype], 1.0 if encoder.dtype == torch.float32 else 0.999):
         raise ValueError(
             f"the exported model has other vectors than the encoder (cosine {cosines.min():.5f}), so it is not kept; "
-            f"{type(encoder.model).__name__} can't be exported to {backend} by these releases of the libraries"
+            f"{type(encoder.model).__name__} can't be exported to {backend} in {dtype} by these libraries"
         )

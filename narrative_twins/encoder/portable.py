@@ -27,7 +27,8 @@ BACKENDS: tuple[Backend, ...] = ("torch", "onnx", "openvino")
 
 FILES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 """The models in a folder or on the Hub, by backend, as sentence-transformers names them."""
-_DTYPES = {"onnx": ("float32",), "openvino": ("float32", "bfloat16")}
+INT8_FILE = "openvino/openvino_model_qint8_quantized.xml"
+_DTYPES = {"onnx": ("float32",), "openvino": ("float32", "bfloat16", "int8")}
 _BATCH_TOKENS = 2_048
 
 _Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
@@ -51,7 +52,7 @@ class PortableModel:
     Args:
         name: folder or Hub id, with the model in `onnx/` or `openvino/`; None for the default encoder.
         backend: `"onnx"` or `"openvino"`, which also reads ONNX where there is no OpenVINO.
-        dtype: `"float32"`, or with OpenVINO `"bfloat16"`; `"auto"` is float32.
+        dtype: `"float32"`, or with OpenVINO `"bfloat16"` and, if it was exported, `"int8"`; `"auto"` is float32.
         options: which files of the Hub, such as `revision` or `token`.
 
     Attributes:
@@ -132,6 +133,8 @@ class PortableModel:
     def _find(self) -> str:
         """The file of the model."""
         names = [FILES[self.backend], *([FILES["onnx"]] if self.backend == "openvino" else [])]
+        if self.dtype == "int8":
+            names = [INT8_FILE]
         for name in names:
             path = self._file(name)
             if path is not None:
@@ -141,9 +144,10 @@ class PortableModel:
                 ):
                     self._file(weights)
                 return path
+        dtype = " --dtype int8" if self.dtype == "int8" else ""
         raise OSError(
             f"encoder {self.name_or_path!r} has no {' or '.join(names)}; make it with `narrative-twins export "
-            f"{self.name_or_path} --backend {self.backend} --to FOLDER`, and load FOLDER"
+            f"{self.name_or_path} --backend {self.backend}{dtype} --to FOLDER`, and load FOLDER"
         )
 
 

@@ -81,6 +81,19 @@ def test_openvino_reads_onnx_and_multiplies_in_bfloat16(exported, tmp_path):
         assert_same_scores(score_stories(stories(), encoder), expected, tolerance)
 
 
+def test_int8_changes_scores_a_little(tmp_path):
+    texts = [" ".join(SENTENCES[start : start + 3]) for start in range(6)]
+    path = export_encoder(small(), tmp_path, "openvino", dtype="int8", texts=texts)
+    assert path == tmp_path / "openvino" / "openvino_model_qint8_quantized.xml"
+    encoder = StoryEncoder.from_pretrained(tmp_path, backend="openvino", dtype="int8")
+    assert encoder.dtype == "int8"
+    found, expected = (list(score_stories(stories(), each)) for each in (encoder, small()))
+    assert_same_scores(found, expected, 0.3)
+    assert any(one.scores != other.scores for one, other in zip(found, expected, strict=True))
+    with pytest.raises(OSError, match="no openvino/openvino_model.xml or onnx/model.onnx"):
+        StoryEncoder.from_pretrained(tmp_path, backend="openvino")
+
+
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
 def test_scoring_does_not_import_torch(backend, exported):
     out = run_python("-c", WITHOUT_TORCH, exported, backend, " ".join(SENTENCES[:3]))
@@ -140,6 +153,15 @@ def test_what_is_missing_or_wrong_is_told(exported, tmp_path, monkeypatch):
         load().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="export the encoder that it was made from"):
         export_encoder(load(), tmp_path)
+    for options, problem in (
+        ({"dtype": "int8"}, "dtype='int8': choose 'float32', or with backend='openvino' 'int8'"),
+        ({"backend": "openvino", "dtype": "int8"}, "int8 needs texts"),
+        ({"backend": "coreml"}, "choose 'onnx' or 'openvino'"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            export_encoder(small(), tmp_path, **options)
+    with pytest.raises(OSError, match="--backend openvino --dtype int8 --to FOLDER"):
+        load(backend="openvino", dtype="int8")
     with pytest.raises(ValueError, match="has another encoder"):
         export_encoder(small("roberta"), exported)
     with pytest.raises(OSError, match="narrative-twins export .* --backend onnx --to FOLDER"):
