@@ -105,7 +105,7 @@ def test_contents_of_the_wheel(wheel):
     assert "narrative_twins/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
-    kinds = (".py", ".parquet", ".json", ".md", ".safetensors", ".csv", ".txt", ".css")
+    kinds = (".py", ".parquet", ".json", ".md", ".safetensors", ".csv", ".txt", ".css", ".js")
     inside = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
     }

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from narrative_twins.app.guard import Parameter
 from narrative_twins.app.page import METHODS, Method, Page, Visitor
+from narrative_twins.app.splitting import SPLITS, Split
 from narrative_twins.salience.operations import OPERATIONS
 
 NAME = "score"
@@ -35,6 +36,7 @@ def parameters() -> list[Parameter]:
         Parameter("operations", f"a list of some of {', '.join(OPERATIONS)}", _is_operations),
         Parameter("windows", "text: auto, a count such as 5, or sizes such as 7, 7, 6", _is_text),
         Parameter("method", f"{' or '.join(METHODS)}; one pass is fast but approximate", METHODS.__contains__),
+        Parameter("split", f"what is scored: {', '.join(SPLITS)}", SPLITS.__contains__),
     ]
 
 
@@ -44,10 +46,15 @@ def add_endpoint(gr: Any, page: Page) -> None:
     names = list(OPERATIONS)
 
     def score(
-        request: Any, text: str, operations: list[str] = names, windows: str = "auto", method: Method = "exact"
+        request: Any,
+        text: str,
+        operations: list[str] = names,
+        windows: str = "auto",
+        method: Method = "exact",
+        split: Split = "sentences",
     ) -> Iterator[dict[str, Any]]:
         try:
-            yield from page.score_data(Visitor.of(request), text, operations, windows, method)
+            yield from page.score_data(Visitor.of(request), text, operations, windows, method, split)
         except ValueError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
@@ -58,6 +65,7 @@ def add_endpoint(gr: Any, page: Page) -> None:
         "operations": list[Literal[tuple(OPERATIONS)]],  # type: ignore[misc]
         "windows": str,
         "method": Method,
+        "split": Split,
         "return": dict[str, Any],
     }
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.

@@ -9,12 +9,16 @@ from html import escape
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from narrative_twins.app.estimates import format_duration
+from narrative_twins.app.extract import extract
+from narrative_twins.app.guide import advice_on
 from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
+from narrative_twins.app.splitting import splitter_of
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import write_results
-from narrative_twins.show.shaded import salience_curve, salient_list, shaded_text
+from narrative_twins.show.highlights import marked
+from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
 from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
@@ -55,11 +59,18 @@ class Page:
         self.jobs: dict[Visitor, Job] = {}
 
     def score(
-        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str, encoder: str = ""
+        self,
+        visitor: Visitor,
+        text: str,
+        operations: list[str],
+        windows: str,
+        method: str,
+        split: str = "sentences",
+        encoder: str = "",
     ) -> Iterator[Parts]:
         """Score a story: yields its progress, and in the end the results or an error message."""
         try:
-            request = self._request(text, operations, windows, method, encoder)
+            request = self._request(text, operations, windows, method, split, encoder)
             job = self.queue.start(request, visitor.address)
         except ValueError as error:
             yield {"status": _problem(str(error))}
@@ -79,12 +90,12 @@ class Page:
             yield {"busy": False, **self._finished(job, job.result)}
 
     def score_data(
-        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str
+        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str, split: str = "sentences"
     ) -> Iterator[dict[str, Any]]:
         """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None before the scoring
         has begun), and in the end the result as `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on
         what is wrong."""
-        job = self.queue.start(self._request(text, operations, windows, method, ""), visitor.address)
+        job = self.queue.start(self._request(text, operations, windows, method, split, ""), visitor.address)
         try:
             for _ in job.steps(self.pause):
                 yield {"phase": job.phase, "share": job.share, "seconds_left": job.seconds_left if job.began else None}
@@ -110,7 +121,8 @@ class Page:
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
-            "salient": salient_list(result, int(k), operation),
+            "salient": _extract(result, int(k), operation),
+            "advice": advice_on(operation),
         }
 
     def download(self, token: str, form: str) -> Iterator[str | bytes]:
@@ -120,7 +132,9 @@ class Page:
             raise KeyError(form)
         return write_results([result], form, result.scores)
 
-    def _request(self, text: str, operations: list[str], windows: str, method: str, encoder: str) -> ScoreRequest:
+    def _request(
+        self, text: str, operations: list[str], windows: str, method: str, split: str, encoder: str
+    ) -> ScoreRequest:
         """What to score. Raises `ValueError` with a sentence on what is wrong with the input."""
         if not text.strip():
             raise ValueError("There is no story yet: paste one, or open a text file.")
@@ -130,13 +144,14 @@ class Page:
             chosen = parse_windows(windows.strip() or "auto")
         except ValueError as error:
             raise ValueError(f"Windows: {error}.") from None
+        splitter_of(split)
         name = encoder.strip() if self.any_encoder else ""
         # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
         if approximate:
             operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
-        return ScoreRequest(text, operations, chosen, name or None, approximate)
+        return ScoreRequest(text, operations, chosen, name or None, approximate, split)
 
     def _finished(self, job: Job, result: StorySalience) -> Parts:
         token = secrets.token_urlsafe(12)
@@ -147,7 +162,8 @@ class Page:
         links = "".join(
             f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>' for form in DOWNLOADS
         )
-        k = min(5, sentences)
+        # As many as are underlined.
+        k = len(marked(result, result.primary_operation))
         return {
             "status": _status(" ".join([f"{result.extent}.", *result.notes])),
             "token": token,
@@ -156,6 +172,16 @@ class Page:
             "downloads": f'<p class="downloads"><span>Download as</span> {links}</p>',
             **self.shade(token, result.primary_operation, k),
         }
+
+
+def _extract(result: StorySalience, k: int, operation: str) -> str:
+    """The extract with a button that copies it, and the same as a list with the numbers and scores of the sentences."""
+    return (
+        f'<p class="extract">{escape(displayed(extract(result, k, operation=operation)))}</p>'
+        '<button type="button" class="copy" aria-live="polite">Copy</button>'
+        '<details class="numbered"><summary>With numbers and scores</summary>'
+        f"{salient_list(result, k, operation)}</details>"
+    )
 
 
 def _status(text: str) -> str:

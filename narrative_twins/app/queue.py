@@ -12,6 +12,7 @@ from itertools import chain
 from threading import Condition, Event, Thread
 
 from narrative_twins.app.estimates import LoadedEncoder
+from narrative_twins.app.splitting import splitter_of
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
@@ -29,13 +30,15 @@ _WAITING = "Waiting for its turn"
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """What to score: the arguments of `score_stories`. `encoder` is a folder or Hub id, None for that of the queue."""
+    """What to score: the arguments of `score_stories`, and what the text is split into. `encoder` is a folder or Hub
+    id, None for that of the queue."""
 
     text: str
     operations: Sequence[str]
     windows: Windows = "auto"
     encoder: str | None = None
     approximate: Approximation | None = None
+    split: str = "sentences"
 
 
 @dataclass
@@ -193,8 +196,8 @@ class ScoringQueue:
     def _score(self, job: Job) -> StorySalience:
         request = job.request
         operations = resolve_operations(request.operations, one_pass=request.approximate is not None)
-        job.phase = "Splitting into sentences"
-        story = Story.parse(request.text, request.windows)
+        job.phase = f"Splitting into {request.split}"
+        story = Story.parse(request.text, request.windows, splitter_of(request.split))
         job.update(0.0)
         job.phase = "Loading the encoder"
         loaded = self.load(request.encoder)

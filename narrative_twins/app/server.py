@@ -10,9 +10,10 @@ from typing import Any
 
 from narrative_twins.app.endpoint import endpoint_info
 from narrative_twins.app.guard import INFO, LOCAL_NAMES, Guard
-from narrative_twins.app.layout import HEAD, build_blocks, import_gradio, input_checks, theme
+from narrative_twins.app.layout import build_blocks, import_gradio, input_checks
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import ScoringQueue
+from narrative_twins.app.theme import theme
 from narrative_twins.show.formats import FORMATS
 
 PORT = 7860
@@ -94,8 +95,8 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         blocks,
         path="/",
         theme=theme(gr),
-        css=files("narrative_twins.app").joinpath("app.css").read_text(encoding="utf-8"),
-        head=HEAD,
+        css=_own_file("app.css"),
+        head=f"<script>{_own_file('app.js')}</script>",
         footer_links=[],
         run_history=False,
         show_error=False,
@@ -104,6 +105,10 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         mcp_server=False,
         enable_monitoring=False,
     )
+
+
+def _own_file(name: str) -> str:
+    return files("narrative_twins.app").joinpath(name).read_text(encoding="utf-8")
 
 
 def _listen(host: str, port: int | None) -> socket.socket:

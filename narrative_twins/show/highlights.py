@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.salience.result import StorySalience
 
+Colour: TypeAlias = tuple[int, int, int]
+
 PALE = (0xFF, 0xFF, 0xFF)
 STRONG = (0xF2, 0x9E, 0x4C)
 """The background of the least and the most salient sentence; text has a contrast of at least 7.5 to 1 on all shades."""
+PALE_DARK = (0x21, 0x1E, 0x1B)
+STRONG_DARK = (0x94, 0x50, 0x0F)
+"""The same on a dark page, for light text, with a contrast of at least 5 to 1."""
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
 _ASCII = str.maketrans({MARK: "*", "─": "-", "━": "-", "│": "|", "…": ".", "·": "|"} | dict(zip(BARS, "12345678")))
@@ -37,10 +44,10 @@ def shares(scores: list[float]) -> NDArray[np.float64]:
     return (values - values.min()) / spread if spread > 0 else np.zeros_like(values)
 
 
-def shades(scores: list[float]) -> list[tuple[int, int, int]]:
-    """The background colour of each score: `PALE` for the lowest of the story, `STRONG` for the highest."""
+def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) -> list[Colour]:
+    """The background colour of each score: `pale` for the lowest of the story, `strong` for the highest."""
     share = shares(scores)
-    colours = np.outer(1 - share, PALE) + np.outer(share, STRONG)
+    colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
 
 

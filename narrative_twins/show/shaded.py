@@ -8,7 +8,7 @@ from html import escape
 
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import marked, shades, shares
+from narrative_twins.show.highlights import PALE_DARK, STRONG_DARK, marked, shades, shares
 
 WIDTH, HEIGHT = 600, 80  # of the SVG curve, in its own units
 
@@ -16,18 +16,21 @@ WIDTH, HEIGHT = 600, 80  # of the SVG curve, in its own units
 def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     """The text of a story as HTML, with its paragraphs and line breaks. The text content is
     `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most salient fifth also of
-    the class `top`. Scores are in `data-scores`, for a style sheet to show. The tab key reaches the first sentence
-    only; a script moves the focus from there. Raises `ValueError` if the operation was not scored."""
+    the class `top`. Scores are in `data-scores`, and shades for light and dark pages in the variables `--light` and
+    `--dark`, for a style sheet to show. The tab key reaches the first sentence only; a script moves the focus from
+    there. Raises `ValueError` if the operation was not scored."""
     name = result.primary_operation if operation is None else operation
     ranks = result.rank(name)
-    colours, stars = shades(result.scores[name]), marked(result, name)
+    scores, stars = result.scores[name], marked(result, name)
+    colours = list(zip(shades(scores), shades(scores, PALE_DARK, STRONG_DARK), strict=True))
     text, end, parts = displayed(result.story.text), 0, []
     for i, (start, stop) in enumerate(result.spans):
-        values = " · ".join(f"{each} {scores[i]:.3f}" for each, scores in result.scores.items())
+        light, dark = colours[i]
+        values = " · ".join(f"{each} {own[i]:.3f}" for each, own in result.scores.items())
         description = escape(f"Sentence {i + 1} of {len(result)}, rank {ranks[i]} by {name}: {values}")
         parts.append(
             f'{escape(text[end:start])}<span class="sentence{" top" * (i in stars)}" tabindex="{-(i > 0)}" '
-            f'style="background:rgb{colours[i]}" data-scores="{description}" aria-description="{description}">'
+            f'style="--light:rgb{light};--dark:rgb{dark}" data-scores="{description}" aria-description="{description}">'
             f"{escape(text[start:stop])}</span>"
         )
         end = stop
@@ -51,10 +54,28 @@ def salience_curve(result: StorySalience, operation: str | None = None) -> str:
     # A dot per sentence; in a long story they would hide the line.
     dots = "".join(f'<path d="M{x:.1f} {y:.1f}h0" class="dot"/>' for x, y in zip(positions, heights, strict=True))
     return (
-        f'<figure class="curve"><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'<figure class="curve"><div class="plot"><span class="title">salience</span>'
+        f'<span class="values">{_values(result.scores[name])}</span>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{escape(caption)}">{rules}<polyline points="{line}"/>{dots * (len(result) <= 100)}</svg>'
+        f'<div class="numbers">{_numbers(len(result))}</div><span class="below">sentence</span></div>'
         f"<figcaption>{escape(caption)}.</figcaption></figure>"
     )
+
+
+def _values(scores: list[float]) -> str:
+    """The labels of the vertical axis: the lowest and the highest score, as HTML."""
+    ends = sorted({f"{value:.3f}" for value in (min(scores), max(scores))}, key=float)
+    return "".join(f"<span>{end}</span>" for end in ends)
+
+
+def _numbers(sentences: int) -> str:
+    """The labels of the horizontal axis: the first sentence, and multiples of 1, 2 or 5 times a power of ten, so that
+    there are about six, as HTML."""
+    steps = (factor * 10**power for power in range(19) for factor in (1, 2, 5))
+    step = next(step for step in steps if sentences < 7 * step)
+    numbers = [1, *(number for number in range(step, sentences + 1, step) if number > 1)]
+    return "".join(f'<span style="left:{(i - 0.5) * 100 / sentences:.2f}%">{i}</span>' for i in numbers)
 
 
 def salient_list(result: StorySalience, k: int, operation: str | None = None) -> str:

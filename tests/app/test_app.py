@@ -13,7 +13,9 @@ import threading
 import time
 import unicodedata
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import islice, permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -22,7 +24,9 @@ from hypothesis import strategies as st
 from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
 from narrative_twins.app import estimates
 from narrative_twins.app.estimates import LoadedEncoder, format_duration
+from narrative_twins.app.extract import extract
 from narrative_twins.app.guard import POLICY
+from narrative_twins.app.guide import ADVICE, guide
 from narrative_twins.app.page import KEPT, ONE_PASS, Page, Visitor
 from narrative_twins.app.queue import MAX_WAITING, MAX_WAITING_ALL, ScoreRequest, ScoringQueue
 from narrative_twins.app.server import application
@@ -31,6 +35,7 @@ from narrative_twins.show.shaded import displayed, salience_curve, salient_list,
 
 from support.processes import COMMAND, LIMIT, run_python, started, wait_until
 
+ROOT = Path(__file__).parents[2]
 TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
 ALL = list(OPERATIONS)
 ME, SOMEBODY = Visitor("here", "me"), Visitor("here", "somebody else")
@@ -46,9 +51,9 @@ def page(queue):
     return Page(queue, pause=0.01, any_encoder=True)
 
 
-def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", encoder="", visitor=ME):
+def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", split="sentences", encoder="", visitor=ME):
     """The final changes of the page after scoring a story."""
-    *_, changes = page.score(visitor, text, operations, windows, method, encoder)
+    *_, changes = page.score(visitor, text, operations, windows, method, split, encoder)
     return changes
 
 
@@ -123,7 +128,7 @@ def test_sentences_are_shaded_and_have_their_scores():
     (_, first), (_, second), (_, third) = Parsed(shaded_text(result)).elements[1:]
     assert second["class"] == "sentence top" and first["class"] == third["class"] == "sentence"
     assert [sentence["tabindex"] for sentence in (first, second, third)] == ["0", "-1", "-1"]
-    assert third["style"] == "background:rgb(255, 255, 255)"
+    assert third["style"] == "--light:rgb(255, 255, 255);--dark:rgb(33, 30, 27)"
     assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
     assert 'value="1"' in salient_list(result, 2) and 'value="3"' not in salient_list(result, 2)
     with pytest.raises(ValueError, match="'deletion' was not scored"):
@@ -141,8 +146,10 @@ def luminance(colour):
 def test_text_has_contrast_on_every_shade():
     result = made("a" * 101, [(i, i + 1) for i in range(101)])
     for _, attributes in Parsed(shaded_text(result)).elements[1:]:
-        background = luminance(map(int, attributes["style"].removeprefix("background:rgb(")[:-1].split(",")))
-        assert (background + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 4.5
+        light, dark = re.fullmatch(r"--light:rgb\((.*)\);--dark:rgb\((.*)\)", attributes["style"]).groups()
+        for colour, ink in ((light, (0x1B, 0x1B, 0x1F)), (dark, (0xEC, 0xE7, 0xDF))):
+            low, high = sorted((luminance(map(int, colour.split(","))), luminance(ink)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
 def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
@@ -157,6 +164,75 @@ def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
     assert salience_curve(made("a" * 200, [(i, i + 1) for i in range(200)])).count("<path") == 0
 
 
+@pytest.mark.parametrize(
+    ("count", "numbers"),
+    [
+        (1, ["1"]),
+        (5, ["1", "2", "3", "4", "5"]),
+        (22, ["1", "5", "10", "15", "20"]),
+        (2_000, ["1", "500", "1000", "1500", "2000"]),
+    ],
+)
+def test_the_axes_of_the_curve_have_labels(count, numbers):
+    result = made("a" * count, [(i, i + 1) for i in range(count)], [i / 4 for i in range(count)])
+    labels = re.findall(r"<span[^>]*>([^<]+)</span>", salience_curve(result))
+    ends = ["0.000", f"{(count - 1) / 4:.3f}"] if count > 1 else ["0.000"]
+    assert labels == ["salience", *ends, *numbers, "sentence"]
+    places = re.findall(r'style="left:([\d.]+)%"', salience_curve(result))
+    assert all(0 < float(place) < 100 for place in places) and len(places) == len(numbers)
+
+
+def test_the_extract_is_the_salient_sentences_in_story_order():
+    text = "A man ran.  He fell.\nIt rained.\r\n\r\nHe rose. He ran on."
+    spans = [(match.start(), match.end()) for match in re.finditer(r"[A-Z][\w ]*\.", text)]
+    result = made(text, spans, [0.1, 0.9, 0.2, 0.8, 0.7])
+    assert extract(result) == "He fell."
+    assert extract(result, 3) == "He fell.\nHe rose. He ran on."
+    assert extract(result, share=0.4) == "He fell.\nHe rose."
+    assert extract(result, 99) == "A man ran. He fell.\nIt rained.\nHe rose. He ran on."
+    with pytest.raises(ValueError, match="'deletion' was not scored"):
+        extract(result, operation="deletion")
+
+
+def test_the_page_shows_the_extract_by_the_chosen_operation(page):
+    found = scored(page)
+    result = page.results[found["token"]]
+    for k, operation in ((1, "summarization"), (2, "shifting")):
+        shown = Parsed(page.shade(found["token"], operation, k)["salient"])
+        assert shown.text.startswith(extract(result, k, operation=operation))
+        assert [tag for tag, _ in shown.elements].count("li") == k
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_text_is_split_into_sentences_lines_or_paragraphs(page, line_end):
+    text = line_end.join(["Nadia found", "  a map. It led", " \t", "", "to a mill."])
+    units = {
+        "sentences": [f"Nadia found{line_end}  a map.", "It led", "to a mill."],
+        "lines": ["Nadia found", "a map. It led", "to a mill."],
+        "paragraphs": [f"Nadia found{line_end}  a map. It led", "to a mill."],
+    }
+    for split, expected in units.items():
+        found = scored(page, text, split=split, method=ONE_PASS)
+        result = page.results[found["token"]]
+        assert list(result.sentences) == expected and result.story.text == text
+    assert "not &#x27;words&#x27;" in scored(page, text, split="words")["status"]
+
+
+def test_every_operation_is_explained_with_advice(page):
+    text = Parsed(guide()).text
+    for name, operation in OPERATIONS.items():
+        assert name in text and operation.meaning[1:] in text and ADVICE[name] in text
+    found = scored(page)
+    assert ADVICE["summarization"] in Parsed(found["advice"]).text
+    assert ADVICE["disruption"] in Parsed(page.shade(found["token"], "disruption", 1)["advice"]).text
+
+
+def test_the_example_is_a_story_of_the_examples():
+    """Which are not installed."""
+    example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text(encoding="utf-8")
+    assert example == (ROOT / "examples" / "stories" / "haunted_stable.txt").read_text(encoding="utf-8")
+
+
 def test_scores_are_those_of_the_engine(page, bert_folder):
     found = scored(page, windows="2, 2")
     (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
@@ -164,7 +240,7 @@ def test_scores_are_those_of_the_engine(page, bert_folder):
     assert (kept.sentences, kept.spans, kept.windows) == (result.sentences, result.spans, ((0, 2), (2, 4)))
     for name, scores in result.scores.items():
         assert kept.scores[name] == pytest.approx(scores, abs=1e-5)
-    assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 4)
+    assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 1)
     assert found["busy"] is False and "4 sentences, 2 windows." in found["status"]
     assert Parsed(found["shaded"]).text == TALE
     other = page.shade(found["token"], "shifting", 2)
@@ -235,7 +311,7 @@ LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} bo
 
 
 def test_cancelling_stops_the_forward_passes(page, slow):
-    steps = page.score(ME, LONG, ALL, "1", "exact", "")
+    steps = page.score(ME, LONG, ALL, "1", "exact")
     for found in steps:
         if "Scoring" in found["status"]:
             break
@@ -256,7 +332,7 @@ def test_cancelling_stops_the_forward_passes(page, slow):
 
 
 def test_closing_the_page_stops_the_scoring(page, slow):
-    steps = page.score(ME, LONG, ALL, "1", "exact", "")
+    steps = page.score(ME, LONG, ALL, "1", "exact")
     next(steps)
     (job,) = page.jobs.values()
     steps.close()

@@ -116,14 +116,24 @@ def test_the_result_is_that_of_the_library(client, bert_folder, options, same):
     assert found == expected
 
 
+def test_lines_and_paragraphs(client):
+    verse = "Nadia found\na map. It led\n\nto a mill.\n"
+    for split, units in (
+        ("lines", ["Nadia found", "a map. It led", "to a mill."]),
+        ("paragraphs", ["Nadia found\na map. It led", "to a mill."]),
+    ):
+        assert client.predict(verse, split=split, api_name="/score")["sentences"] == units
+
+
 def test_clients_see_this_endpoint_only(client):
     told = client.view_api(return_format="dict", print_info=False)
     assert list(told["named_endpoints"]) == ["/score"] and told["unnamed_endpoints"] == {}
     endpoint = told["named_endpoints"]["/score"]
     parameters = {parameter["parameter_name"]: parameter for parameter in endpoint["parameters"]}
-    assert list(parameters) == ["text", "operations", "windows", "method"]
+    assert list(parameters) == ["text", "operations", "windows", "method", "split"]
     defaults = {name: parameter["parameter_default"] for name, parameter in parameters.items()}
-    assert defaults == {"text": None, "operations": list(OPERATIONS), "windows": "auto", "method": "exact"}
+    given = {"text": None, "operations": list(OPERATIONS), "windows": "auto", "method": "exact", "split": "sentences"}
+    assert defaults == given
     descriptions = [parameter["python_type"]["description"] for parameter in parameters.values()]
     assert all(descriptions) and "deletion, shifting" in descriptions[1]
     assert endpoint["description"] and "scores" in endpoint["returns"][0]["python_type"]["description"]
@@ -143,6 +153,7 @@ def test_clients_see_this_endpoint_only(client):
         ({"text": TALE, "windows": "7"}, "a count of windows goes from 1 to 4"),
         ({"text": TALE, "windows": 2}, "- windows: takes text: auto, a count such as 5"),
         ({"text": TALE, "method": "guess"}, "- method: takes exact or one pass"),
+        ({"text": TALE, "split": "words"}, "- split: takes what is scored: sentences, lines, paragraphs"),
         ({"text": 5, "windows": None}, "2 parameter(s) failed validation:\n- text: takes the story"),
     ],
     ids=lambda value: str(value)[:30],
@@ -227,7 +238,7 @@ def test_the_number_of_the_endpoint(http):
 def test_values_of_other_kinds_are_refused(http, values):
     detail = json.loads(refused(http.post(EVENTS, json=event(ENDPOINT, values))))["detail"]
     names = [problem["parameter_name"] for problem in detail]
-    assert names and set(names) <= {"data", "text", "operations", "windows", "method"}
+    assert names and set(names) <= {"data", "text", "operations", "windows", "method", "split"}
     assert all("takes" in problem["message"] for problem in detail)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def event(number=0, values=("Omar ran.", ["deletion"], "auto", "exact"), session="abc", **more):
+def event(number=0, values=("Omar ran.", ["deletion"], "auto", "exact", "sentences"), session="abc", **more):
     return {"fn_index": number, "data": list(values), "session_hash": session, **more}
 
 
 def all_values(path):
     """Values that make gradio read a file, alone or inside other values."""
     file = {"path": path, "meta": {"_type": "gradio.FileData"}}
-    scored = [[file, ["deletion"], "auto", "exact"], ["Omar.", [file], "auto", "exact"]]
+    scored = [[file, ["deletion"], "auto", "exact", "lines"], ["Omar.", [file], "auto", "exact", "lines"]]
     return [[file], [[file]], [{"a": file}], *scored]
 
 
@@ -95,14 +95,15 @@ INVALID_EVENTS = [
     event(number=True),
     event(number=None),
     event(values=[]),
-    event(values=["Omar ran.", ["deletion"], "auto"]),
-    event(values=["Omar ran.", ["deletion"], "auto", "exact", "/etc"]),
-    event(values=[None, ["deletion"], "auto", "exact"]),
-    event(values=[5, ["deletion"], "auto", "exact"]),
-    event(values=["Omar ran.", "deletion", "auto", "exact"]),
-    event(values=["Omar ran.", ["no such"], "auto", "exact"]),
-    event(values=["Omar ran.", [["deletion"]], "auto", "exact"]),
-    event(values=["Omar ran.", ["deletion"], {}, "exact"]),
+    event(values=["Omar ran.", ["deletion"], "auto", "exact"]),
+    event(values=["Omar ran.", ["deletion"], "auto", "exact", "sentences", "/etc"]),
+    event(values=[None, ["deletion"], "auto", "exact", "sentences"]),
+    event(values=[5, ["deletion"], "auto", "exact", "sentences"]),
+    event(values=["Omar ran.", "deletion", "auto", "exact", "sentences"]),
+    event(values=["Omar ran.", ["no such"], "auto", "exact", "sentences"]),
+    event(values=["Omar ran.", [["deletion"]], "auto", "exact", "sentences"]),
+    event(values=["Omar ran.", ["deletion"], {}, "exact", "sentences"]),
+    event(values=["Omar ran.", ["deletion"], "auto", "exact", ["lines"]]),
     event(2, [None, "deletion", "many"]),
     event(2, [None, "deletion", True]),
     event(2, ["token", "deletion", 3]),
@@ -121,26 +122,28 @@ _FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 INVALID_SCORES = [
     [],
     ["Omar ran."],
-    ["Omar ran.", ["deletion"], "auto", "exact", "encoder"],
-    [_FILE, ["deletion"], "auto", "exact"],
-    [["Omar ran."], ["deletion"], "auto", "exact"],
-    [{"text": "Omar ran."}, ["deletion"], "auto", "exact"],
-    [None, ["deletion"], "auto", "exact"],
-    [5, ["deletion"], "auto", "exact"],
-    ["Omar ran.", "deletion", "auto", "exact"],
-    ["Omar ran.", None, "auto", "exact"],
-    ["Omar ran.", [_FILE], "auto", "exact"],
-    ["Omar ran.", [["deletion"]], "auto", "exact"],
-    ["Omar ran.", ["deletion"] * 1000, "auto", "exact"],
-    ["Omar ran.", ["/etc/passwd"], "auto", "exact"],
-    ["Omar ran.", {"deletion": 1}, "auto", "exact"],
-    ["Omar ran.", ["deletion"], 5, "exact"],
-    ["Omar ran.", ["deletion"], [1], "exact"],
-    ["Omar ran.", ["deletion"], _FILE, "exact"],
-    ["Omar ran.", ["deletion"], "auto", True],
-    ["Omar ran.", ["deletion"], "auto", "/etc/passwd"],
-    ["Omar ran.", ["deletion"], "auto", ["exact"]],
-    ["Omar ran.", ["deletion"], "auto", None],
+    ["Omar ran.", ["deletion"], "auto", "exact", "sentences", "encoder"],
+    [_FILE, ["deletion"], "auto", "exact", "sentences"],
+    [["Omar ran."], ["deletion"], "auto", "exact", "sentences"],
+    [{"text": "Omar ran."}, ["deletion"], "auto", "exact", "sentences"],
+    [None, ["deletion"], "auto", "exact", "sentences"],
+    [5, ["deletion"], "auto", "exact", "sentences"],
+    ["Omar ran.", "deletion", "auto", "exact", "sentences"],
+    ["Omar ran.", None, "auto", "exact", "sentences"],
+    ["Omar ran.", [_FILE], "auto", "exact", "sentences"],
+    ["Omar ran.", [["deletion"]], "auto", "exact", "sentences"],
+    ["Omar ran.", ["deletion"] * 1000, "auto", "exact", "sentences"],
+    ["Omar ran.", ["/etc/passwd"], "auto", "exact", "sentences"],
+    ["Omar ran.", {"deletion": 1}, "auto", "exact", "sentences"],
+    ["Omar ran.", ["deletion"], 5, "exact", "sentences"],
+    ["Omar ran.", ["deletion"], [1], "exact", "sentences"],
+    ["Omar ran.", ["deletion"], _FILE, "exact", "sentences"],
+    ["Omar ran.", ["deletion"], "auto", True, "sentences"],
+    ["Omar ran.", ["deletion"], "auto", "/etc/passwd", "sentences"],
+    ["Omar ran.", ["deletion"], "auto", ["exact"], "sentences"],
+    ["Omar ran.", ["deletion"], "auto", None, "sentences"],
+    ["Omar ran.", ["deletion"], "auto", "exact", "/etc/passwd"],
+    ["Omar ran.", ["deletion"], "auto", "exact", ["lines"]],
 ]
 """Values of `/score`."""
 
