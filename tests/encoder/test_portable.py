@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import shutil
@@ -28,6 +29,8 @@ sys.modules["torch"] = None
 from narrative_twins import StoryEncoder, score_stories
 encoder = StoryEncoder.from_pretrained(sys.argv[1], backend=sys.argv[2])
 print([result.scores for result in score_stories([sys.argv[3]], encoder)])
+from narrative_twins.commands.cli import main
+assert main(["score", sys.argv[4], "--model", sys.argv[1], "--backend", sys.argv[2], "--format", "json", "-q"]) == 0
 """
 
 
@@ -95,11 +98,14 @@ def test_int8_changes_scores_a_little(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_scoring_does_not_import_torch(backend, exported):
-    out = run_python("-c", WITHOUT_TORCH, exported, backend, " ".join(SENTENCES[:3]))
-    (result,) = score_stories([" ".join(SENTENCES[:3])], small())
-    found = eval(out)[0]
-    assert {name: pytest.approx(scores, abs=1e-5) for name, scores in found.items()} == result.scores
+def test_scoring_does_not_import_torch(backend, exported, tmp_path):
+    text = " ".join(SENTENCES[:3])
+    (tmp_path / "story.txt").write_text(text, encoding="utf-8")
+    printed = run_python("-c", WITHOUT_TORCH, exported, backend, text, tmp_path / "story.txt")
+    first, _, by_command = printed.partition("\n")
+    (result,) = score_stories([text], small())
+    for found in (ast.literal_eval(first)[0], json.loads(by_command)[0]["scores"]):
+        assert {name: pytest.approx(scores, abs=1e-5) for name, scores in found.items()} == result.scores
 
 
 def test_copies_are_loaded_again(exported):
