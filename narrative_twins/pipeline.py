@@ -30,8 +30,8 @@ _ENCODER_OPTIONS = [
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
-# The engine's `buffer` is called `batch_size`, as in all pipelines.
-_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "buffer"]
+# `batch_size` is an argument of all pipelines, which transformers handles itself.
+_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "batch_size"]
 
 
 class _Items:
@@ -105,8 +105,9 @@ class SaliencePipeline(Pipeline):
             stories = _Items(inputs)  # torch's map-style datasets
         check_stories(stories)
         _, scoring_options, _ = self._sanitize_parameters(**options)
-        buffer = next((size for size in (batch_size, self._batch_size) if size is not None), SCORING_OPTIONS["buffer"])
-        start = partial(self._stream, stories, buffer, self._forward_params | scoring_options)
+        sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"]
+        size = next(size for size in sizes if size is not None)
+        start = partial(self._stream, stories, self._forward_params | scoring_options | {"batch_size": size})
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
         found = list(start())
@@ -147,7 +148,7 @@ class SaliencePipeline(Pipeline):
         """
         return self.encoder.push_to_hub(repo_id, message=commit_message, **options)
 
-    def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[Result]:
+    def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""
         # A skipped story has no result, so the gaps between the indices of results are filled with None.
         yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
@@ -162,7 +163,7 @@ class SaliencePipeline(Pipeline):
 
         if on_error == "skip" or callable(on_error):
             options = options | {"on_error": record}
-        for result in score_stories(stories, self.encoder, buffer=buffer, **options):
+        for result in score_stories(stories, self.encoder, **options):
             yield from [None] * (result.index - yielded)
             yield result.to_dict()
             yielded = result.index + 1

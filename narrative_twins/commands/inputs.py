@@ -75,9 +75,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
     add(
         "--batch-size",
-        dest="buffer",
         type=count,
-        default=SCORING_OPTIONS["buffer"],
+        default=SCORING_OPTIONS["batch_size"],
         metavar="N",
         help="stories that are held in memory at once (default: %(default)s)",
     )

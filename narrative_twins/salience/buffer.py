@@ -99,9 +99,9 @@ class StoryBuffer:
     done: float = 0.0
 
     def run(
-        self, stories: Iterable[Any], windows: Windows, splitter: Splitter | None, buffer: int
+        self, stories: Iterable[Any], windows: Windows, splitter: Splitter | None, batch_size: int
     ) -> Iterator[StorySalience]:
-        """Score stories, see `score_stories`; `buffer` is how many are held at once."""
+        """Score stories, see `score_stories`; `batch_size` is how many are held at once."""
         with closing(self.bar):
             for index, source in enumerate(stories):
                 pending = _Pending(index)
@@ -112,7 +112,7 @@ class StoryBuffer:
                     pending.error = error
                 # To be raised after the results of the stories before it.
                 must_raise = pending.error is not None and self.reporter.on_error == "raise"
-                if must_raise or len(self.buffer) >= buffer or self.planned >= BUFFER_TOKENS:
+                if must_raise or len(self.buffer) >= batch_size or self.planned >= BUFFER_TOKENS:
                     yield from self._flush()
             yield from self._flush()
 

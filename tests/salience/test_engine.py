@@ -74,14 +74,16 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
 @given(st.lists(stories(), min_size=2, max_size=6), st.data())
 @settings(max_examples=20)
 def test_scores_do_not_depend_on_batches(several, data):
-    """Nor on other stories, their order, the size of the buffer and the other operations, within 1e-5."""
+    """Nor on other stories, their order, the size of the batch and the other operations, within 1e-5."""
     model, tokenizer = encoder_of("modernbert")
     alone = [score_story(story, small("modernbert")).scores for story in several]
     order = data.draw(st.permutations(range(len(several))))
     attention = data.draw(st.sampled_from(["packed", "padded"]))
     encoder = StoryEncoder(model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention)
-    buffer = data.draw(st.integers(1, 7))
-    for index, result in zip(order, score_stories([several[i] for i in order], encoder, buffer=buffer), strict=True):
+    batch_size = data.draw(st.integers(1, 7))
+    for index, result in zip(
+        order, score_stories([several[i] for i in order], encoder, batch_size=batch_size), strict=True
+    ):
         assert_close(result.scores, alone[index])
     names = data.draw(st.lists(st.sampled_from(list(OPERATIONS)), min_size=1, unique=True))
     for result, expected in zip(score_stories(several, encoder, operations=names), alone, strict=True):
@@ -203,7 +205,7 @@ def test_bad_story_does_not_affect_the_others(encoder, caplog, bad, problem):
     assert got == [0], "results before the bad story are yielded"
 
 
-def test_generator_is_read_no_further_than_the_buffer(encoder):
+def test_generator_is_read_no_further_than_a_batch(encoder):
     """The input is endless."""
     taken = []
 
@@ -212,7 +214,7 @@ def test_generator_is_read_no_further_than_the_buffer(encoder):
             taken.append(i)
             yield f"In {i} the mill burned. Nadia ran."
 
-    results = score_stories(endless(), encoder, buffer=4, operations="deletion")
+    results = score_stories(endless(), encoder, batch_size=4, operations="deletion")
     assert taken == []
     first = list(islice(results, 3))
     assert [result.index for result in first] == [0, 1, 2]
@@ -240,7 +242,7 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
     calls = []
     encode = StoryEncoder.encode
     monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
-    list(score_stories(["Nadia ran. It rained."] * 10, encoder, buffer=5))
+    list(score_stories(["Nadia ran. It rained."] * 10, encoder, batch_size=5))
     assert len(calls) == 2
 
 
@@ -249,7 +251,7 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
     [
         ({"operations": "erasure"}, "unknown operation 'erasure'"),
         ({"operations": []}, "no operation"),
-        ({"buffer": 0}, "buffer=0"),
+        ({"batch_size": 0}, "batch_size=0"),
         ({"on_error": "panic"}, "on_error='panic'"),
         ({"on_truncation": "panic"}, "on_truncation='panic'"),
     ],

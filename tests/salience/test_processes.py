@@ -44,7 +44,7 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
         errors, done = [], []
         with caplog.at_level(logging.WARNING):
             results = score_stories(
-                iter(stories), encoder, buffer=2, on_error=errors.append, progress=done.append, processes=processes
+                iter(stories), encoder, batch_size=2, on_error=errors.append, progress=done.append, processes=processes
             )
             found[processes] = list(results), list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
