@@ -16,6 +16,7 @@ from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.plain import PlainResult
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
-Result: TypeAlias = dict[str, Any] | None
+Result: TypeAlias = PlainResult | None
 
 _ENCODER_OPTIONS = [
     name
@@ -77,9 +78,9 @@ class SaliencePipeline(Pipeline):
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
-    `StorySalience.to_dict`. For a list of stories it is a list of results; for any other iterable (generator, dataset,
-    column) an iterator that reads at most a batch ahead, and has a length if the iterable has one. With
-    `on_error="skip"` the result of a bad story is None.
+    `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of stories it is a list of
+    results; for any other iterable (generator, dataset, column) an iterator that reads at most a batch ahead, and has a
+    length if the iterable has one. With `on_error="skip"` the result of a bad story is None.
     """
 
     _load_tokenizer = True
@@ -165,7 +166,7 @@ class SaliencePipeline(Pipeline):
             options = options | {"on_error": record}
         for result in score_stories(stories, self.encoder, **options):
             yield from [None] * (result.index - yielded)
-            yield result.to_dict()
+            yield PlainResult.of(result)
             yielded = result.index + 1
         yield from [None] * (last_skipped + 1 - yielded)
 
@@ -189,10 +190,10 @@ class SaliencePipeline(Pipeline):
         """Score one story."""
         return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
 
-    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> dict[str, Any] | None:
+    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> Result:
         """The result as plain data."""
         results = model_outputs["salience"]
-        return results[0].to_dict() if results else None
+        return PlainResult.of(results[0]) if results else None
 
 
 def register_pipeline() -> None:

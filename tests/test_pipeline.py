@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count, islice
 
 import pytest
@@ -211,3 +212,11 @@ def test_the_task_is_known_in_any_order_of_imports(first):
     code = f"import {first}, narrative_twins, transformers.pipelines as pipelines"
     out = run_python("-c", f"{code}; print(pipelines.check_task({TASK!r})[1]['impl'].__module__)")
     assert out.strip() == "narrative_twins.pipeline"
+
+
+def test_results_are_data_that_can_be_shown(salience):
+    result, other = salience(STORIES[0]), salience(STORIES)[2]
+    assert json.loads(json.dumps(result)) == result
+    assert str(result.extract(1)) == result.top(1)[0].sentence
+    assert "x: 2 sentences" in other._repr_html_()
+    assert [each.salience.name for each in salience(STORIES)] == ["story 1", "story 2", "x"]

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.plots.shades import shades
 from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import MARK, caption, marked, shades, shown_sentences, window_title
+from narrative_twins.show.highlights import MARK, caption, marked, shown_sentences, window_title
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:

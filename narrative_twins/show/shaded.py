@@ -6,9 +6,10 @@ from __future__ import annotations
 import unicodedata
 from html import escape
 
+from narrative_twins.plots.shades import shades, shares
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import marked, shades, shares
+from narrative_twins.show.highlights import marked
 
 WIDTH, HEIGHT = 600, 80  # of the SVG curve, in its own units
 
@@ -19,12 +20,11 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     the class `top`. Scores are in `data-scores`, for a style sheet to show. The tab key reaches the first sentence
     only; a script moves the focus from there. Raises `ValueError` if the operation was not scored."""
     name = result.primary_operation if operation is None else operation
-    ranks = result.rank(name)
+    descriptions = result.descriptions(name)
     colours, stars = shades(result.scores[name]), marked(result, name)
     text, end, parts = displayed(result.story.text), 0, []
     for i, (start, stop) in enumerate(result.spans):
-        values = " · ".join(f"{each} {scores[i]:.3f}" for each, scores in result.scores.items())
-        description = escape(f"Sentence {i + 1} of {len(result)}, rank {ranks[i]} by {name}: {values}")
+        description = escape(descriptions[i])
         parts.append(
             f'{escape(text[end:start])}<span class="sentence{" top" * (i in stars)}" tabindex="{-(i > 0)}" '
             f'style="background:rgb{colours[i]}" data-scores="{description}" aria-description="{description}">'

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from narrative_twins import Story, StorySalience, score_stories
-from narrative_twins.show.highlights import PALE, STRONG, marked, shades
+from narrative_twins.plots.shades import PALE, STRONG, shades
+from narrative_twins.show.highlights import marked
 from narrative_twins.show.html import INK, to_html
 from narrative_twins.show.table import to_table
 
