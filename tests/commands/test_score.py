@@ -500,3 +500,14 @@ def test_standard_output_of_other_encodings(run, tmp_path, monkeypatch, encoding
         assert any("Kager? ran" in line for line in lines)
     else:
         assert "Kagerō ran — far." in written.getvalue().decode("utf-8")
+
+
+def test_extracts(run, story):
+    shares = {"0.1": 1, "0.6": 2, "1": 3}
+    for share, count in shares.items():
+        code, out, err = run(story, "--format", "extract", "--share", share)
+        assert (code, err) == (0, "")
+        lines = out.splitlines()
+        assert len(lines) == count and lines == [
+            line for line in OMAR.replace(". ", ".\n").splitlines() if line in lines
+        ]
