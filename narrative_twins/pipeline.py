@@ -13,6 +13,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.encoder.checkpoint import AutoStoryModel, default_encoder
+from narrative_twins.encoder.quiet import hide_default_model_warning
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import resolve_operations
@@ -69,7 +70,8 @@ class CountedResults(Iterator[Result]):
 class SaliencePipeline(Pipeline):
     """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
+    The default `model` is the encoder that comes with the package, see `default_encoder`. In addition to the options of
+    all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
     `model_kwargs` for `from_pretrained`, ...) it has:
 
     - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`,
@@ -202,5 +204,6 @@ def register_pipeline() -> None:
         PIPELINE_REGISTRY.register_pipeline(
             TASK, SaliencePipeline, pt_model=AutoStoryModel, default={"model": (default_encoder(), "main")}, type="text"
         )
+        hide_default_model_warning(default_encoder())
         # Otherwise `save_pretrained` would copy code into a checkpoint, which would then need `trust_remote_code`.
         del SaliencePipeline._registered_impl

@@ -146,10 +146,7 @@ class StorySalience:
         """Notes to show with the scores, if they are approximate or the story was truncated; one sentence each."""
         notes = [] if self.approximate is None else [f"The scores are approximate ({self.approximate})."]
         if self.truncated:
-            notes.append(
-                f"The story was truncated: it does not fit the encoder's context of {self.context_tokens} tokens, and "
-                f"up to {self.cut_tokens} of its tokens were not read together with a window."
-            )
+            notes.append(f"The story {truncation(self.context_tokens, self.cut_tokens)}.")
         return notes
 
     @property
@@ -270,3 +267,11 @@ class StorySalience:
         if path is not None:
             save_figure(figure, path)
         return figure
+
+
+def truncation(context_tokens: int | None, cut_tokens: int) -> str:
+    """What happened to a truncated story, in words that follow its name."""
+    return (
+        f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows were scored with a "
+        f"part of the story only: without up to {cut_tokens:,} of its tokens"
+    )

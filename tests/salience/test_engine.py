@@ -144,7 +144,7 @@ def test_3000_sentences_are_all_scored(caplog):
     # Sentences beyond the first context are scored like all others: leaving them out changes something.
     late = np.array([result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7])
     assert (late > 1e-4).all()
-    assert "story 0 does not fit the encoder's context of 64 tokens" in caplog.text
+    assert "story 1 is longer than the 64 tokens that the encoder reads at once" in caplog.text
 
 
 @pytest.mark.parametrize("sentences", [1, 4], ids=["alone", "among others"])
@@ -159,18 +159,18 @@ def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, ca
     assert all(len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values())
     if sentences > 1:
         assert len(set(result.scores["disruption"])) > 1
-    assert "not read together with a window" in caplog.text
+    assert "is longer than the 32 tokens that the encoder reads at once" in caplog.text
 
 
 def test_truncation_warns_once_is_ignored_or_raises(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
     with caplog.at_level(logging.WARNING, "narrative_twins"):
         assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [False, True, True]
-    assert [record.getMessage()[:8] for record in caplog.records] == ["story 1 "]
+    assert [record.getMessage()[:8] for record in caplog.records] == ["story 2 "]
     caplog.clear()
     list(score_stories([TALE], encoder, on_truncation="ignore"))
     assert not caplog.records
-    with pytest.raises(StoryError, match="story 1: the story does not fit the encoder's context of 40 tokens"):
+    with pytest.raises(StoryError, match="story 2: the story is longer than the 40 tokens"):
         list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
 
 
@@ -192,14 +192,14 @@ def test_bad_story_does_not_affect_the_others(encoder, caplog, bad, problem):
     assert [result.index for result in results] == [0, 2]
     for result, scores in zip(results, expected, strict=True):
         assert_close(result.scores, scores)
-    assert "skipped story 1: " in caplog.text
+    assert "skipped story 2: " in caplog.text
 
     errors: list[StoryError] = []
     assert len(list(score_stories(stories_, encoder, on_error=errors.append))) == 2
     assert [(error.index, problem in str(error)) for error in errors] == [(1, True)]
 
     got = []
-    with pytest.raises(StoryError, match=f"story 1: .*{problem}"):
+    with pytest.raises(StoryError, match=f"story 2: .*{problem}"):
         for result in score_stories(stories_, encoder):
             got.append(result.index)
     assert got == [0], "results before the bad story are yielded"
@@ -311,7 +311,7 @@ def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
     errors = []
     results = list(score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append))
     assert [result.index for result in results] == [1]
-    assert "story 0: the encoder's states are not finite" in str(errors[0])
+    assert "story 1: the encoder's states are not finite" in str(errors[0])
 
 
 def test_story_that_could_not_be_read_keeps_its_index(encoder):
@@ -319,7 +319,7 @@ def test_story_that_could_not_be_read_keeps_its_index(encoder):
     unread = StoryError("a page is missing")
     results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
     assert [result.index for result in results] == [0, 2]
-    assert str(errors[0]) == "story 1: a page is missing"
+    assert str(errors[0]) == "story 2: a page is missing"
 
 
 def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder, monkeypatch, capsys):
