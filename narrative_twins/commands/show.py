@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -61,9 +62,16 @@ def _write_report(results: Iterator[StorySalience], options: argparse.Namespace)
     report.begin({})
     if report.no_curves is not None:
         print(f"narrative-twins: pages will have no curves: {report.no_curves}", file=sys.stderr)
-    with report:
-        for result in results:
-            report.add(result)
+    try:
+        with report:
+            for result in results:
+                report.add(result)
+    except FileExistsError:  # another run is writing it
+        raise
+    except BaseException:
+        # Not resumed: nothing is scored again, so a new run is as fast.
+        shutil.rmtree(report.part, ignore_errors=True)
+        raise
     print(f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories", file=sys.stderr)
 
 

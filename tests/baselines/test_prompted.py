@@ -218,7 +218,7 @@ def test_a_story_without_scores(tmp_path, caplog):
         asked = len(model.bodies)
         results = ask(model, tmp_path, styles=["rate"], on_error="skip")
         assert [result.index for result in results] == [1, 2] and len(model.bodies) == asked == 3 + 2
-    assert "story 0 is skipped" in caplog.text
+    assert "story 1 is skipped" in caplog.text
 
 
 @pytest.mark.parametrize(

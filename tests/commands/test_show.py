@@ -96,6 +96,13 @@ def test_reports(scores, tmp_path, run):
         run(scores, "--format", "report")
 
 
+def test_reports_of_damaged_scores_leave_nothing_behind(scores, tmp_path, run):
+    scores.write_text(scores.read_text() + scores.read_text() + "{}\n")
+    code, _, err = run(scores, "--format", "report", "--out", tmp_path / "r")
+    assert code == 1 and "line 5: this is no result" in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.jsonl"]
+
+
 def test_extracts(scores, run):
     assert run(scores, "--format", "extract")[1] == "a\nIt rained.\n\nstory 2\nShe & I stayed.\n"
     assert run(scores, "--format", "extract", "--share", "0.5")[1].startswith("a\nIt rained.\nNobody knew.\n")
