@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from wrapt import when_imported
 
+from narrative_twins.lazy import lazy_names
+
 if TYPE_CHECKING:
     from narrative_twins import baselines, data, evaluation, show, training
     from narrative_twins.encoder.checkpoint import default_encoder
@@ -122,7 +124,7 @@ _MODULES = {"metrics": "evaluation.metrics"} | {
     for name in ("baselines", "data", "encoder", "evaluation", "hub", "pipeline", "salience", "show", "stories")
     + ("training",)
 }
-_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names}
+_lazy_name = lazy_names(__name__, _LAZY)
 
 
 @when_imported("transformers.pipelines")
@@ -140,9 +142,7 @@ def _register_pipeline(module: ModuleType) -> None:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{_MODULES[name]}")
-    if name in _MODULE_OF:
-        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _lazy_name(name)
 
 
 def __dir__() -> list[str]:

@@ -14,9 +14,11 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.encoder.models import AutoStoryModel
+from narrative_twins.encoder.quiet import hide_default_model_warning
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.plain import PlainResult
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
@@ -24,15 +26,15 @@ logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
-Result: TypeAlias = dict[str, Any] | None
+Result: TypeAlias = PlainResult | None
 
 _ENCODER_OPTIONS = [
     name
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
-# The engine's `buffer` is called `batch_size`, as in all pipelines.
-_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "buffer"]
+# `batch_size` is an argument of all pipelines, which transformers handles itself.
+_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "batch_size"]
 
 
 class _Items:
@@ -69,7 +71,8 @@ class CountedResults(Iterator[Result]):
 class SaliencePipeline(Pipeline):
     """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    In addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
+    The default `model` is the encoder that comes with the package, see `default_encoder`. In addition to the options of
+    all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
     `model_kwargs` for `from_pretrained`, ...) it has:
 
     - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`,
@@ -78,9 +81,9 @@ class SaliencePipeline(Pipeline):
     - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
-    `StorySalience.to_dict`. For a list of stories it is a list of results; for any other iterable (generator, dataset,
-    column) an iterator that reads at most a batch ahead, and has a length if the iterable has one. With
-    `on_error="skip"` the result of a bad story is None.
+    `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of stories it is a list of
+    results; for any other iterable (generator, dataset, column) an iterator that reads at most a batch ahead, and has a
+    length if the iterable has one. With `on_error="skip"` the result of a bad story is None.
     """
 
     _load_tokenizer = True
@@ -113,8 +116,9 @@ class SaliencePipeline(Pipeline):
             stories = _Items(inputs)  # torch's map-style datasets
         check_stories(stories)
         _, scoring_options, _ = self._sanitize_parameters(**options)
-        buffer = next((size for size in (batch_size, self._batch_size) if size is not None), SCORING_OPTIONS["buffer"])
-        start = partial(self._stream, stories, buffer, self._forward_params | scoring_options)
+        sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"]
+        size = next(size for size in sizes if size is not None)
+        start = partial(self._stream, stories, self._forward_params | scoring_options | {"batch_size": size})
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
         found = list(start())
@@ -155,7 +159,7 @@ class SaliencePipeline(Pipeline):
         """
         return self.encoder.push_to_hub(repo_id, message=commit_message, **options)
 
-    def _stream(self, stories: Iterable[Any], buffer: int, options: dict[str, Any]) -> Iterator[Result]:
+    def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""
         # A skipped story has no result, so the gaps between the indices of results are filled with None.
         yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
@@ -170,9 +174,9 @@ class SaliencePipeline(Pipeline):
 
         if on_error == "skip" or callable(on_error):
             options = options | {"on_error": record}
-        for result in score_stories(stories, self.encoder, buffer=buffer, **options):
+        for result in score_stories(stories, self.encoder, **options):
             yield from [None] * (result.index - yielded)
-            yield result.to_dict()
+            yield PlainResult.of(result)
             yielded = result.index + 1
         yield from [None] * (last_skipped + 1 - yielded)
 
@@ -196,10 +200,10 @@ class SaliencePipeline(Pipeline):
         """Score one story."""
         return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
 
-    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> dict[str, Any] | None:
+    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> Result:
         """The result as plain data."""
         results = model_outputs["salience"]
-        return results[0].to_dict() if results else None
+        return PlainResult.of(results[0]) if results else None
 
 
 def register_pipeline() -> None:
@@ -208,5 +212,6 @@ def register_pipeline() -> None:
         PIPELINE_REGISTRY.register_pipeline(
             TASK, SaliencePipeline, pt_model=AutoStoryModel, default={"model": (default_encoder(), "main")}, type="text"
         )
+        hide_default_model_warning(default_encoder())
         # Otherwise `save_pretrained` would copy code into a checkpoint, which would then need `trust_remote_code`.
         del SaliencePipeline._registered_impl

@@ -20,7 +20,9 @@ import pytest
 import yaml
 
 import narrative_twins
+from narrative_twins import Story, StorySalience
 from narrative_twins.commands.cli import main
+from narrative_twins.show.html import to_html
 
 from support.hub import Hub, running
 from support.processes import COMMAND, run_command
@@ -98,6 +100,9 @@ def folder(tmp_path, bert_folder, monkeypatch):
     tellings = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")]
     (tmp_path / "works.jsonl").write_text(json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n")
     (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
+    scored = StorySalience(Story.parse("Nadia ran. It rained."), {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]})
+    (tmp_path / "scores.jsonl").write_text(json.dumps(scored.to_dict()) + "\n")
+    (tmp_path / "scores.html").write_text("".join(to_html([scored])))
     (tmp_path / "twins.jsonl").write_text('{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n')
     shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")
     save_pipeline(tmp_path / "my_pipeline")
@@ -210,7 +215,8 @@ def public_names():
     for name in narrative_twins.__all__:
         yield name, getattr(narrative_twins, name)
     for room in ROOMS:
-        for name, value in vars(import_module(room.replace("/", "."))).items():
+        module = import_module(room.replace("/", "."))
+        for name, value in ((name, getattr(module, name)) for name in dir(module)):
             if not name.startswith("_") and inspect.isroutine(value) or inspect.isclass(value):
                 yield f"{room}.{name}", value
 
@@ -243,6 +249,8 @@ def test_public_names_are_documented():
 
 def test_all_is_sorted_and_unknown_names_raise():
     assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
+    assert {getattr(narrative_twins, name) is not None for name in narrative_twins.__all__} == {True}
+    assert set(dir(narrative_twins)) == {*narrative_twins.__all__, "__version__"}, "also after everything is imported"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         narrative_twins.nothing  # noqa: B018
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+import logging
+import os
+import sys
 from itertools import count, islice
 
 import pytest
@@ -11,12 +16,14 @@ from sentence_transformers import SentenceTransformer
 from transformers import pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 from transformers.pipelines.pt_utils import KeyDataset
+from transformers.utils import logging as transformers_logging
 
+import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.pipeline import TASK, register_pipeline
 
 from support.models import encoder_of, modules
-from support.processes import run_python
+from support.processes import run_command, run_python
 
 STORIES = [
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",
@@ -132,13 +139,13 @@ def test_options_of_the_pipeline_and_of_a_call(salience):
 
 
 def test_bad_stories(salience, caplog):
-    with pytest.raises(StoryError, match="story 1: the story is empty"):
+    with pytest.raises(StoryError, match="story 2: the story is empty"):
         salience([STORIES[0], "", STORIES[2]])
-    with pytest.raises(StoryError, match="story 0: the story is empty"):
+    with pytest.raises(StoryError, match="story 1: the story is empty"):
         salience("")
     found = salience(["", STORIES[0], 7, STORIES[2], ""], on_error="skip")
     assert [result is None for result in found] == [True, False, True, False, True]
-    assert "skipped story 2: a story is a text" in caplog.text
+    assert "skipped story 3: a story is a text" in caplog.text
     malformed = [{"text": ["A b.", "C d."]}, {"sentences": ["A b."], "text": 5}]
     assert salience([*malformed, STORIES[0]], on_error="skip")[:2] == [None, None]
     assert salience("", on_error="skip") is None
@@ -211,3 +218,38 @@ def test_the_task_is_known_in_any_order_of_imports(first):
     code = f"import {first}, narrative_twins, transformers.pipelines as pipelines"
     out = run_python("-c", f"{code}; print(pipelines.check_task({TASK!r})[1]['impl'].__module__)")
     assert out.strip() == "narrative_twins.pipeline"
+
+
+def test_results_are_data_that_can_be_shown(salience):
+    result, other = salience(STORIES[0]), salience(STORIES)[2]
+    assert json.loads(json.dumps(result)) == result
+    assert str(result.extract(1)) == result.top(1)[0].sentence
+    assert "x: 2 sentences" in other._repr_html_()
+    assert [each.salience.name for each in salience(STORIES)] == ["story 1", "story 2", "x"]
+
+
+DEFAULT = "import narrative_twins, transformers; transformers.pipeline('narrative-salience')('Nadia ran. It rained.')"
+
+
+def test_the_default_encoder_is_loaded_without_messages():
+    done = run_command(sys.executable, "-c", DEFAULT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_progress_bars_that_are_wanted_are_shown():
+    done = run_command(sys.executable, "-c", DEFAULT, env=os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "0"})
+    assert done.returncode == 0 and "Loading weights: 100%" in done.stderr
+
+
+def test_other_messages_of_transformers_are_kept(bert_folder, caplog, monkeypatch):
+    """Settings of its progress bars too."""
+    logger = logging.getLogger("transformers.pipelines")
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logger.parent, "propagate", True)
+    logger.warning("No model was supplied, defaulted to another/model and revision main.")
+    logger.warning(f"No model was supplied, defaulted to {narrative_twins.default_encoder()} and revision main.")
+    assert {"another/model" in record.getMessage() for record in caplog.records} == {True}
+    assert transformers_logging.is_progress_bar_enabled()
+    StoryEncoder.from_pretrained(bert_folder)
+    list(transformers_logging.tqdm([1], desc="Loading weights", file=(shown := io.StringIO())))
+    assert "Loading weights" in shown.getvalue()

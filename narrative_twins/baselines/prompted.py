@@ -82,6 +82,6 @@ def prompted_salience(
         elif on_error == "raise":
             raise StoryError(f"no scores from the language model: {result}", index)
         else:
-            name = str(index) if story.id is None else repr(story.id)
+            name = str(index + 1) if story.id is None else repr(story.id)
             logger.warning("story %s is skipped: no scores from the language model: %s", name, result)
     return results

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from tqdm.auto import tqdm
-from transformers.utils import logging as transformers_logging
 
 from narrative_twins.commands.options import count, is_terminal, parsed_by
 from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.portable import BACKENDS
+from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.buffer import OnTruncation
@@ -28,7 +28,7 @@ from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.processes import LAUNCHED, launched_state
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.reading import InputFormat, story_digest
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
@@ -76,9 +76,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
     add(
         "--batch-size",
-        dest="buffer",
         type=count,
-        default=SCORING_OPTIONS["buffer"],
+        default=SCORING_OPTIONS["batch_size"],
         metavar="N",
         help="stories that are held in memory at once (default: %(default)s)",
     )
@@ -119,14 +118,14 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
     options.operations = resolve_operations(
         options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
     )
-    transformers_logging.disable_progress_bar()
-    return StoryEncoder.from_pretrained(
-        options.model,
-        device=options.device,
-        dtype=options.dtype,
-        context_tokens=options.context_tokens,
-        backend=options.backend,
-    )
+    with no_progress_bars():
+        return StoryEncoder.from_pretrained(
+            options.model,
+            device=options.device,
+            dtype=options.dtype,
+            context_tokens=options.context_tokens,
+            backend=options.backend,
+        )
 
 
 def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
@@ -166,12 +165,14 @@ class StoryInput:
     Attributes:
         found: how many stories were found so far.
         problems: how many of them could not be scored.
+        warn_of_truncation: whether to print a warning for the first story that is truncated.
     """
 
     def __init__(self, files: Sequence[str], input_format: InputFormat, windows: Any, done: Iterable[str] = ()) -> None:
         self.files, self.input_format, self.windows = list(files) or [STDIN], input_format, windows
         self.done = deque(done)
         self.found = self.problems = 0
+        self.warn_of_truncation = False
         self._positions: dict[int, _Position] = {}
 
     def __length_hint__(self) -> int:
@@ -218,13 +219,22 @@ class StoryInput:
                     f"can't resume: the earlier run did not have {position.name}; use the same input, or write to "
                     "another file"
                 )
+            if result.truncated and self.warn_of_truncation:
+                self.warn_of_truncation = False
+                words = truncation(result.context_tokens, result.cut_tokens)
+                cure = "another --model may read more at once; --on-truncation ignore hides this"
+                tqdm.write(f"narrative-twins: {position.name}: the story {words} (told once; {cure})", file=sys.stderr)
             yield replace(result, index=position.number)
 
 
 def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:
     """Score the stories, lazily; those that can't be scored are reported and skipped."""
     progress = sys.stderr.isatty() and not options.quiet
-    results = score_stories(stories, encoder, **{**_scoring(options), "on_error": stories.report, "progress": progress})
+    scoring = _scoring(options) | {"on_error": stories.report, "progress": progress}
+    if options.on_truncation == "warn":
+        # The engine does not know the file and the line of a story.
+        stories.warn_of_truncation, scoring["on_truncation"] = True, "ignore"
+    results = score_stories(stories, encoder, **scoring)
     with _interrupts() as was_interrupted:
         for result in stories.renumber(results):
             if was_interrupted():

@@ -68,6 +68,14 @@ def share(text: str) -> float:
     return value
 
 
+def positive_share(text: str) -> float:
+    """A number above 0, up to 1."""
+    value = share(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a standard stream is a terminal; false if it is closed."""
     return stream is not None and stream.isatty()

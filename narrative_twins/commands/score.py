@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-
-from rich.console import Console
 
 from narrative_twins.commands.inputs import (
     StoryInput,
@@ -18,11 +15,11 @@ from narrative_twins.commands.inputs import (
     run_settings,
     score,
 )
-from narrative_twins.commands.options import check_output, count, is_terminal, resume_hint
+from narrative_twins.commands.options import resume_hint
+from narrative_twins.commands.outputs import add_output_options, check_output_options, is_image, write_output
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
-from narrative_twins.show.formats import FORMATS, write_results
-from narrative_twins.show.highlights import in_encoding
+from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.reading import story_digest
 
 
@@ -30,27 +27,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
     add_scoring_options(parser)
+    add_output_options(parser)
     add = parser.add_argument
-    add(
-        "-f",
-        "--format",
-        choices=FORMATS,
-        default="text",
-        help="of the output (default: text); png and svg show the curves of one story, or many stories as a heat map",
-    )
-    add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
-    add("--top", type=count, metavar="K", help="show the K most salient sentences; json, jsonl and images mark them")
     add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
     check_options(parser, options)
-    if FORMATS[options.format].is_image and options.out == STDIN and is_terminal(sys.stdout):
-        parser.error(f"--format {options.format} can't be shown in a terminal; name a file with --out")
     if options.resume and not _is_resumable(options):
         parser.error("--resume needs --format jsonl and --out FILE")
-    check_output(parser, options.files, options.out)
+    check_output_options(parser, options)
 
 
 def on_interrupt(options: argparse.Namespace) -> str | None:
@@ -62,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
     if helped_first_process(options):
         return 0
-    if FORMATS[options.format].is_image:
+    if is_image(options):
         check_figure(None)
     # Reports an output file that can't be written before the encoder is loaded.
     out, done = AtomicFile(options.out), list[str]()
@@ -71,21 +58,9 @@ def run(options: argparse.Namespace) -> int:
         out = ResumableFile(options.out, run_settings(options, encoder), options.resume)
         done = _digests(out)
     stories = StoryInput(options.files, options.input_format, options.windows, done)
-    # A terminal gets colours and its own width.
-    console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
     names = [operation.name for operation in options.operations]
-    with out:
-        for piece in write_results(score(options, stories, encoder), options.format, names, options.top, console):
-            out.write(_for_stdout(piece, options.format) if options.out == STDIN else piece)
+    write_output(out, score(options, stories, encoder), options, names)
     return exit_code(stories)
-
-
-def _for_stdout(piece: str | bytes, form: str) -> str | bytes:
-    """Output that standard output can write. Formats for programs are UTF-8, as in files, whatever its encoding is."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    if isinstance(piece, bytes) or encoding.lower().replace("-", "") == "utf8":
-        return piece
-    return in_encoding(piece, encoding) if form == "text" else piece.encode("utf-8")
 
 
 def _is_resumable(options: argparse.Namespace) -> bool:

@@ -3,9 +3,7 @@ random numbers, and only warns."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from safetensors import SafetensorError
 from transformers.utils import cached_file
 
 from narrative_twins.encoder.adapters import Adapter, apply_adapter, find_adapter, has_adapter, require_peft
+from narrative_twins.encoder.quiet import quiet_loading
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +68,7 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
 def merge_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> None:
     """Load an adapter and merge it into its loaded base; the errors, `OSError`, name the adapter."""
     try:
-        with _quiet():
+        with quiet_loading():
             apply_adapter(model, adapter, allow_pickle)
     except Exception as error:  # of any kind, since the files may contain anything
         raise OSError(one_line(f"{_at(adapter.name)}: {error}")) from error
@@ -83,7 +82,7 @@ def _load_plain(kind: Any, name: str | Path, allow_pickle: bool, pooler: bool, o
         if not any(options.get(other) for other in _OTHER_NAMES):
             _check_safetensors(name, options)
     try:
-        with _quiet():
+        with quiet_loading():
             # Weights of other sizes are then listed, like those that are missing.
             options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
             model, info = kind.from_pretrained(name, **options)
@@ -183,18 +182,3 @@ def _degenerate(model: torch.nn.Module) -> str | None:
     if matrices and not any(bool(weight.detach().any()) for weight in matrices):
         return "all weights are zero; the file is damaged"
     return None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the table of transformers on weights that do not fit, which takes many lines."""
-    logger = logging.getLogger("transformers.modeling_utils")
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return "LOAD REPORT" not in record.getMessage()
-
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)

@@ -24,7 +24,7 @@ from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story
 
-_SAME_SCORES = ("buffer", "progress", "processes")
+_SAME_SCORES = ("batch_size", "progress", "processes")
 """Options of `score_stories` that do not change the scores."""
 
 RANDOM_DRAWS = 100

@@ -194,7 +194,7 @@ class SalienceComponent:
         options = {key: value for key, value in self.settings.items() if key not in (*_ENCODER_SETTINGS, "attribute")}
         stories = [sources[number] for number in numbers]
         if stories:
-            for result in score_stories(stories, self.encoder, buffer=len(stories), on_error=failed, **options):
+            for result in score_stories(stories, self.encoder, batch_size=len(stories), on_error=failed, **options):
                 docs[numbers[result.index]].user_data[_key(self.settings["attribute"])] = _stored(result)
         return errors
 

@@ -36,6 +36,7 @@ MUTED = (0x6B, 0x6B, 0x75)  # axes and notes
 PAGE = 7.0
 MIN_WIDTH, MAX_WIDTH = 2.5, 20.0
 LINE_HEIGHT = 0.13
+NOTEBOOK_DPI = 110  # a figure as wide as a page has 770 pixels, which fit a cell
 
 
 def hex_color(colour: tuple[int, int, int]) -> str:
@@ -102,12 +103,12 @@ def figure_style() -> Iterator[None]:
             yield
 
 
-def render(figure: Figure, form: str) -> bytes:
+def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
     """A figure as PNG or SVG: equal figures give equal bytes. An SVG keeps text as text."""
     data = io.BytesIO()
     no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with figure_style():
-        figure.savefig(data, format=form, dpi=200, metadata=no_metadata if form == "svg" else {"Software": None})
+        figure.savefig(data, format=form, dpi=dpi, metadata=no_metadata if form == "svg" else {"Software": None})
     return data.getvalue()
 
 
@@ -170,11 +171,16 @@ def _figure_class() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class QuietFigure(Figure):
-        """A figure that gives no warnings about characters missing from its fonts."""
+        """A figure that gives no warnings about characters missing from its fonts, and that notebooks show as the value
+        of a cell whatever matplotlib's backend is: others are shown only after `%matplotlib inline`. pyplot, which
+        would show it again at the end of the cell, does not know it."""
 
         def draw(self, renderer: Any) -> None:
             with _LOCK, _no_glyph_warnings():
                 super().draw(renderer)
+
+        def _repr_png_(self) -> bytes:
+            return render(self, "png", dpi=NOTEBOOK_DPI)
 
     return QuietFigure
 

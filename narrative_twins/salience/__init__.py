@@ -1,12 +1,31 @@
-"""Salience: what to embed (operations, plans), the engine that scores, the result."""
+"""Salience: what to embed (operations, plans), the engine that scores, the result.
 
-from narrative_twins.salience.buffer import OnError as OnError
-from narrative_twins.salience.buffer import OnTruncation as OnTruncation
-from narrative_twins.salience.engine import score_stories as score_stories
+What needs torch is imported when it is used: results are read and shown without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrative_twins.lazy import lazy_names as _lazy_names
 from narrative_twins.salience.operations import OPERATIONS as OPERATIONS
 from narrative_twins.salience.operations import Operation as Operation
 from narrative_twins.salience.operations import cosine as cosine
 from narrative_twins.salience.operations import register_operation as register_operation
-from narrative_twins.salience.plans import Approximation as Approximation
+from narrative_twins.salience.plain import PlainResult as PlainResult
+from narrative_twins.salience.result import Extract as Extract
 from narrative_twins.salience.result import SalientSentence as SalientSentence
 from narrative_twins.salience.result import StorySalience as StorySalience
+
+if TYPE_CHECKING:
+    from narrative_twins.salience.buffer import OnError as OnError
+    from narrative_twins.salience.buffer import OnTruncation as OnTruncation
+    from narrative_twins.salience.engine import score_stories as score_stories
+    from narrative_twins.salience.plans import Approximation as Approximation
+
+_LAZY = {"buffer": ("OnError", "OnTruncation"), "engine": ("score_stories",), "plans": ("Approximation",)}
+__getattr__ = _lazy_names(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    """All public names, imported or not."""
+    return sorted({*globals(), *(name for names in _LAZY.values() for name in names)})

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.operations import Operation
 from narrative_twins.salience.plans import Approximation, Plan, contexts, exact_plans, one_pass_plans
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows
 
@@ -48,16 +48,15 @@ class Reporter:
 
     def truncated(self, index: int, story: Story, cut_tokens: int, context_tokens: int | None) -> None:
         """Report a story that does not fit the encoder's context, or raise a `StoryError`."""
-        text = (
-            f"does not fit the encoder's context of {context_tokens} tokens: up to {cut_tokens} of its tokens are not "
-            "read together with a window; an encoder with a longer context reads more of it"
-        )
+        text = f"{truncation(context_tokens, cut_tokens)}; an encoder that reads more at once sees more of it"
         if self.on_truncation == "error":
             raise StoryError(f"the story {text}")
         if self.on_truncation == "warn" and not self.warned:
             self.warned = True
             name = "" if story.id is None else f" ({story.id})"
-            logger.warning("story %d%s %s (reported once; results have cut_tokens)", index, name, text)
+            logger.warning(
+                "story %d%s %s (told once for all stories; see cut_tokens of a result)", index + 1, name, text
+            )
 
 
 @dataclass
@@ -99,9 +98,9 @@ class StoryBuffer:
     done: float = 0.0
 
     def run(
-        self, stories: Iterable[Any], windows: Windows, splitter: Splitter | None, buffer: int
+        self, stories: Iterable[Any], windows: Windows, splitter: Splitter | None, batch_size: int
     ) -> Iterator[StorySalience]:
-        """Score stories, see `score_stories`; `buffer` is how many are held at once."""
+        """Score stories, see `score_stories`; `batch_size` is how many are held at once."""
         with closing(self.bar):
             for index, source in enumerate(stories):
                 pending = _Pending(index)
@@ -112,7 +111,7 @@ class StoryBuffer:
                     pending.error = error
                 # To be raised after the results of the stories before it.
                 must_raise = pending.error is not None and self.reporter.on_error == "raise"
-                if must_raise or len(self.buffer) >= buffer or self.planned >= BUFFER_TOKENS:
+                if must_raise or len(self.buffer) >= batch_size or self.planned >= BUFFER_TOKENS:
                     yield from self._flush()
             yield from self._flush()
 

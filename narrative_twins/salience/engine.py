@@ -32,7 +32,7 @@ def score_stories(
     splitter: Splitter | None = None,
     approximate: Approximation | None = None,
     max_shifts: int | None = None,
-    buffer: int = 32,
+    batch_size: int = 32,
     on_error: OnError = "raise",
     on_truncation: OnTruncation = "warn",
     progress: bool | Callable[[float], None] = False,
@@ -48,7 +48,7 @@ def score_stories(
         approximate: `"one-pass"` computes all operations except shifting from the token states of one forward pass per
             story, at a fraction of the cost. None is exact.
         max_shifts: another approximation: shifting to at most this many other positions, the nearest.
-        buffer: number of stories held at once, whose variants share forward passes and whose results come together.
+        batch_size: number of stories held at once, whose variants share forward passes and whose results come together.
         on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to the next story and
             `"skip"` it with a warning or call a function with the error.
         on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it as a bad story
@@ -56,8 +56,8 @@ def score_stories(
         progress: whether to show a progress bar, or a function to call with the number of stories done (a float) after
             each planned window and forward pass. An exception that it raises stops the scoring.
         processes: how many processes share the work, each with a copy of the encoder and its part of the threads, or on
-            a GPU of its own if there are several; up to 2 * `processes` * `buffer` stories are held at once. Scores are
-            those of one process up to rounding. As always with new processes, a script needs
+            a GPU of its own if there are several; up to 2 * `processes` * `batch_size` stories are held at once. Scores
+            are those of one process up to rounding. As always with new processes, a script needs
             `if __name__ == "__main__":`. `"launched"` stands for the processes of `accelerate launch` or `torchrun`:
             each calls this function with its encoder; the first reads the stories and has all results.
 
@@ -66,8 +66,8 @@ def score_stories(
         StoryError: a story can't be scored; has its index. Raised while iterating.
     """
     check_stories(stories)
-    if buffer < 1:
-        raise ValueError(f"buffer={buffer}: the buffer must hold at least 1 story")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: a batch has at least 1 story")
     if splitter is not None and not callable(splitter):
         raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
     if processes != LAUNCHED and (not isinstance(processes, int) or processes < 1):
@@ -93,7 +93,7 @@ def score_stories(
     reporter = Reporter(on_error, on_truncation)
     expected = length_hint(stories)
     if processes == 1 or processes != LAUNCHED and expected == 1:
-        return scorer.buffer(reporter, bar, on_progress).run(stories, windows, splitter, buffer)
+        return scorer.buffer(reporter, bar, on_progress).run(stories, windows, splitter, batch_size)
     scorer = replace(scorer, truncated_are_errors=on_truncation == "error")
     pool: Processes
     if isinstance(processes, int):
@@ -101,7 +101,7 @@ def score_stories(
     else:
         pool = LaunchedProcesses(scorer)
     # Few stories are shared evenly.
-    chunk = min(buffer, -(-expected // pool.count)) if expected else buffer
+    chunk = min(batch_size, -(-expected // pool.count)) if expected else batch_size
     parsed = (_parsed(source, windows, splitter) for source in stories)
     return _merged(pool, parsed, chunk, reporter, bar, on_progress)
 

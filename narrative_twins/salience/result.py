@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrative_twins.plots.figures import salience_figure
-from narrative_twins.plots.printable import one_line
+from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.plots.shaded_cell import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, save_figure
+from narrative_twins.salience.saved import saved_context, saved_scores, saved_story
 from narrative_twins.stories.story import Story
 from narrative_twins.stories.windows import Span
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 PRIMARY_OPERATION = "summarization"
 """The default operation when only one is shown: it agrees best with human annotators."""
 
+_PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
+
 
 @dataclass(frozen=True)
 class SalientSentence:
@@ -30,6 +35,14 @@ class SalientSentence:
     index: int
     sentence: str
     score: float
+
+
+class Extract(list[SalientSentence]):
+    """The salient sentences of a story in story order, from `StorySalience.extract`; as text, by `str` or `print`, one
+    per line."""
+
+    def __str__(self) -> str:
+        return "\n".join(one_line(sentence.sentence) for sentence in self)
 
 
 @dataclass(frozen=True)
@@ -53,8 +66,43 @@ class StorySalience:
     approximate: str | None = None
     index: int = 0
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
+        """A result from plain data: the inverse of `to_dict`, for example of a line of JSON Lines. The text between
+        sentences is not part of these data; in `story.text` it is spaces.
+
+        Args:
+            data: as from `to_dict`; further keys are ignored.
+            index: index of the story in the input, counted from 0.
+
+        Raises:
+            ValueError: the data are no result.
+        """
+        story = saved_story(data)
+        return cls(story, saved_scores(data, len(story)), *saved_context(data), index)
+
     def __len__(self) -> int:
         return len(self.story)
+
+    def __repr__(self) -> str:
+        best = ", ".join(str(sentence.index + 1) for sentence in self.top(3))
+        name = shortened(self.name, 60, both_ends=True)
+        return f"<StorySalience {name}: {self.extent}; most salient by {self.primary_operation}: {best}>"
+
+    def _repr_html_(self) -> str:
+        """The story in a notebook: shaded by the primary operation, with the scores of the sentence at the pointer."""
+        name = self.primary_operation
+        edges = zip(self.spans, self.spans[1:], strict=False)
+        gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
+        return shaded_cell(
+            self.sentences,
+            self.scores[name],
+            self.descriptions(name),
+            title=self.title,
+            notes=[f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its scores.", *self.notes],
+            strong=[sentence.index for sentence in self.extract()],
+            paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -98,10 +146,7 @@ class StorySalience:
         """Notes to show with the scores, if they are approximate or the story was truncated; one sentence each."""
         notes = [] if self.approximate is None else [f"The scores are approximate ({self.approximate})."]
         if self.truncated:
-            notes.append(
-                f"The story was truncated: it does not fit the encoder's context of {self.context_tokens} tokens, and "
-                f"up to {self.cut_tokens} of its tokens were not read together with a window."
-            )
+            notes.append(f"The story {truncation(self.context_tokens, self.cut_tokens)}.")
         return notes
 
     @property
@@ -129,6 +174,34 @@ class StorySalience:
         values = self.scores_of(operation)
         order = sorted(range(len(values)), key=lambda i: -values[i])
         return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
+
+    def extract(self, k: int | None = None, operation: str | None = None, *, share: float | None = None) -> Extract:
+        """The most salient sentences, those of `top`, in story order; `print` shows them as text, one per line.
+
+        Args:
+            k: how many; all if there are fewer.
+            operation: default the primary operation.
+            share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least one sentence. Default,
+                without `k`, a fifth.
+
+        Raises:
+            ValueError: both `k` and `share` are given, one of them is out of range, or the operation was not scored.
+        """
+        if k is not None and share is not None:
+            raise ValueError(f"extract({k}, share={share}): choose a number or a share of sentences, not both")
+        if share is not None and not 0 < share <= 1:
+            raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
+        count = max(1, round(len(self) * (share or 1 / 5))) if k is None else k
+        return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
+
+    def descriptions(self, operation: str | None = None) -> list[str]:
+        """For each sentence a line with its number, its rank by an operation, and its scores by all of them."""
+        name = self.primary_operation if operation is None else operation
+        ranks, lines = self.rank(name), []
+        for i, rank in enumerate(ranks):
+            values = " · ".join(f"{each} {scores[i]:.3f}" for each, scores in self.scores.items())
+            lines.append(f"Sentence {i + 1} of {len(self)}, rank {rank} by {name}: {values}")
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens, approximate, and the id
@@ -194,3 +267,11 @@ class StorySalience:
         if path is not None:
             save_figure(figure, path)
         return figure
+
+
+def truncation(context_tokens: int | None, cut_tokens: int) -> str:
+    """What happened to a truncated story, in words that follow its name."""
+    return (
+        f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows were scored with a "
+        f"part of the story only: without up to {cut_tokens:,} of its tokens"
+    )

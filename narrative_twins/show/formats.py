@@ -28,11 +28,13 @@ class Layout:
         top: show only this many sentences of each story. JSON lists them as `top` and keeps the others; curves label
             them.
         console: the width and colours of the format `text`.
+        share: in place of `top`, the share of the sentences in the format `extract`.
     """
 
     operations: Sequence[str]
     top: int | None
     console: Console
+    share: float | None = None
 
 
 Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Iterator[str | bytes]]
@@ -78,15 +80,16 @@ def write_results(
     operations: Iterable[str],
     top: int | None = None,
     console: Console | None = None,
+    share: float | None = None,
 ) -> Iterator[str | bytes]:
     """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no story.
 
     Args:
         results: the results, from `score_stories`.
         name: one of `FORMATS`.
-        operations, top, console: see `Layout`; the default console writes plain text of 120 columns.
+        operations, top, console, share: see `Layout`; the default console writes plain text of 120 columns.
     """
-    layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120))
+    layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
     return FORMATS[name].write(results, layout)
 
 
@@ -96,6 +99,16 @@ def _text(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
         with layout.console.capture() as captured:
             layout.console.print(to_table(result, layout.top))
         yield captured.get() + "\n"
+
+
+@register_format("extract", "text/plain")
+def _extract(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+    """The most salient sentences in story order, one per line; each of several stories under its name."""
+    remaining = iter(results)
+    first = list(islice(remaining, 2))
+    for at, result in enumerate(chain(first, remaining)):
+        heading = f"{chr(10) * (at > 0)}{result.name}\n" if len(first) > 1 else ""
+        yield f"{heading}{result.extract(layout.top, share=layout.share)}\n"
 
 
 @register_format("json", "application/json")

@@ -1,17 +1,22 @@
-"""Results as one self-contained HTML page. All text is escaped."""
+"""Results as one self-contained HTML page, which also has them as data. All text is escaped."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from html import escape
 
 from narrative_twins.plots.printable import one_line, shortened
+from narrative_twins.plots.shades import shades
 from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import MARK, caption, marked, shades, shown_sentences, window_title
+from narrative_twins.show.highlights import MARK, caption, marked, shown_sentences, window_title
+
+DATA = "data-result"
+"""The attribute of an element of a page that has a result as JSON."""
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
@@ -24,7 +29,8 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 
 
 def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
-    """One story as HTML: a heading of the given level, the HTML in `between`, and a table of the sentences."""
+    """One story as HTML: a heading of the given level, the HTML in `between`, a table of the sentences, and the result
+    as data, which `show.read_results` reads."""
     colours = {name: shades(scores) for name, scores in result.scores.items()}
     stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
@@ -52,7 +58,12 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
             sentence = escape(one_line(result.sentences[i]))
             parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{sentence}</td></tr>')
         parts.append("</tbody>")
-    return "".join([*parts, f"</table><p>{escape(caption(result))}</p></section>\n"])
+    return "".join([*parts, f"</table><p>{escape(caption(result))}</p>{_data(result)}</section>\n"])
+
+
+def _data(result: StorySalience) -> str:
+    """A result as data, all of its sentences: not in a script, of which these pages have none."""
+    return f'<div hidden {DATA}="{escape(json.dumps(result.to_dict()))}"></div>'
 
 
 def page_head(title: str, style: str = "", script: str = "") -> str:

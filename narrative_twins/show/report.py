@@ -209,6 +209,13 @@ class Report:
         os.rmdir(self.part)
 
 
+def page_paths(folder: str) -> Iterator[str]:
+    """The paths of the pages of the stories of a report, in order. Raises `ValueError` if the folder is no report."""
+    if not _is_report(folder):
+        raise ValueError(f"{folder} is a folder, but no report")
+    yield from (os.path.join(folder, PAGES, row["page"]) for row in _rows(folder))
+
+
 def _page_name(number: int, result: StorySalience) -> str:
     """The file name of a story: safe for any id, and unique on any file system because of the number."""
     plain = unicodedata.normalize("NFKD", result.name[-200:]).encode("ascii", "ignore").decode("ascii").lower()

@@ -6,9 +6,10 @@ from __future__ import annotations
 import unicodedata
 from html import escape
 
+from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import PALE_DARK, STRONG_DARK, marked, shades, shares
+from narrative_twins.show.highlights import marked
 
 WIDTH, HEIGHT = 600, 80  # of the SVG curve, in its own units
 
@@ -20,14 +21,13 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     `--dark`, for a style sheet to show. The tab key reaches the first sentence only; a script moves the focus from
     there. Raises `ValueError` if the operation was not scored."""
     name = result.primary_operation if operation is None else operation
-    ranks = result.rank(name)
-    scores, stars = result.scores[name], marked(result, name)
+    descriptions, stars = result.descriptions(name), marked(result, name)
+    scores = result.scores[name]
     colours = list(zip(shades(scores), shades(scores, PALE_DARK, STRONG_DARK), strict=True))
     text, end, parts = displayed(result.story.text), 0, []
     for i, (start, stop) in enumerate(result.spans):
         light, dark = colours[i]
-        values = " · ".join(f"{each} {own[i]:.3f}" for each, own in result.scores.items())
-        description = escape(f"Sentence {i + 1} of {len(result)}, rank {ranks[i]} by {name}: {values}")
+        description = escape(descriptions[i])
         parts.append(
             f'{escape(text[end:start])}<span class="sentence{" top" * (i in stars)}" tabindex="{-(i > 0)}" '
             f'style="--light:rgb{light};--dark:rgb{dark}" data-scores="{description}" aria-description="{description}">'

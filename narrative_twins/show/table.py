@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from narrative_twins.plots.printable import one_line
+from narrative_twins.plots.shades import STRONG, shares
 from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import BARS, MARK, STRONG, caption, marked, shares, shown_sentences, window_title
+from narrative_twins.show.highlights import BARS, MARK, caption, marked, shown_sentences, window_title
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:

@@ -29,7 +29,7 @@ _REPR.maxlevel = 3
 
 class StoryError(ValueError):
     """A story that can't be read or scored: `problem` is what is wrong, where in the story, and how to fix it; `index`
-    is the index of the story in the input, counted from 0, if known."""
+    is the index of the story in the input, counted from 0, if known. The message calls the first one "story 1"."""
 
     def __init__(self, problem: str, index: int | None = None) -> None:
         super().__init__(problem, index)
@@ -37,7 +37,7 @@ class StoryError(ValueError):
         self.index = index
 
     def __str__(self) -> str:
-        return self.problem if self.index is None else f"story {self.index}: {self.problem}"
+        return self.problem if self.index is None else f"story {self.index + 1}: {self.problem}"
 
 
 @dataclass(frozen=True)

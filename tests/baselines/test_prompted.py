@@ -213,12 +213,12 @@ def test_a_story_without_scores(tmp_path, caplog):
         return completion("hm" if "Ada" in prompt_of(body) else model_answer(prompt_of(body), body["seed"]))
 
     with serving(Model(silent)) as model:
-        with pytest.raises(StoryError, match="story 0: no scores from the language model: rate: .* no JSON object"):
+        with pytest.raises(StoryError, match="story 1: no scores from the language model: rate: .* no JSON object"):
             ask(model, tmp_path, styles=["rate"])
         asked = len(model.bodies)
         results = ask(model, tmp_path, styles=["rate"], on_error="skip")
         assert [result.index for result in results] == [1, 2] and len(model.bodies) == asked == 3 + 2
-    assert "story 0 is skipped" in caplog.text
+    assert "story 1 is skipped" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_invalid_arguments(options, problem, tmp_path):
         prompted_salience([], Server("http://x/v1", "m"), tmp_path / "a", **options)
     with pytest.raises(TypeError, match="several stories"):
         prompted_salience("One story.", Server("http://x/v1", "m"), tmp_path / "a")
-    with pytest.raises(StoryError, match="story 1"):
+    with pytest.raises(StoryError, match="story 2"):
         prompted_salience(["Fine.", ""], Server("http://x/v1", "m"), tmp_path / "a")
 
 

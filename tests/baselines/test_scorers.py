@@ -157,8 +157,8 @@ def test_a_baseline_keeps_its_own_encoder_and_seed():
 
 def test_bad_stories_are_told_with_their_index_after_the_stories_before_them():
     for bad, message in [
-        (["ok.", ""], "story 2: sentence 1 is empty"),
-        (["ok.", "\u0301"], "story 2: sentence 1 .* has no tokens for this encoder"),
+        (["ok.", ""], "story 3: sentence 1 is empty"),
+        (["ok.", "\u0301"], "story 3: sentence 1 .* has no tokens for this encoder"),
     ]:
         for names in ("lead", "textrank") if bad[1] == "" else ("textrank", "whole_text"):
             results = baseline_scores(iter([STORY, STORY, bad, STORY]), names, encoder=small())
@@ -178,7 +178,7 @@ def test_encoders_that_fail_are_told():
         def encode(self, texts):
             return self.vectors
 
-    with pytest.raises(StoryError, match="story 0: the encoder's vectors are not finite"):
+    with pytest.raises(StoryError, match="story 1: the encoder's vectors are not finite"):
         score(STORY, "textrank", encoder=Broken(np.full((3, 2), np.nan)))
     for vectors in (np.zeros((2, 2)), np.zeros(3)):
         with pytest.raises(ValueError, match=r"one vector for each of 3 text\(s\), not \("):

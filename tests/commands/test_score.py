@@ -18,6 +18,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from transformers.utils import logging as transformers_logging
 
 from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.commands.cli import main
@@ -500,3 +501,29 @@ def test_standard_output_of_other_encodings(run, tmp_path, monkeypatch, encoding
         assert any("Kager? ran" in line for line in lines)
     else:
         assert "Kagerō ran — far." in written.getvalue().decode("utf-8")
+
+
+def test_extracts(run, story):
+    shares = {"0.1": 1, "0.6": 2, "1": 3}
+    for share, count in shares.items():
+        code, out, err = run(story, "--format", "extract", "--share", share)
+        assert (code, err) == (0, "")
+        lines = out.splitlines()
+        assert len(lines) == count and lines == [
+            line for line in OMAR.replace(". ", ".\n").splitlines() if line in lines
+        ]
+
+
+def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
+    path = tmp_path / "stories.jsonl"
+    long = json.dumps({"text": "Nadia ran and ran and ran. " * 20})
+    path.write_text(f'{{"text": "He left."}}\n{{"text": ""}}\n{long}\n{long}\n')
+    code, out, err = run(path, "-f", "jsonl", "--context-tokens", "40")
+    assert code == 1 and len(out.splitlines()) == 3
+    warnings = [line for line in err.splitlines() if "is longer than the 40 tokens" in line]
+    assert len(warnings) == 1 and warnings[0].startswith(f"narrative-twins: {path}, line 3: the story is longer")
+    assert len(err.splitlines()) == 2
+    assert len(run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "ignore")[2].splitlines()) == 1
+    _, out, err = run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "error")
+    assert len(out.splitlines()) == 1 and f"{path}, line 4: the story is longer" in err
+    assert transformers_logging.is_progress_bar_enabled()

@@ -260,7 +260,7 @@ def test_invalid_stories_are_reported(tmp_path, capsys):
     source.write_text('{"story": []}\nnot JSON\n' + json.dumps(STORIES[1]) + "\n")
     with serving(Model()) as model:
         assert main(command(str(source), tmp_path / "o.jsonl", model)) == 1
-        with pytest.raises(StoryError, match="story 1: "):
+        with pytest.raises(StoryError, match="story 2: "):
             judge(model, tmp_path / "p.jsonl", ["Fine.", ""])
     printed = capsys.readouterr().err
     assert f"{source}, line 1: the story is empty" in printed and f"{source}, line 2: is not valid JSON" in printed

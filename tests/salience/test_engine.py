@@ -74,14 +74,16 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
 @given(st.lists(stories(), min_size=2, max_size=6), st.data())
 @settings(max_examples=20)
 def test_scores_do_not_depend_on_batches(several, data):
-    """Nor on other stories, their order, the size of the buffer and the other operations, within 1e-5."""
+    """Nor on other stories, their order, the size of the batch and the other operations, within 1e-5."""
     model, tokenizer = encoder_of("modernbert")
     alone = [score_story(story, small("modernbert")).scores for story in several]
     order = data.draw(st.permutations(range(len(several))))
     attention = data.draw(st.sampled_from(["packed", "padded"]))
     encoder = StoryEncoder(model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention)
-    buffer = data.draw(st.integers(1, 7))
-    for index, result in zip(order, score_stories([several[i] for i in order], encoder, buffer=buffer), strict=True):
+    batch_size = data.draw(st.integers(1, 7))
+    for index, result in zip(
+        order, score_stories([several[i] for i in order], encoder, batch_size=batch_size), strict=True
+    ):
         assert_close(result.scores, alone[index])
     names = data.draw(st.lists(st.sampled_from(list(OPERATIONS)), min_size=1, unique=True))
     for result, expected in zip(score_stories(several, encoder, operations=names), alone, strict=True):
@@ -142,7 +144,7 @@ def test_3000_sentences_are_all_scored(caplog):
     # Sentences beyond the first context are scored like all others: leaving them out changes something.
     late = np.array([result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7])
     assert (late > 1e-4).all()
-    assert "story 0 does not fit the encoder's context of 64 tokens" in caplog.text
+    assert "story 1 is longer than the 64 tokens that the encoder reads at once" in caplog.text
 
 
 @pytest.mark.parametrize("sentences", [1, 4], ids=["alone", "among others"])
@@ -157,18 +159,18 @@ def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, ca
     assert all(len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values())
     if sentences > 1:
         assert len(set(result.scores["disruption"])) > 1
-    assert "not read together with a window" in caplog.text
+    assert "is longer than the 32 tokens that the encoder reads at once" in caplog.text
 
 
 def test_truncation_warns_once_is_ignored_or_raises(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
     with caplog.at_level(logging.WARNING, "narrative_twins"):
         assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [False, True, True]
-    assert [record.getMessage()[:8] for record in caplog.records] == ["story 1 "]
+    assert [record.getMessage()[:8] for record in caplog.records] == ["story 2 "]
     caplog.clear()
     list(score_stories([TALE], encoder, on_truncation="ignore"))
     assert not caplog.records
-    with pytest.raises(StoryError, match="story 1: the story does not fit the encoder's context of 40 tokens"):
+    with pytest.raises(StoryError, match="story 2: the story is longer than the 40 tokens"):
         list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
 
 
@@ -190,20 +192,20 @@ def test_bad_story_does_not_affect_the_others(encoder, caplog, bad, problem):
     assert [result.index for result in results] == [0, 2]
     for result, scores in zip(results, expected, strict=True):
         assert_close(result.scores, scores)
-    assert "skipped story 1: " in caplog.text
+    assert "skipped story 2: " in caplog.text
 
     errors: list[StoryError] = []
     assert len(list(score_stories(stories_, encoder, on_error=errors.append))) == 2
     assert [(error.index, problem in str(error)) for error in errors] == [(1, True)]
 
     got = []
-    with pytest.raises(StoryError, match=f"story 1: .*{problem}"):
+    with pytest.raises(StoryError, match=f"story 2: .*{problem}"):
         for result in score_stories(stories_, encoder):
             got.append(result.index)
     assert got == [0], "results before the bad story are yielded"
 
 
-def test_generator_is_read_no_further_than_the_buffer(encoder):
+def test_generator_is_read_no_further_than_a_batch(encoder):
     """The input is endless."""
     taken = []
 
@@ -212,7 +214,7 @@ def test_generator_is_read_no_further_than_the_buffer(encoder):
             taken.append(i)
             yield f"In {i} the mill burned. Nadia ran."
 
-    results = score_stories(endless(), encoder, buffer=4, operations="deletion")
+    results = score_stories(endless(), encoder, batch_size=4, operations="deletion")
     assert taken == []
     first = list(islice(results, 3))
     assert [result.index for result in first] == [0, 1, 2]
@@ -240,7 +242,7 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
     calls = []
     encode = StoryEncoder.encode
     monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
-    list(score_stories(["Nadia ran. It rained."] * 10, encoder, buffer=5))
+    list(score_stories(["Nadia ran. It rained."] * 10, encoder, batch_size=5))
     assert len(calls) == 2
 
 
@@ -249,7 +251,7 @@ def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
     [
         ({"operations": "erasure"}, "unknown operation 'erasure'"),
         ({"operations": []}, "no operation"),
-        ({"buffer": 0}, "buffer=0"),
+        ({"batch_size": 0}, "batch_size=0"),
         ({"on_error": "panic"}, "on_error='panic'"),
         ({"on_truncation": "panic"}, "on_truncation='panic'"),
     ],
@@ -309,7 +311,7 @@ def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
     errors = []
     results = list(score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append))
     assert [result.index for result in results] == [1]
-    assert "story 0: the encoder's states are not finite" in str(errors[0])
+    assert "story 1: the encoder's states are not finite" in str(errors[0])
 
 
 def test_story_that_could_not_be_read_keeps_its_index(encoder):
@@ -317,7 +319,7 @@ def test_story_that_could_not_be_read_keeps_its_index(encoder):
     unread = StoryError("a page is missing")
     results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
     assert [result.index for result in results] == [0, 2]
-    assert str(errors[0]) == "story 1: a page is missing"
+    assert str(errors[0]) == "story 2: a page is missing"
 
 
 def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder, monkeypatch, capsys):

@@ -44,19 +44,19 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
         errors, done = [], []
         with caplog.at_level(logging.WARNING):
             results = score_stories(
-                iter(stories), encoder, buffer=2, on_error=errors.append, progress=done.append, processes=processes
+                iter(stories), encoder, batch_size=2, on_error=errors.append, progress=done.append, processes=processes
             )
             found[processes] = list(results), list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
     assert_same(found[2][0], found[1][0])
     assert found[2][1:] == found[1][1:]
-    assert len(found[2][1]) == 2 and "story 3 (long) does not fit" in found[2][2][0]
+    assert len(found[2][1]) == 2 and "story 4 (long) is longer than" in found[2][2][0]
 
 
 def test_truncated_stories_as_errors_and_operations_of_users(encoder):
     options = {"operations": ["deletion", FixedScores([2.0, 1.0])], "on_truncation": "error", "processes": 2}
     got = []
-    with pytest.raises(StoryError, match="story 2: the story does not fit the encoder's context of 60 tokens"):
+    with pytest.raises(StoryError, match="story 3: the story is longer than the 60 tokens"):
         for result in score_stories([TEXTS[0], TEXTS[2], LONG, TEXTS[0]], encoder, **options):
             got.append((result.index, result.scores["fixed"]))
     assert got == [(0, [2.0, 1.0]), (1, [2.0, 1.0])]

@@ -199,7 +199,7 @@ def test_error_names_its_story_when_index_is_set():
     error = StoryError("something is wrong")
     assert str(error) == "something is wrong"
     error.index = 3
-    assert str(error) == "story 3: something is wrong"
+    assert str(error) == "story 4: something is wrong"
 
 
 LEAVES = (

@@ -24,7 +24,7 @@ from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
 MODULES = ("baselines", "data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
-COMMANDS = ("", "score", "report", "evaluate", "app", "export", "push", "data", "data export", "make")
+COMMANDS = ("", "score", "show", "report", "evaluate", "app", "export", "push", "data", "data export", "make")
 COMMANDS += ("make twins", "make judgments", "make align", "make entities")
 
 
@@ -32,7 +32,8 @@ def names() -> dict[str, list[str]]:
     """Public names by module: its functions and classes from this package."""
     found = {"narrative_twins": list(narrative_twins.__all__)}
     for name in MODULES:
-        members = vars(resolve_name(f"narrative_twins.{name}")).items()
+        module = resolve_name(f"narrative_twins.{name}")
+        members = [(key, getattr(module, key)) for key in dir(module)]
         public = [key for key, value in members if not key.startswith("_") and _is_ours(value)]
         found[f"narrative_twins.{name}"] = sorted(public)
     return found
