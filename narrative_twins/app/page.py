@@ -9,7 +9,6 @@ from html import escape
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from narrative_twins.app.estimates import format_duration
-from narrative_twins.app.extract import extract
 from narrative_twins.app.guide import advice_on
 from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
 from narrative_twins.app.splitting import splitter_of
@@ -177,7 +176,7 @@ class Page:
 def _extract(result: StorySalience, k: int, operation: str) -> str:
     """The extract with a button that copies it, and the same as a list with the numbers and scores of the sentences."""
     return (
-        f'<p class="extract">{escape(displayed(extract(result, k, operation=operation)))}</p>'
+        f'<p class="extract">{escape(displayed(str(result.extract(k, operation))))}</p>'
         '<button type="button" class="copy" aria-live="polite">Copy</button>'
         '<details class="numbered"><summary>With numbers and scores</summary>'
         f"{salient_list(result, k, operation)}</details>"

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from narrative_twins import OPERATIONS, Story, StoryEncoder, StorySalience, score_stories
 from narrative_twins.app import estimates
 from narrative_twins.app.estimates import LoadedEncoder, format_duration
-from narrative_twins.app.extract import extract
 from narrative_twins.app.guard import POLICY
 from narrative_twins.app.guide import ADVICE, guide
 from narrative_twins.app.page import KEPT, ONE_PASS, Page, Visitor
@@ -182,24 +181,12 @@ def test_the_axes_of_the_curve_have_labels(count, numbers):
     assert all(0 < float(place) < 100 for place in places) and len(places) == len(numbers)
 
 
-def test_the_extract_is_the_salient_sentences_in_story_order():
-    text = "A man ran.  He fell.\nIt rained.\r\n\r\nHe rose. He ran on."
-    spans = [(match.start(), match.end()) for match in re.finditer(r"[A-Z][\w ]*\.", text)]
-    result = made(text, spans, [0.1, 0.9, 0.2, 0.8, 0.7])
-    assert extract(result) == "He fell."
-    assert extract(result, 3) == "He fell.\nHe rose. He ran on."
-    assert extract(result, share=0.4) == "He fell.\nHe rose."
-    assert extract(result, 99) == "A man ran. He fell.\nIt rained.\nHe rose. He ran on."
-    with pytest.raises(ValueError, match="'deletion' was not scored"):
-        extract(result, operation="deletion")
-
-
 def test_the_page_shows_the_extract_by_the_chosen_operation(page):
     found = scored(page)
     result = page.results[found["token"]]
     for k, operation in ((1, "summarization"), (2, "shifting")):
         shown = Parsed(page.shade(found["token"], operation, k)["salient"])
-        assert shown.text.startswith(extract(result, k, operation=operation))
+        assert shown.text.startswith(str(result.extract(k, operation)))
         assert [tag for tag, _ in shown.elements].count("li") == k
 
 
