@@ -33,7 +33,7 @@ LIBRARIES = {
     "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",
-    "huggingface_hub": "data hub",
+    "huggingface_hub": "data encoder hub",
     "matplotlib": "evaluation plots salience show",
     "mteb": "integrations",
     "openai": "llm",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
 from narrative_twins.encoder.checkpoint import ModelFacts, default_encoder, module_settings, write_checkpoint_settings
+from narrative_twins.encoder.names import resolve_name
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 from narrative_twins.encoder.portable import Backend, PortableModel, PortablePasses
 from narrative_twins.encoder.tokens import Chunk, StoryTokenizer, TokenizedStory
@@ -91,8 +92,8 @@ class StoryEncoder:
         """Load an encoder.
 
         Args:
-            name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter of
-                one, which is merged into the weights of its base; None for the default.
+            name: folder or Hub id of a sentence-transformers model (also without its organization) or any `AutoModel`
+                encoder, or of a PEFT adapter of one, which is merged into its base; None for the default.
             device: default the first accelerator, else the CPU.
             dtype: precision; `"auto"` for the fastest that keeps ranks: on a CPU or CUDA device with native bfloat16,
                 matrix products in bfloat16 and float32 between them, else float32 throughout.
@@ -112,6 +113,7 @@ class StoryEncoder:
             "batch_tokens": batch_tokens,
             "attention": attention,
         }
+        name, options = (default_encoder(), options) if name is None else resolve_name(name, options)
         if backend != "torch":
             if device is not None and str(device) != "cpu":
                 raise ValueError(f"device {str(device)!r} can't be used: backend={backend!r} runs on a CPU")
@@ -119,7 +121,6 @@ class StoryEncoder:
             return cls(portable, portable.tokenizer(), **settings)
         from narrative_twins.encoder.models import load_model_and_tokenizer
 
-        name = str(name) if name is not None else default_encoder()
         model, tokenizer = load_model_and_tokenizer(name, device, dtype, allow_pickle, options)
         return cls(model, tokenizer, **settings)
 

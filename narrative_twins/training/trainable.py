@@ -22,6 +22,7 @@ from narrative_twins.encoder.adapters import tokenizer_source
 from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
 from narrative_twins.encoder.loading import adapter_at, hub_options, merge_adapter, without_hub
 from narrative_twins.encoder.models import check_checkpoint, model_limit
+from narrative_twins.encoder.names import resolve_name
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def trainable_encoder(
         OSError: the model can't be loaded, or its weights do not fit it.
         ValueError: the pooling is unknown.
     """
-    name = str(name) if name is not None else default_encoder()
+    name, options = (default_encoder(), options) if name is None else resolve_name(name, options)
     hub = hub_options(options)
     # `Transformer` loads the model again, without checks.
     check_checkpoint(name, **options)
