@@ -9,7 +9,6 @@ import sys
 from rich.console import Console
 
 from narrative_twins.commands.inputs import (
-    StoryInput,
     add_scoring_options,
     check_options,
     exit_code,
@@ -17,8 +16,9 @@ from narrative_twins.commands.inputs import (
     load_encoder,
     run_settings,
     score,
+    story_input,
 )
-from narrative_twins.commands.options import check_output, count, is_terminal, resume_hint
+from narrative_twins.commands.options import check_output, count, is_terminal, output_format, resume_hint
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
 from narrative_twins.show.formats import FORMATS, write_results
@@ -35,8 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--format",
         choices=FORMATS,
-        default="text",
-        help="of the output (default: text); png and svg show the curves of one story, or many stories as a heat map",
+        help="of the output (default: by the suffix of --out, otherwise text); png and svg show the curves of one "
+        "story, or many stories as a heat map",
     )
     add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
     add("--top", type=count, metavar="K", help="show the K most salient sentences; json, jsonl and images mark them")
@@ -46,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
     check_options(parser, options)
+    options.format = output_format(parser, options.out, options.format)
     if FORMATS[options.format].is_image and options.out == STDIN and is_terminal(sys.stdout):
         parser.error(f"--format {options.format} can't be shown in a terminal; name a file with --out")
     if options.resume and not _is_resumable(options):
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if _is_resumable(options):
         out = ResumableFile(options.out, run_settings(options, encoder), options.resume)
         done = _digests(out)
-    stories = StoryInput(options.files, options.input_format, options.windows, done)
+    stories = story_input(options, done)
     # A terminal gets colours and its own width.
     console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
     names = [operation.name for operation in options.operations]
