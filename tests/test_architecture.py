@@ -40,6 +40,7 @@ LIBRARIES = {
     "pandas": "salience",
     "peft": "encoder",
     "pyarrow": "data",
+    "pypdf": "stories",
     "rich": "commands show",
     "scipy": "evaluation",
     "sentence_transformers": "making training",

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from narrative_twins import Story, score_stories
+from narrative_twins.stories.headings import find_headings
 
 from support.models import SENTENCES, small
 from support.processes import run_python
@@ -18,6 +19,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 import contenders  # noqa: E402
+import splitters  # noqa: E402
 
 
 def run(script: str, *arguments: object) -> str:
@@ -121,3 +123,21 @@ def test_alignment_is_measured():
     lines = run("alignment.py").splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]
     assert all(float(line.split()[3]) > 0 for line in lines[1:])
+
+
+@pytest.mark.parametrize("name", ["gold.txt", "held_out.txt"])
+def test_default_splitter_on_dialogue(name):
+    texts, stories = splitters.read_dialogue(name)
+    assert len(texts) >= 10 and sum(map(len, stories)) > 120
+    gold = [splitters.ends(story) for story in stories]
+    f1, _ = splitters.agreement([splitters.ends(splitters.default(text)) for text in texts], gold)
+    syntok, _ = splitters.agreement([splitters.ends(splitters.syntok_alone(text)) for text in texts], gold)
+    assert f1 > 0.98 and f1 > syntok + 0.05
+
+
+def test_every_heading_of_the_dialogue_is_found():
+    for name in ("gold.txt", "held_out.txt"):
+        lines = (splitters.DIALOGUE / name).read_text(encoding="utf-8").splitlines()
+        headings = [line.removeprefix("@ ") for line in lines if line.startswith("@ ")]
+        texts, _ = splitters.read_dialogue(name)
+        assert [text[lo:hi] for text in texts for lo, hi in find_headings(text)] == headings

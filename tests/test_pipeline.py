@@ -132,6 +132,7 @@ def test_options_of_the_pipeline_and_of_a_call(salience):
         assert list(salience(STORIES[1], operations=names)["scores"]) == ["summarization", "deletion"]
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
+    assert salience("a. b\nc", splitter="lines")["sentences"] == ["a. b", "c"]
     short = pipeline(TASK, device="cpu", operations="deletion", context_tokens=20, on_truncation="ignore", batch_size=2)
     assert list(short(STORIES[0])["scores"]) == ["deletion"]
     assert short(STORIES[0])["truncated"]

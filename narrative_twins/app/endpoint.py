@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from narrative_twins.app.guard import Parameter
 from narrative_twins.app.page import METHODS, Method, Page, Visitor
-from narrative_twins.app.splitting import SPLITS, Split
 from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.stories.splitting import SPLITTERS, SplitName
 
 NAME = "score"
 DESCRIPTION = (
@@ -36,7 +36,7 @@ def parameters() -> list[Parameter]:
         Parameter("operations", f"a list of some of {', '.join(OPERATIONS)}", _is_operations),
         Parameter("windows", "text: auto, a count such as 5, or sizes such as 7, 7, 6", _is_text),
         Parameter("method", f"{' or '.join(METHODS)}; one pass is fast but approximate", METHODS.__contains__),
-        Parameter("split", f"what is scored: {', '.join(SPLITS)}", SPLITS.__contains__),
+        Parameter("split", f"what is scored: {', '.join(SPLITTERS)}", SPLITTERS.__contains__),
     ]
 
 
@@ -51,7 +51,7 @@ def add_endpoint(gr: Any, page: Page) -> None:
         operations: list[str] = names,
         windows: str = "auto",
         method: Method = "exact",
-        split: Split = "sentences",
+        split: SplitName = "sentences",
     ) -> Iterator[dict[str, Any]]:
         try:
             yield from page.score_data(Visitor.of(request), text, operations, windows, method, split)
@@ -65,7 +65,7 @@ def add_endpoint(gr: Any, page: Page) -> None:
         "operations": list[Literal[tuple(OPERATIONS)]],  # type: ignore[misc]
         "windows": str,
         "method": Method,
-        "split": Split,
+        "split": SplitName,
         "return": dict[str, Any],
     }
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.

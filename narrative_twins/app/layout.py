@@ -15,8 +15,8 @@ from narrative_twins.app.guard import Checks
 from narrative_twins.app.guide import guide
 from narrative_twins.app.page import METHODS, Page, Parts, Visitor
 from narrative_twins.app.queue import MAX_CHARACTERS
-from narrative_twins.app.splitting import SPLITS
 from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.stories.splitting import SPLITTERS
 
 _OPEN = """<div class="ways"><label>Open a text file<input type="file" accept=".txt,.md,text/*" data-limit="{limit}">
 </label><button type="button" id="example" data-story="{story}">Try an example</button></div>
@@ -111,7 +111,7 @@ def _settings(gr: Any, any_encoder: bool) -> dict[str, Any]:
     names = list(OPERATIONS)
     parts = {
         "split": gr.Radio(
-            list(SPLITS),
+            list(SPLITTERS),
             value="sentences",
             label="Split the text into",
             info="Choose lines for verse. Lines and paragraphs are scored as sentences are.",

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from narrative_twins.app.estimates import format_duration
 from narrative_twins.app.guide import advice_on
 from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
-from narrative_twins.app.splitting import splitter_of
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import write_results
 from narrative_twins.show.highlights import marked
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
+from narrative_twins.stories.splitting import SPLITTERS, is_split_name
 from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
@@ -143,7 +143,8 @@ class Page:
             chosen = parse_windows(windows.strip() or "auto")
         except ValueError as error:
             raise ValueError(f"Windows: {error}.") from None
-        splitter_of(split)
+        if not is_split_name(split):
+            raise ValueError(f"A text is split into {', '.join(SPLITTERS)}, not {split[:40]!r}.")
         name = encoder.strip() if self.any_encoder else ""
         # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -12,12 +12,12 @@ from itertools import chain
 from threading import Condition, Event, Thread
 
 from narrative_twins.app.estimates import LoadedEncoder
-from narrative_twins.app.splitting import splitter_of
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.splitting import SplitName
 from narrative_twins.stories.story import Story, Windows
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class ScoreRequest:
     windows: Windows = "auto"
     encoder: str | None = None
     approximate: Approximation | None = None
-    split: str = "sentences"
+    split: SplitName = "sentences"
 
 
 @dataclass
@@ -197,7 +197,7 @@ class ScoringQueue:
         request = job.request
         operations = resolve_operations(request.operations, one_pass=request.approximate is not None)
         job.phase = f"Splitting into {request.split}"
-        story = Story.parse(request.text, request.windows, splitter_of(request.split))
+        story = Story.parse(request.text, request.windows, request.split)
         job.update(0.0)
         job.phase = "Loading the encoder"
         loaded = self.load(request.encoder)

@@ -7,30 +7,26 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
-
-from tqdm.auto import tqdm
+from typing import Any, get_args
 
 from narrative_twins.commands.options import count, is_terminal, parsed_by
-from narrative_twins.commands.rows import count_inputs, read_inputs
+from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.portable import BACKENDS
 from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.buffer import OnTruncation
 from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.processes import LAUNCHED, launched_state
-from narrative_twins.salience.result import StorySalience, truncation
-from narrative_twins.stories.reading import InputFormat, story_digest
-from narrative_twins.stories.story import Story, StoryError, parse_windows
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.reading import InputFormat
+from narrative_twins.stories.splitting import SPLITTERS
+from narrative_twins.stories.story import parse_windows
 
 
 def operations(text: str) -> list[Operation]:
@@ -62,6 +58,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 _SAME_RESULTS = ("operations", "on_truncation", "processes")
 
 
+_NOT_ENGLISH = (
+    "seems not to be in English, for which the default encoder and the sentence splitter are made; score it by a "
+    "multilingual encoder, such as --model sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the "
+    "sentences, or give them as lines with --split lines"
+)
+
+
 def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the input, of scoring and of the encoder."""
     add = parser.add_argument
@@ -69,8 +72,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="text (one story), JSON Lines (one per line), JSON, ROCStories' CSV, Parquet or a data set on the Hub "
-        "(one per row); - for stdin",
+        help="text or PDF (one story), JSON Lines (one per line), JSON, CSV, Parquet or a data set on the Hub (one per "
+        "row), or a folder of these files; - for stdin",
     )
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
@@ -83,6 +86,14 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by the suffix of the file")
+    add("--column", metavar="NAME", help="the column of the stories in CSV (default: text, story or a similar name)")
+    add(
+        "--split",
+        choices=SPLITTERS,
+        default=next(iter(SPLITTERS)),
+        help="the units of texts that are scored (default: %(default)s); lines for verse",
+    )
+    add("--score-headings", action="store_true", help="score headings as sentences (default: leave them out)")
     add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
@@ -138,93 +149,21 @@ def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str
         **({} if options.backend == "torch" else {"backend": options.backend}),
         "context tokens": encoder.context_tokens,
         "operations": [operation.name for operation in options.operations],
+        "split": options.split,
+        "score headings": options.score_headings,
         **{name.replace("_", " "): getattr(options, name) for name in _OPTIONS if name not in _SAME_RESULTS},
         "top": options.top,
     }
 
 
-class _Position(NamedTuple):
-    """A story's position in the input, in words and as an index, and whether stories scored earlier come after it."""
-
-    name: str
-    number: int
-    before_scored: bool
-
-
-class StoryInput:
-    """The stories of some files, without those that an interrupted run has scored.
-
-    Stories that can't be read are yielded as errors, so that the engine reports them in order.
-
-    Args:
-        files: the files; none for standard input.
-        input_format: the input format.
-        windows: of stories that have none of their own.
-        done: digests of the stories that are scored already, in the order of the input; see `story_digest`.
-
-    Attributes:
-        found: how many stories were found so far.
-        problems: how many of them could not be scored.
-        warn_of_truncation: whether to print a warning for the first story that is truncated.
-    """
-
-    def __init__(self, files: Sequence[str], input_format: InputFormat, windows: Any, done: Iterable[str] = ()) -> None:
-        self.files, self.input_format, self.windows = list(files) or [STDIN], input_format, windows
-        self.done = deque(done)
-        self.found = self.problems = 0
-        self.warn_of_truncation = False
-        self._positions: dict[int, _Position] = {}
-
-    def __length_hint__(self) -> int:
-        return max(0, count_inputs(self.files, self.input_format) - len(self.done))
-
-    def __iter__(self) -> Iterator[Story | StoryError]:
-        yielded = 0
-        for name, content, problem in read_inputs(self.files, self.input_format):
-            self.found += 1
-            try:
-                story: Story | StoryError = Story.parse(StoryError(problem) if problem else content, self.windows)
-            except StoryError as error:
-                story = error
-            if isinstance(story, Story) and self._is_done(story):
-                continue
-            self._positions[yielded] = _Position(name, self.found - 1, before_scored=bool(self.done))
-            yielded += 1
-            yield story
-        if self.done:
-            raise ResumeError(
-                f"can't resume: {len(self.done)} stories of the earlier run are not in the input, or not in that "
-                "order; use the same input, or write to another file"
-            )
-
-    def _is_done(self, story: Story) -> bool:
-        if not self.done or self.done[0] != story_digest(story.id, story.sentences, story.windows):
-            return False
-        self.done.popleft()
-        return True
-
-    def report(self, error: StoryError) -> None:
-        """Print what is wrong with a story."""
-        self.problems += 1
-        position = self._positions.pop(error.index or 0)
-        tqdm.write(f"narrative-twins: {position.name}: {error.problem}", file=sys.stderr)
-
-    def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """Results with the index of their story in the whole input, scored stories included. Raises `ResumeError` if a
-        story was not scored by the earlier run, but comes before stories that were."""
-        for result in results:
-            position = self._positions.pop(result.index)
-            if position.before_scored:
-                raise ResumeError(
-                    f"can't resume: the earlier run did not have {position.name}; use the same input, or write to "
-                    "another file"
-                )
-            if result.truncated and self.warn_of_truncation:
-                self.warn_of_truncation = False
-                words = truncation(result.context_tokens, result.cut_tokens)
-                cure = "another --model may read more at once; --on-truncation ignore hides this"
-                tqdm.write(f"narrative-twins: {position.name}: the story {words} (told once; {cure})", file=sys.stderr)
-            yield replace(result, index=position.number)
+def story_input(options: argparse.Namespace, done: Iterable[str] = ()) -> StoryInput:
+    """The stories that the options name, without those that are done, see `StoryInput`."""
+    splitter = SPLITTERS[options.split] if options.score_headings else options.split
+    # Who chose an encoder chose its languages.
+    hint = None if options.model else _NOT_ENGLISH
+    return StoryInput(
+        options.files, options.input_format, options.windows, done, splitter, column=options.column, hint=hint
+    )
 
 
 def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from narrative_twins.commands.options import check_output, count, is_terminal, positive_share
+from narrative_twins.commands.options import check_output, count, is_terminal, output_format, positive_share
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, write_results
@@ -22,9 +22,8 @@ def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
         "-f",
         "--format",
         choices=[*FORMATS, *more],
-        default="text",
-        help="of the output (default: text); extract is the most salient sentences in story order, one per line; png "
-        "and svg show the curves of one story, or many stories as a heat map",
+        help="of the output (default: by the suffix of --out, otherwise text); extract is the most salient sentences "
+        "in story order, one per line; png and svg show the curves of one story, or many stories as a heat map",
     )
     add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
     add("--top", type=count, metavar="K", help="show the K most salient sentences; json, jsonl and images mark them")
@@ -32,7 +31,8 @@ def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
 
 
 def check_output_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options of the output that contradict each other or the input."""
+    """Refuse options of the output that contradict each other or the input, and set the format."""
+    options.format = output_format(parser, options.out, options.format)
     if options.share is not None and options.format != "extract":
         parser.error("--share needs --format extract; --top K limits the sentences of other formats")
     if options.share is not None and options.top is not None:

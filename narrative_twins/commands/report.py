@@ -7,7 +7,6 @@ import os
 import sys
 
 from narrative_twins.commands.inputs import (
-    StoryInput,
     add_scoring_options,
     check_options,
     exit_code,
@@ -15,6 +14,7 @@ from narrative_twins.commands.inputs import (
     load_encoder,
     run_settings,
     score,
+    story_input,
 )
 from narrative_twins.commands.options import check_output, count
 from narrative_twins.files import STDIN, part_path
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     report = Report(options.out, options.top, options.resume)
     encoder = load_encoder(options)
     done = report.begin(run_settings(options, encoder))
-    stories = StoryInput(options.files, options.input_format, options.windows, done)
+    stories = story_input(options, done)
     if report.no_curves is not None:
         print(f"narrative-twins: pages will have no curves: {report.no_curves}", file=sys.stderr)
     with report:

@@ -10,21 +10,35 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.reading import Document, InputFormat, count_stories, printable_name, read_stories
+from narrative_twins.stories.documents import Document
+from narrative_twins.stories.reading import (
+    STORY_SUFFIXES,
+    InputFormat,
+    count_stories,
+    files_of,
+    printable_name,
+    read_stories,
+)
+
+_SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 
 
-def read_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> Iterator[Document]:
+def read_inputs(
+    paths: Sequence[str], input_format: InputFormat = "auto", column: str | None = None
+) -> Iterator[Document]:
     """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path on the Hub, with a
     story in each row, in any form that `Story.parse` accepts; all splits of a data set, in the order of their files."""
+    paths = files_of(paths, _SUFFIXES)
     for path in paths:
         if input_format == "auto" and (_is_parquet(path) or _is_on_hub(path)):
             yield from _rows(path)
         else:
-            yield from read_stories([path], input_format, named=len(paths) > 1)
+            yield from read_stories([path], input_format, named=len(paths) > 1, column=column)
 
 
 def count_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> int:
     """As `count_stories`, for `read_inputs`."""
+    paths = files_of(paths, _SUFFIXES)
     files = [path for path in paths if input_format != "auto" or not (_is_parquet(path) or _is_on_hub(path))]
     tables = [path for path in paths if path not in files]
     if any(not os.path.isfile(path) for path in tables):

@@ -6,7 +6,6 @@ import argparse
 import json
 
 from narrative_twins.commands.inputs import (
-    StoryInput,
     add_scoring_options,
     check_options,
     exit_code,
@@ -14,6 +13,7 @@ from narrative_twins.commands.inputs import (
     load_encoder,
     run_settings,
     score,
+    story_input,
 )
 from narrative_twins.commands.options import resume_hint
 from narrative_twins.commands.outputs import add_output_options, check_output_options, is_image, write_output
@@ -35,9 +35,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
     check_options(parser, options)
+    check_output_options(parser, options)
     if options.resume and not _is_resumable(options):
         parser.error("--resume needs --format jsonl and --out FILE")
-    check_output_options(parser, options)
 
 
 def on_interrupt(options: argparse.Namespace) -> str | None:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     if _is_resumable(options):
         out = ResumableFile(options.out, run_settings(options, encoder), options.resume)
         done = _digests(out)
-    stories = StoryInput(options.files, options.input_format, options.windows, done)
+    stories = story_input(options, done)
     names = [operation.name for operation in options.operations]
     write_output(out, score(options, stories, encoder), options, names)
     return exit_code(stories)

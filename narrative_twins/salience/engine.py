@@ -19,7 +19,7 @@ from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.processes import LAUNCHED, LaunchedProcesses, Processes, WorkerProcesses
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.splitting import Splitter, check_splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 
@@ -68,8 +68,7 @@ def score_stories(
     check_stories(stories)
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: a batch has at least 1 story")
-    if splitter is not None and not callable(splitter):
-        raise TypeError(f"a splitter is a function from a text to its sentences, not {type(splitter).__name__}")
+    check_splitter(splitter)
     if processes != LAUNCHED and (not isinstance(processes, int) or processes < 1):
         raise ValueError(f"processes={processes!r}: choose a number of at least 1, or {LAUNCHED!r}")
     if on_error not in ("raise", "skip") and not callable(on_error):

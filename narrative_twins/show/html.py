@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from html import escape
 
@@ -14,6 +15,7 @@ from narrative_twins.plots.style import INK, hex_color
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.highlights import MARK, caption, marked, shown_sentences, window_title
+from narrative_twins.stories.headings import find_headings
 
 DATA = "data-result"
 """The attribute of an element of a page that has a result as JSON."""
@@ -38,6 +40,8 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
         for name, meaning in meanings.items()
     )
+    # An excerpt of the most salient sentences has no headings.
+    headings = _headings(result) if len(shown) == len(result) else {}
     heading = f"<section><h{level}><bdi>{escape(result.name)}</bdi>: {result.extent}</h{level}>{between}"
     parts = [f"{heading}<table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"]
     for w, (lo, hi) in enumerate(result.windows):
@@ -48,6 +52,7 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
             span = len(result.scores) + 2
             parts.append(f'<tr class="window"><th colspan="{span}">{window_title(w, lo, hi)}</th></tr>')
         for i in (i for i in range(lo, hi) if i in shown):
+            parts += [_heading_row(line, len(result.scores)) for line in headings.get(i, ())]
             cells = "".join(
                 f'<td class="score" data-name="{escape(name)}" style="background:{hex_color(colours[name][i])}">'
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
@@ -58,12 +63,28 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
             sentence = escape(one_line(result.sentences[i]))
             parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{sentence}</td></tr>')
         parts.append("</tbody>")
+    last = "".join(_heading_row(line, len(result.scores)) for line in headings.get(len(result), ()))
+    parts.append(f"<tbody>{last}</tbody>" if last else "")
     return "".join([*parts, f"</table><p>{escape(caption(result))}</p>{_data(result)}</section>\n"])
 
 
 def _data(result: StorySalience) -> str:
     """A result as data, all of its sentences: not in a script, of which these pages have none."""
     return f'<div hidden {DATA}="{escape(json.dumps(result.to_dict()))}"></div>'
+
+
+def _headings(result: StorySalience) -> dict[int, list[str]]:
+    """The headings of the story that are in no sentence, by the index of the sentence behind them."""
+    found: dict[int, list[str]] = {}
+    for lo, hi in find_headings(result.story.text):
+        after = bisect_left(result.spans, (lo, 0))
+        if (after == len(result) or hi <= result.spans[after][0]) and (not after or result.spans[after - 1][1] <= lo):
+            found.setdefault(after, []).append(result.story.text[lo:hi])
+    return found
+
+
+def _heading_row(line: str, operations: int) -> str:
+    return f'<tr class="heading"><td></td>{"<td></td>" * operations}<td dir="auto">{escape(one_line(line))}</td></tr>'
 
 
 def page_head(title: str, style: str = "", script: str = "") -> str:
@@ -98,7 +119,9 @@ th, td {{ padding: .3rem .6rem; text-align: left; vertical-align: top; border-bo
 th {{ font-size: .8rem; }} td {{ overflow-wrap: anywhere; }}
 .score {{ font-size: .85rem; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
 .name {{ text-align: right; }} td:first-child {{ overflow-wrap: normal; }}
-.window th {{ background: #ececf1; }} .top {{ font-weight: bold; }}
+.window th {{ background: #ececf1; }}
+.heading td {{ color: #55555f; font-style: italic; }}
+.top {{ font-weight: bold; }}
 section p {{ font-size: .8rem; color: #55555f; }}
 @media (max-width: 48rem) {{
   thead {{ display: none; }}

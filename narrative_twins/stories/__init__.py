@@ -1,8 +1,10 @@
 """Stories: sentences in order, their windows, and how story files are read."""
 
+from narrative_twins.stories.headings import find_headings as find_headings
 from narrative_twins.stories.reading import InputFormat as InputFormat
 from narrative_twins.stories.reading import count_stories as count_stories
 from narrative_twins.stories.reading import read_stories as read_stories
+from narrative_twins.stories.splitting import SPLITTERS as SPLITTERS
 from narrative_twins.stories.splitting import Splitter as Splitter
 from narrative_twins.stories.splitting import split_sentences as split_sentences
 from narrative_twins.stories.story import Story as Story

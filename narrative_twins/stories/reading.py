@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import hashlib
 import json
 import os
@@ -12,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import IO, BinaryIO, Literal, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
+from narrative_twins.stories.documents import HEAD, Document, why_not_text
+from narrative_twins.stories.pdf import pdf_text
+from narrative_twins.stories.tables import read_table
 
-InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv"]
+InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv", "pdf"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _BY_SUFFIX: dict[str, InputFormat] = {
@@ -26,53 +26,70 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".rejects": "jsonl",
     ".json": "json",
     ".csv": "csv",
+    ".tsv": "csv",
+    ".pdf": "pdf",
 }
+STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - {".rejects"})
+"""The files of a folder that are read."""
 
 MAX_LINE = 64_000_000
 """Bytes of a line, or of a document, in a compressed file or an archive; a few kilobytes of it can hold gigabytes."""
 
 
-class Document(NamedTuple):
-    """A story in a file: its name for messages, and its content, or the problem if it can't be read."""
-
-    name: str
-    content: Any
-    problem: str | None = None
-
-
 def read_stories(
-    paths: Iterable[str], input_format: InputFormat = "auto", named: bool | None = None
+    paths: Iterable[str], input_format: InputFormat = "auto", named: bool | None = None, column: str | None = None
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
-    any form that `Story.parse` accepts; and so is a row of a table (CSV) of ROCStories, see `read_roc_story`. If there
-    are several files, a text story gets the file name as id.
+    any form that `Story.parse` accepts; and so are the text of a PDF file and a row of a table (CSV), see `read_table`.
+    If there are several files, a text story gets the file name as id. Of a folder, the files with one of
+    `STORY_SUFFIXES` are read. Other kinds of files, such as images and archives, are problems.
 
     Args:
-        paths: file names; `-` is standard input.
+        paths: names of files and folders; `-` is standard input.
         input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, `.csv`,
-            otherwise text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
+            `.tsv`, `.pdf`, otherwise text. Standard input is JSON Lines if its first non-blank line starts with `{` or
+            is a JSON list.
         named: whether a text story gets the file name as id; None if there are several files.
+        column: the column of the stories in tables; default as `read_table` finds it.
     """
-    paths = list(paths)
+    paths = files_of(paths)
     for path in paths:
         # A file name need not be valid text.
         name = "standard input" if path == STDIN else printable_name(path)
         if path == STDIN and sys.stdin is None:
             yield Document(name, None, "is closed; name a file")
             continue
+        if os.path.isdir(path):
+            yield Document(name, None, f"is a folder without a story; put files in it ({', '.join(STORY_SUFFIXES)})")
+            continue
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(file, name, input_format, len(paths) > 1 if named is None else named)
+                yield from stories_in(file, name, input_format, len(paths) > 1 if named is None else named, column)
         except OSError as error:
             yield Document(name, None, f"can't be read ({error.strerror}); check the name")
+
+
+def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -> list[str]:
+    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in the order of their
+    names: not those in its folders, and no hidden ones. A folder without such files stays."""
+    found: list[str] = []
+    for path in paths:
+        names = sorted(os.listdir(path)) if path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK) else []
+        inside = [
+            os.path.join(path, name)
+            for name in names
+            if name.lower().endswith(suffixes) and name[0] != "." and os.path.isfile(os.path.join(path, name))
+        ]
+        found += inside or [path]
+    return found
 
 
 def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> int:
     """The approximate number of stories that `read_stories` yields; 0 if it can't be known without parsing a file."""
     count = 0
-    for path in paths:
+    for path in files_of(paths):
         kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if input_format == "auto" else input_format
         if path == STDIN or kind == "json" or path.lower().endswith(".zip") or not os.path.isfile(path):
             return 0
@@ -87,7 +104,11 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
 
 
 def stories_in(
-    file: BinaryIO | LimitedFile, name: str, input_format: InputFormat = "auto", named: bool = False
+    file: BinaryIO | LimitedFile,
+    name: str,
+    input_format: InputFormat = "auto",
+    named: bool = False,
+    column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name the id of a text."""
     lines = iter(file)
@@ -95,13 +116,19 @@ def stories_in(
         input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
         if input_format == "text" and name == "standard input":
             input_format, lines = _guess_format(lines)
+    if input_format != "pdf":
+        first = next(lines, b"")
+        lines = chain([first], lines)
+        if problem := why_not_text(name, first[:HEAD]):
+            yield Document(name, None, problem)
+            return
     if input_format == "jsonl":
         for number, line in enumerate(lines, start=1):
             if line.strip(_BLANK):
                 yield _parse_json(f"{name}, line {number}", line)
         return
     if input_format == "csv":
-        yield from _rows(name, lines)
+        yield from read_table(name, lines, column)
         return
     data = b"".join(lines)
     if input_format == "json":
@@ -111,7 +138,7 @@ def stories_in(
             [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
         )
         return
-    text = _decode(name, data)
+    text = _decode_pdf(name, data) if input_format == "pdf" else _decode(name, data)
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
     yield text
@@ -158,18 +185,11 @@ def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]
     return "jsonl" if first.startswith(b"{") or is_json_list else "text", chain(seen, lines)
 
 
-def _rows(name: str, lines: Iterable[bytes]) -> Iterator[Document]:
-    """The stories of a table of ROCStories."""
-    rows = csv.DictReader(codecs.iterdecode(lines, "utf-8-sig"))
+def _decode_pdf(name: str, data: bytes) -> Document:
     try:
-        for row in rows:
-            if not is_roc_story(row):
-                columns = "storyid, storytitle, sentence1 to sentence5"
-                yield Document(name, None, f"is not a table of ROCStories ({columns}); convert others to JSON Lines")
-                return
-            yield Document(f"{name}, line {rows.line_num}", read_roc_story(row))
-    except (UnicodeDecodeError, csv.Error) as error:
-        yield Document(name, None, f"can't be read as CSV in UTF-8 after line {rows.line_num} ({error}); convert it")
+        return Document(name, pdf_text(data))
+    except ValueError as error:
+        return Document(name, None, str(error))
 
 
 def _decode(name: str, data: bytes) -> Document:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.stories.splitting import Splitter, split_sentences
+from narrative_twins.stories.splitting import Splitter, text_regions
 from narrative_twins.stories.windows import Span, even_windows
 
 Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
@@ -19,7 +19,6 @@ AUTO_WINDOW = 7
 """Target size of the windows of `windows="auto"`, in sentences: five windows for a synopsis of 35 sentences."""
 AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
-
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
 
@@ -73,7 +72,8 @@ class Story:
             windows: for a source without its own windows: `"auto"` (one window for up to ten sentences, otherwise
                 windows of about seven), a number of even windows, the sizes of the windows, or the windows themselves
                 as lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
-            splitter: splits raw text into sentences; default `split_sentences`.
+            splitter: how raw text is split: `"sentences"` (default), `"lines"` or `"paragraphs"`, without headings
+                (see `find_headings`), or a function from a text to its sentences.
 
         Raises:
             StoryError: the source is not a story or has an empty sentence, or the windows do not partition it.
@@ -96,7 +96,7 @@ class Story:
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; remove one of them")
             windows = windows if own_windows is None else own_windows
         if isinstance(source, str):
-            sentences, text, spans = _from_text(source, splitter or split_sentences)
+            sentences, text, spans = _from_text(source, splitter)
         else:
             sentences, sizes = _from_list(source)
             text = " ".join(sentences) if text is None else text
@@ -171,18 +171,24 @@ def _check_id(value: Any) -> str | int | None:
     return value if value is None or isinstance(value, str) else _as_int(value)
 
 
-def _from_text(text: str, splitter: Splitter) -> tuple[list[str], str, list[Span]]:
+def _from_text(text: str, splitter: Splitter | None) -> tuple[list[str], str, list[Span]]:
     check_unicode(text, "the text")
-    # Pieces of only white space and control characters are not sentences and are in no span.
-    sentences = [trimmed for piece in splitter(text) if not _blank(trimmed := str(piece).strip())]
+    split, regions = text_regions(text, splitter)
+    sentences, spans = list[str](), list[Span]()
+    for start, stop in regions:
+        region = text[start:stop]
+        # Pieces of only white space and control characters are not sentences and are in no span.
+        found = [trimmed for piece in split(region) if not _blank(trimmed := str(piece).strip())]
+        located = _locate(found, region)
+        # A splitter may drop punctuation between sentences, but not letters or digits.
+        edges = [0, *(edge for span in located for edge in span), len(region)]
+        for lo, hi in zip(edges[::2], edges[1::2], strict=True):
+            if any(map(str.isalnum, region[lo:hi])):
+                raise StoryError(f"the splitter lost text at character {start + lo}: {region[lo:hi].strip()[:40]!r}")
+        sentences += found
+        spans += [(start + lo, start + hi) for lo, hi in located]
     if not sentences:
         raise StoryError("the story is empty; give it at least one sentence")
-    spans = _locate(sentences, text)
-    edges = [0, *(edge for span in spans for edge in span), len(text)]
-    # For each gap between sentences: a splitter may drop punctuation, but not letters or digits.
-    for lo, hi in zip(edges[::2], edges[1::2], strict=True):
-        if any(map(str.isalnum, text[lo:hi])):
-            raise StoryError(f"the splitter lost text at character {lo}: {text[lo:hi].strip()[:40]!r}")
     return sentences, text, spans
 
 

@@ -10,8 +10,8 @@ import pytest
 from datasets import Dataset, disable_progress_bars
 
 from narrative_twins.commands.cli import main
-from narrative_twins.commands.inputs import StoryInput
 from narrative_twins.commands.rows import read_inputs
+from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.encoder.checkpoint import default_encoder
 
 from support.hub import Hub, running

@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.commands.cli import main
+from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.files import AtomicFile
 
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
@@ -164,6 +165,9 @@ def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
         (["--format", "xml"], "invalid choice: 'xml'"),
         (["--resume"], "--resume needs"),
         (["--out", "omar.txt"], "would be overwritten by --out omar.txt"),
+        (["--out", "omar.html", "--format", "csv"], "--out omar.html is named as html, but --format is csv"),
+        (["--out", "omar.json", "--format", "text"], "--out omar.json is named as json, but --format is text"),
+        (["--split", "words"], "invalid choice: 'words'"),
     ],
 )
 def test_invalid_options(run, story, capsys, monkeypatch, arguments, problem):
@@ -527,3 +531,76 @@ def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
     _, out, err = run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "error")
     assert len(out.splitlines()) == 1 and f"{path}, line 4: the story is longer" in err
     assert transformers_logging.is_progress_bar_enabled()
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.html", b"<!doctype html>"), ("a.CSV", b"story,"), ("a.json", b"["), ("a.jsonl", b"{"), ("a.svg", b"<?xml")],
+)
+def test_the_name_of_the_output_implies_its_format(run, story, tmp_path, name, start):
+    assert run(story, "--out", tmp_path / name)[0] == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert run(story, "--out", tmp_path / "notes")[0] == 0 and b"story 1:" in (tmp_path / "notes").read_bytes()
+
+
+def test_headings_lines_and_paragraphs(run, tmp_path):
+    verse = tmp_path / "verse.txt"
+    verse.write_text("Chapter 1\n\nThe sea was grey,\nthe sky was grey.\n\nA gull went by. It rained.")
+
+    def sentences(*arguments):
+        code, out, err = run(verse, "-f", "jsonl", *arguments)
+        assert code == 0, err
+        return json.loads(out)["sentences"]
+
+    assert sentences() == ["The sea was grey,\nthe sky was grey.", "A gull went by.", "It rained."]
+    assert sentences("--score-headings")[0] == "Chapter 1"
+    assert sentences("--split", "lines") == ["The sea was grey,", "the sky was grey.", "A gull went by. It rained."]
+    assert sentences("--split", "paragraphs") == ["The sea was grey,\nthe sky was grey.", "A gull went by. It rained."]
+    out = tmp_path / "out.jsonl"
+    assert run(verse, "-o", out, "--split", "lines")[0] == 0
+    code, _, err = run(verse, "-o", out, "--resume")
+    assert code == 2 and "split" in err
+
+
+def test_folders_and_tables(run, tmp_path):
+    folder = tmp_path / "tales"
+    folder.mkdir()
+    (folder / "b.txt").write_text(OMAR)
+    (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
+    (folder / "c.docx").write_bytes(b"PK")
+    code, out, err = run(folder, "-f", "jsonl", "--column", "ours")
+    assert code == 0, err
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["x", str(folder / "b.txt")]
+    code, out, err = run(folder, "-f", "jsonl")
+    assert code == 1 and "a.csv: has no column of stories that is known (its columns: id, ours)" in err
+    code, out, err = run(folder / "c.docx")
+    assert code == 1 and not out
+
+
+GERMAN = (
+    "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das Gewitter gekommen, und er"
+)
+GERMAN += " hatte Angst vor dem Donner."
+
+
+def test_a_text_that_is_not_in_english_gets_one_hint(tmp_path, capsys):
+    files = [tmp_path / "eins.txt", tmp_path / "zwei.txt"]
+    for file in files:
+        file.write_text(GERMAN, encoding="utf-8")
+    stories = StoryInput([*map(str, files)], "auto", "auto", hint="use a multilingual encoder")
+    assert len(list(stories)) == 2
+    assert capsys.readouterr().err == f"narrative-twins: {files[0]}: use a multilingual encoder\n"
+
+
+def test_who_names_an_encoder_gets_no_hint(run, tmp_path):
+    (tmp_path / "eins.txt").write_text(GERMAN, encoding="utf-8")
+    code, _, err = run(tmp_path / "eins.txt")
+    assert (code, err) == (0, "")
+
+
+def test_the_hint_names_the_cure(tmp_path):
+    (tmp_path / "eins.txt").write_text(GERMAN, encoding="utf-8")
+    done = run_command(COMMAND, "score", tmp_path / "eins.txt")
+    assert done.returncode == 0
+    (hint,) = done.stderr.splitlines()
+    assert "not to be in English" in hint and "--model" in hint and "multilingual-MiniLM" in hint and "--split" in hint

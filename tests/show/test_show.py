@@ -15,6 +15,7 @@ from narrative_twins import Story, StorySalience, score_stories
 from narrative_twins.plots.shades import PALE, STRONG, shades
 from narrative_twins.show.highlights import marked
 from narrative_twins.show.html import INK, to_html
+from narrative_twins.show.shaded import shaded_text
 from narrative_twins.show.table import to_table
 
 from support.models import small
@@ -173,3 +174,15 @@ def test_the_most_salient_fifth_is_marked(n, stars):
     result = result_of([f"{i}." for i in range(n)])
     assert marked(result, "summarization") == set(range(stars))
     assert marked(result, "deletion") == set(range(n - stars, n))
+
+
+def test_headings_are_shown_without_scores():
+    story = Story.parse("Chapter 1\n\nIt rained. He ran.\n\n# <Two>\n\nHe slept.\n\nEpilogue")
+    assert story.sentences == ("It rained.", "He ran.", "He slept.")
+    result = StorySalience(story, {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
+    rows = [row for row in Page("".join(to_html([result]))).rows if row]
+    assert [row[-1] for row in rows][-6:] == ["Chapter 1", "It rained.", "He ran.", "# <Two>", "He slept.", "Epilogue"]
+    assert [row[0] for row in rows][-6:] == ["", "1", "2", "", "3", ""]
+    assert "Chapter 1" not in "".join(to_html([result], top=2))
+    shaded = shaded_text(result)
+    assert "Chapter 1\n\n<span" in shaded and "# &lt;Two&gt;" in shaded

@@ -68,10 +68,117 @@ def test_tables_of_roc_stories(tmp_path):
     file.write_bytes("\n".join([*rows, "c,,\xff"]).encode("latin-1"))
     found = list(read_stories([str(file)]))
     assert "can't be read as CSV in UTF-8 after line " in found[-1].problem and "0xff" in found[-1].problem
-    file.write_text("id,story\na,b\n")
-    assert "is not a table of ROCStories" in next(read_stories([str(file)])).problem
     file.write_text("")
     assert list(read_stories([str(file)])) == [] and count_stories([str(file)]) == 0
+
+
+def test_tables_with_a_column_of_stories(tmp_path):
+    file = tmp_path / "stories.csv"
+    for header, delimiter in (("id,Title,Text", ","), ("id;Title;Text", ";"), ("id\tTitle\tText", "\t")):
+        row = delimiter.join(["a", "Rain", '"It rained,\nagain; and again."'])
+        file.write_text(f"{header}\n{row}\n")
+        assert [source.content for source in read_stories([str(file)])] == [
+            {"id": "a", "text": "It rained,\nagain; and again."}
+        ]
+    file.write_text("verse\nIt rained.\n\n")
+    assert [source.content for source in read_stories([str(file)])] == [{"id": None, "text": "It rained."}]
+    file.write_text("id,ours,theirs\na,It rained.,It snowed.\nb\n")
+    found = list(read_stories([str(file)], column="theirs"))
+    assert found[0] == (f"{file}, line 2", {"id": "a", "text": "It snowed."}, None)
+    assert found[1].problem == "the row ends before the column 'theirs'"
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "problem"),
+    [
+        ("id,ours", None, "has no column of stories that is known (its columns: id, ours); name it with --column"),
+        ("story,index,sentence", None, "has no column of stories that is known"),
+        ("id,text", "plot", "has no column 'plot' (its columns: id, text); name one of them with --column"),
+    ],
+)
+def test_tables_without_a_column_of_stories(tmp_path, header, column, problem):
+    (tmp_path / "stories.csv").write_text(f"{header}\n{'a,' * header.count(',')}b\n")
+    (found,) = read_stories([str(tmp_path / "stories.csv")], column=column)
+    assert found.content is None and found.problem.startswith(problem)
+
+
+def test_folders(tmp_path):
+    for name in ("b.txt", "a.md", "c.jsonl", "d.rejects", ".hidden.txt", "notes.png"):
+        (tmp_path / name).write_text('"It rained."')
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "e.txt").write_text("It rained.")
+    names = [source.name for source in read_stories([str(tmp_path), "-"], named=False)][:3]
+    assert names == [str(tmp_path / "a.md"), str(tmp_path / "b.txt"), f"{tmp_path / 'c.jsonl'}, line 1"]
+    assert count_stories([str(tmp_path)]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("tale.docx", b"PK\x03\x04\x14\0", "is a document (Word); open it in its program and save it as plain text"),
+        ("tales.zip", b"PK\x03\x04\x14\0", "is a ZIP archive; unpack it"),
+        ("tale.txt.gz", b"\x1f\x8b\x08", "is compressed by gzip; unpack it"),
+        ("tale.png", b"\x89PNG\r\n", "is an image"),
+        ("tale.doc", b"\xd0\xcf\x11\xe0\xa1", "is a document of an office program"),
+        ("tale.rtf", b"{\\rtf1 It rained.}", "is rich text (RTF)"),
+        ("tale.txt", b"%PDF-1.4\n", "is PDF; name it .pdf"),
+        ("tale.csv", b"PAR1 \0", "is Parquet; name it .parquet"),
+        ("tale", b"\0\x01\x02", "is a binary file, not text"),
+        (
+            "tale.txt",
+            "It rained.".encode("utf-16"),
+            "is not UTF-8 at byte 0 (0xff); convert it, perhaps with `iconv -f U",
+        ),
+    ],
+)
+def test_files_that_are_no_text_are_refused(tmp_path, name, data, problem):
+    (tmp_path / name).write_bytes(data)
+    (found,) = read_stories([str(tmp_path / name)])
+    assert found.content is None and found.problem.startswith(problem)
+
+
+def pdf(*pages: list[str]) -> bytes:
+    """A PDF file with these lines on its pages."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    kids = []
+    for page in pages:
+        lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
+        content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+        resources = b"/Resources << /Font << /F1 3 0 R >> >>"
+        objects.append(b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, len(objects)))
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 600 800] >>" % (b" ".join(kids), len(kids))
+    data, places = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, start=1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    size = len(objects) + 1
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(data))
+    return data + b"xref\n0 %d\n0000000000 65535 f \n" % size + table + trailer
+
+
+def test_pdf(tmp_path):
+    pytest.importorskip("pypdf")
+    file = tmp_path / "tale.pdf"
+    file.write_bytes(pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."]))
+    assert list(read_stories([str(file)])) == [(str(file), "It rained on the window. The dog\nslept.", None)]
+    for data, problem in (
+        (pdf([]), "is PDF without text"),
+        (b"%PDF-1.4\n", "can't be read as PDF"),
+        (b"It rained.", "can't be read as PDF"),
+    ):
+        file.write_bytes(data)
+        (found,) = read_stories([str(file)])
+        assert found.content is None and found.problem.startswith(problem)
+
+
+def test_pdf_without_its_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    (tmp_path / "tale.pdf").write_bytes(pdf(["It rained."]))
+    (found,) = read_stories([str(tmp_path / "tale.pdf")])
+    assert found.problem.startswith("is PDF; ") and "pypdf" in found.problem and "pdftotext" in found.problem
 
 
 def test_archive_is_not_counted(tmp_path):
@@ -84,9 +191,10 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
     good.write_text("A b.")
     bad.write_bytes(b"caf\xe9 au lait")
     missing = str(tmp_path / "missing.txt")
-    problems = [source.problem for source in read_stories([missing, str(tmp_path), str(bad), str(good)])]
+    (empty := tmp_path / "empty").mkdir()
+    problems = [source.problem for source in read_stories([missing, str(empty), str(bad), str(good)])]
     assert problems[0].startswith("can't be read (No such file")
-    assert problems[1].startswith("can't be read (Is a directory")
+    assert problems[1].startswith("is a folder without a story")
     assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv -f WINDOWS-1252")
     assert problems[3] is None
     assert count_stories([missing]) == 0

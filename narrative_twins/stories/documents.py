@@ -1,0 +1,49 @@
+"""Stories as they are found in files, and files that are no text."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+
+class Document(NamedTuple):
+    """A story in a file: its name for messages, and its content, or the problem if it can't be read."""
+
+    name: str
+    content: Any
+    problem: str | None = None
+
+
+PDF = b"%PDF-"
+
+_SAVE = "open it in its program and save it as plain text in UTF-8"
+# By the first bytes of a file.
+_KINDS = {
+    PDF: "is PDF; name it .pdf, or pass --input-format pdf",
+    b"PK\x03\x04": "is a ZIP archive; unpack it, and name the folder or the files in it",
+    b"\x1f\x8b": "is compressed by gzip; unpack it with `gunzip`",
+    b"PAR1": "is Parquet; name it .parquet",
+    b"\x89PNG": "is an image; recognize its text first",
+    b"\xff\xd8\xff": "is an image; recognize its text first",
+    b"GIF8": "is an image; recognize its text first",
+    b"\xd0\xcf\x11\xe0": f"is a document of an office program; {_SAVE}",
+    b"{\\rtf": f"is rich text (RTF); {_SAVE}",
+}
+# Documents that are ZIP archives inside.
+_ARCHIVES = {".docx": "Word", ".odt": "OpenDocument", ".pages": "Pages", ".epub": "EPUB"}
+_TEXT_WITH_ZEROS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for which there is a better message
+HEAD = 1024
+"""Bytes of a file by which it is recognized."""
+
+
+def why_not_text(name: str, head: bytes) -> str | None:
+    """What is wrong with a file called `name` whose first bytes are no text, and the cure; otherwise None."""
+    kind = _ARCHIVES.get(PurePath(name).suffix.lower())
+    if kind is not None and head.startswith(b"PK"):
+        return f"is a document ({kind}); {_SAVE}"
+    for start, problem in _KINDS.items():
+        if head.startswith(start):
+            return problem
+    if b"\0" in head and not head.startswith(_TEXT_WITH_ZEROS):
+        return "is a binary file, not text; convert it to plain text in UTF-8"
+    return None

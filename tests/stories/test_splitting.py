@@ -1,0 +1,224 @@
+"""Splitting of raw text: direct speech, quotations of several languages, headings, lines and paragraphs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins import Story, StoryError, split_sentences
+from narrative_twins.stories.headings import find_headings
+from narrative_twins.stories.splitting import SPLITTERS
+
+from support.strategies import any_text
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ['"Stop!" I cried.', "The dog stopped."],
+        ['"Who\'s there?" Mr. Bennet asked.', "Nobody answered."],
+        ["“Who’s there?” Mr. Bennet asked.", "Nobody answered."],
+        ["'Row!' Aunt Ruth and Tom shouted.", "'I am rowing!' I shouted back."],
+        ['"Wait..." Tom said.', "“Wait…” Tom said."],
+        ['"No!" Tom snapped, "go away."', "He did."],
+        ['"Who is it?" Mary asked the old man, who knew.', "He said nothing."],
+        ['"I know." Tom said.', '"Me too." She said.'],
+        ['"I know," she said.', '"You told me."'],
+        ['"I know.', 'You told me!" I said.'],
+        ['"They\'re alive…"', "Up above it was Sunday."],
+    ],
+)
+def test_speech_and_its_tag_are_one_sentence(sentences):
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "The dog ran.",
+        "He cried.",
+        "Tom ran.",
+        "Tom called the dog.",
+        "Tom called for help.",
+        "Tom said nothing.",
+        "Tom said it was late.",
+        "Tom ordered a beer.",
+        "Tom asked her to go.",
+        "Tom told the old man to go.",
+        "Then Tom shouted.",
+        "Everybody shouted.",
+        "Tom began to run.",
+        'Tom shouted, "Come here!"',
+        'Tom shouted: "Come here!"',
+        "The old man told him about it.",
+    ],
+)
+def test_speech_before_an_action_stays_a_sentence(action):
+    assert split_sentences(f'"Stop!" {action}') == ['"Stop!"', action]
+    assert split_sentences(f"“Stop!” {action}") == ["“Stop!”", action]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["„Hilfe!“ schrie er.", "„Komm!“", "„Gleich“, sagte Anna."],
+        ["»Hilfe!« schrie er.", "»Komm!«", "Sie kam."],
+        ["« Arrête ! » cria-t-il.", "« Non ! »", "Elle partit."],
+        ["«¿Qué pasa?» preguntó él.", "«¡Nada!»", "Nadie habló."],
+        ["— Кто там? — спросил дед.", "«Не может быть!» — подумал он.", "Он открыл дверь."],
+        ["— Qui est là ? demanda-t-elle.", "Personne."],
+    ],
+)
+def test_quotations_of_other_languages(sentences):
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+def test_chinese_has_no_spaces_between_sentences():
+    assert split_sentences("你好。我走了！“走吧！”他说。“好。”“再见。”") == [
+        "你好。",
+        "我走了！",
+        "“走吧！”他说。",
+        "“好。”",
+        "“再见。”",
+    ]
+
+
+def test_an_ellipsis_before_a_word_is_no_end():
+    assert split_sentences("“…Then” he said. …And left. He waited… one minute.") == [
+        "“…Then” he said.",
+        "…And left.",
+        "He waited… one minute.",
+    ]
+
+
+marks = st.text("aA .!?…\"'“”„«»’—\n;。", max_size=40)
+
+
+@given(marks | st.lists(any_text, max_size=4).map(" ".join))
+def test_no_character_is_lost_or_changed(text):
+    found = split_sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    end = 0
+    for sentence in found:
+        end = text.index(sentence, end) + len(sentence)
+
+
+def headings(text: str) -> list[str]:
+    return [text[start:end] for start, end in find_headings(text)]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Chapter 1",
+        "CHAPTER IV. The Storm",
+        "Chapter 12: What the sea left",
+        "Chapter Twenty-One",
+        "PART TWO.",
+        "Act I",
+        "**Chapter 3**",
+        "Epilogue",
+        "PROLOGUE.",
+        "INT. HOUSE - DAY",
+        "12 EXT. ROCKS BELOW - NIGHT 12",
+        "INT./EXT. CAR - DAWN",
+        "# Title",
+        "### What now?",
+        "Kapitel 3",
+        "Глава 1",
+    ],
+)
+def test_headings_are_no_sentences(heading):
+    for text in (
+        f"{heading}\n\nIt rained. He ran.",
+        f"It was late.\n{heading}\nIt rained.",
+        f"A b.\r\n\r\n{heading}\r\nC.",
+    ):
+        assert headings(text) == [heading]
+        story = Story.parse(text)
+        assert heading not in story.sentences and heading in story.text
+        assert [text[start:end] for start, end in story.spans] == list(story.sentences)
+        assert heading in " ".join(Story.parse(text, splitter=split_sentences).sentences)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Chapter 1 was the best.",
+        "Part two was hard",
+        "Part 2. It was harder. He ran.",
+        "Act I did not like",
+        "Letter to Mary",
+        "chapter 1",
+        "int. house - day",
+        "INT. house",
+        "#hashtag",
+        "THE END",
+        "NO TRESPASSING",
+        "I",
+        "42",
+        "1984.",
+        "The Storm",
+        "Prologue to a storm",
+    ],
+)
+def test_what_may_be_a_sentence_is_no_heading(line):
+    assert headings(f"It rained.\n\n{line}\n\nHe ran.") == []
+
+
+def test_a_line_within_a_sentence_is_no_heading():
+    assert headings("It is told in\nChapter 1\nof the book.") == []
+    assert headings("It is told in\nChapter 1\n\nThe book.") == []
+    assert headings("It is told.\n\nChapter 1\nof the book.") == []
+
+
+def test_titles_after_a_number():
+    assert headings("CHAPTER I.\n\nDown the Rabbit-Hole\n\nAlice ran.") == ["CHAPTER I.", "Down the Rabbit-Hole"]
+    assert headings("Chapter 1\n\nAlice ran away\n\nIt rained.") == ["Chapter 1"]
+
+
+def test_numbers_that_count_from_one():
+    assert headings("I\n\nHe ran.\n\nII\n\nIt rained.\n\n7\n\nIII.\n\nHe fell.") == ["I", "II", "III."]
+    assert headings("1.\n\nHe ran.\n\n2.\n\nIt rained.") == ["1.", "2."]
+    assert headings("2\n\nHe ran.\n\n3\n\nIt rained.") == []
+
+
+def test_a_text_of_headings_keeps_them():
+    assert "".join(Story.parse("# A\n\n# B").sentences) == "# A# B"
+
+
+VERSE = "Sonnet\n\nThe sea was grey,\nthe sky was grey.\n\nChapter 2\n\nA gull\nwent by."
+
+
+def test_lines_and_paragraphs():
+    lines = Story.parse(VERSE, splitter="lines")
+    assert lines.sentences == ("Sonnet", "The sea was grey,", "the sky was grey.", "A gull", "went by.")
+    paragraphs = Story.parse(VERSE, splitter="paragraphs")
+    assert paragraphs.sentences == ("Sonnet", "The sea was grey,\nthe sky was grey.", "A gull\nwent by.")
+    for story in (lines, paragraphs):
+        assert [VERSE[start:end] for start, end in story.spans] == list(story.sentences)
+    assert "Chapter 2" in Story.parse(VERSE, splitter=SPLITTERS["lines"]).sentences
+
+
+def test_a_sentence_is_located_behind_an_equal_heading():
+    text = "Part One: The End\n\nThe End was near. It came."
+    assert Story.parse(text).spans[0] == (text.rindex("The End"), text.index(" It came"))
+
+
+@pytest.mark.parametrize("splitter", ["verse", 7])
+def test_splitter_that_does_not_exist(splitter):
+    with pytest.raises(TypeError, match="or one of 'sentences', 'lines', 'paragraphs'; not "):
+        Story.parse("A b.", splitter=splitter)
+
+
+@given(st.lists(any_text | st.sampled_from(["# A", "Chapter 1", "I", "II", "INT. A"]), max_size=6).map("\n\n".join))
+def test_letters_are_in_a_sentence_or_in_a_heading(text):
+    try:
+        story = Story.parse(text)
+    except StoryError as error:
+        assert "empty" in str(error)
+        return
+    covered = {at for lo, hi in (*story.spans, *find_headings(text)) for at in range(lo, hi)}
+    assert all(at in covered for at, char in enumerate(text) if char.isalnum())
+    assert [text[start:end] for start, end in story.spans] == list(story.sentences)
