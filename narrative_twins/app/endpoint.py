@@ -8,7 +8,7 @@ from typing import Any, Literal
 from narrative_twins.app.guard import Parameter
 from narrative_twins.app.page import METHODS, Method, Page, Visitor
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.stories.splitting import SPLITTERS, SplitName
+from narrative_twins.stories.splitting import SPLITTERS, SplitName, is_split_name
 
 NAME = "score"
 DESCRIPTION = (
@@ -36,7 +36,7 @@ def parameters() -> list[Parameter]:
         Parameter("operations", f"a list of some of {', '.join(OPERATIONS)}", _is_operations),
         Parameter("windows", "text: auto, a count such as 5, or sizes such as 7, 7, 6", _is_text),
         Parameter("method", f"{' or '.join(METHODS)}; one pass is fast but approximate", METHODS.__contains__),
-        Parameter("split", f"what is scored: {', '.join(SPLITTERS)}", SPLITTERS.__contains__),
+        Parameter("split", f"what is scored: {', '.join(SPLITTERS)}", is_split_name),
     ]
 
 

@@ -80,9 +80,9 @@ def split_paragraphs(text: str) -> list[str]:
 SPLITTERS |= {"sentences": split_sentences, "lines": split_lines, "paragraphs": split_paragraphs}
 
 
-def is_split_name(name: str) -> TypeGuard[SplitName]:
-    """Whether a name is that of a splitter."""
-    return name in SPLITTERS
+def is_split_name(name: object) -> TypeGuard[SplitName]:
+    """Whether a value is the name of a splitter."""
+    return isinstance(name, str) and name in SPLITTERS
 
 
 def check_splitter(splitter: Any) -> None:
