@@ -1,6 +1,9 @@
-# The torch to install first: the CPU build; on a GPU machine for example
+# The torch to install first; on a GPU machine for example
 # `make demo TORCH="torch --index-url https://download.pytorch.org/whl/cu130"`.
 TORCH ?= torch==2.13.0
+# Without an index in TORCH, the CPU build (200 MB) is taken from here. The package index has it for Linux with CUDA only,
+# some gigabytes, and is used where this can't be reached.
+CPU_BUILDS := https://download.pytorch.org/whl/cpu
 # The same for `make lowest`; the package index has it with CUDA only, which is some gigabytes.
 LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
@@ -31,7 +34,12 @@ help:  ## list the targets
 
 $(VENV)/torch:
 	$(PYTHON) -m venv $(VENV)
+ifeq ($(findstring index-url,$(TORCH)),)
+	$(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --index-url $(CPU_BUILDS) $(TORCH) \
+	2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+else
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+endif
 	touch $@
 
 $(VENV)/core: $(VENV)/torch setup.cfg
