@@ -244,6 +244,7 @@ def test_progress_bars_that_are_wanted_are_shown():
 
 def test_other_messages_of_transformers_are_kept(bert_folder, caplog, monkeypatch):
     """Settings of its progress bars too."""
+    transformers_logging.enable_progress_bar()  # which a command in the same process may have disabled
     logger = logging.getLogger("transformers.pipelines")
     monkeypatch.setattr(logger, "propagate", True)
     monkeypatch.setattr(logger.parent, "propagate", True)

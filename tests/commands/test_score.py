@@ -519,6 +519,7 @@ def test_extracts(run, story):
 
 
 def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
+    transformers_logging.enable_progress_bar()  # which another command in the same process may have disabled
     path = tmp_path / "stories.jsonl"
     long = json.dumps({"text": "Nadia ran and ran and ran. " * 20})
     path.write_text(f'{{"text": "He left."}}\n{{"text": ""}}\n{long}\n{long}\n')

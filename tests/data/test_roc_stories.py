@@ -200,8 +200,8 @@ def test_tables_are_scored(tmp_path, bert_folder, capsys):
     assert main(["score", stories, *options, "-f", "jsonl", "-o", str(out)]) == 0
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["id"], row["sentences"]) for row in found] == [("id-1", sentences(1)), ("id-2", sentences(2))]
-    assert main(["score", table(tmp_path / "other.csv", [["a"]], ["story"]), *options]) == 1
-    assert "other.csv: is not a table of ROCStories (storyid, storytitle, sentence1 to" in capsys.readouterr().err
+    assert main(["score", table(tmp_path / "other.csv", [["a", "b"]], ["ours", "theirs"]), *options]) == 1
+    assert "other.csv: has no column of stories that is known (its columns: ours, theirs)" in capsys.readouterr().err
 
 
 def test_twins_are_made_of_tables(tmp_path, capsys):
