@@ -22,7 +22,7 @@ from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.attention import using_attention
 from narrative_twins.encoder.batches import padded
 from narrative_twins.encoder.checkpoint import write_checkpoint_settings
-from narrative_twins.encoder.portable import FILES, INT8_FILE, PortableModel
+from narrative_twins.encoder.portable import EXPORTS, FILES, INT8_FILE, PortableModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
 _SAMPLES = ("The mill was gone.", "She looked at the map again, and laughed until it got dark.", "Why?")
@@ -81,14 +81,18 @@ def export_encoder(
             _write_model(encoder, Path(scratch), backend, dtype, texts)
         except ImportError as error:
             raise ImportError(f"this export needs pip install 'narrative_twins[{backend}]' ({error})") from error
-        _check(encoder, Path(scratch), backend, dtype)
+        try:
+            check_export(encoder, Path(scratch), backend, dtype)
+        except ValueError as error:
+            kind = type(encoder.model).__name__
+            raise ValueError(f"{error}, so it is not kept; these libraries can't export {kind}") from error
         for file in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
             target = folder / file.relative_to(scratch)
             # A checkpoint that is there keeps its own settings.
             if is_new or target.parent.name == backend:
                 target.parent.mkdir(exist_ok=True)
                 os.replace(file, target)
-    return folder / (INT8_FILE if dtype == "int8" else FILES[backend])
+    return folder / EXPORTS[backend, dtype]
 
 
 def _check_config(encoder: StoryEncoder, folder: Path) -> None:
@@ -207,8 +211,8 @@ def _in_int8(model: Any, inputs: list[dict[str, NDArray[np.int64]]]) -> Any:
         logger.setLevel(level)
 
 
-def _check(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> None:
-    """Raise a ValueError if the exported model has other vectors than the encoder."""
+def check_export(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> None:
+    """Raise a ValueError if the exported model in a folder has other vectors than the encoder."""
     model = PortableModel(folder, backend, dtype)
     exported = StoryEncoder(model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens)
     theirs, ours = (
@@ -218,6 +222,6 @@ def _check(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> Non
     # An encoder in bfloat16 is itself not exact.
     if not cosines.min() >= min(_NEAREST[dtype], 1.0 if encoder.dtype == torch.float32 else 0.999):
         raise ValueError(
-            f"the exported model has other vectors than the encoder (cosine {cosines.min():.5f}), so it is not kept; "
-            f"{type(encoder.model).__name__} can't be exported to {backend} in {dtype} by these libraries"
+            f"the model exported to {backend} in {dtype} has other vectors than the encoder (cosine "
+            f"{cosines.min():.5f})"
         )

@@ -28,6 +28,8 @@ BACKENDS: tuple[Backend, ...] = ("torch", "onnx", "openvino")
 FILES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 """The models in a folder or on the Hub, by backend, as sentence-transformers names them."""
 INT8_FILE = "openvino/openvino_model_qint8_quantized.xml"
+EXPORTS = {**{(backend, "float32"): name for backend, name in FILES.items()}, ("openvino", "int8"): INT8_FILE}
+"""The models by backend and the precision of their weights."""
 _DTYPES = {"onnx": ("float32",), "openvino": ("float32", "bfloat16", "int8")}
 _BATCH_TOKENS = 2_048
 
@@ -138,10 +140,7 @@ class PortableModel:
         for name in names:
             path = self._file(name)
             if path is not None:
-                # A second file has the weights, or those that are too large for the first.
-                for weights in (
-                    [name.replace(".xml", ".bin")] if name.endswith(".xml") else [f"{name}.data", f"{name}_data"]
-                ):
+                for weights in weights_beside(name):
                     self._file(weights)
                 return path
         dtype = " --dtype int8" if self.dtype == "int8" else ""
@@ -149,6 +148,11 @@ class PortableModel:
             f"encoder {self.name_or_path!r} has no {' or '.join(names)}; make it with `narrative-twins export "
             f"{self.name_or_path} --backend {self.backend}{dtype} --to FOLDER`, and load FOLDER"
         )
+
+
+def weights_beside(name: str) -> list[str]:
+    """The names of files beside a model that may have its weights, or those that are too large for one file."""
+    return [name.replace(".xml", ".bin")] if name.endswith(".xml") else [f"{name}.data", f"{name}_data"]
 
 
 def _load(name: str, backend: str, dtype: str, options: Mapping[str, Any]) -> PortableModel:

@@ -11,6 +11,8 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from narrative_twins.encoder.adapters import adapter_kind
 from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
+from narrative_twins.encoder.export import check_export
+from narrative_twins.encoder.portable import EXPORTS
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import UNKNOWN, EncoderFacts
 
@@ -27,13 +29,16 @@ def checked_encoder(encoder: Any, scratch: Path, facts: EncoderFacts | None) -> 
         facts: the facts for the card, if any.
 
     Raises:
-        OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't be merged.
+        ImportError: the library of an exported model in the folder is missing.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be merged, or an
+            exported model in its folder differs from it.
     """
     if isinstance(encoder, (str, Path)):
         if not Path(encoder).is_dir():
             raise FileNotFoundError(f"{encoder} is not a local folder; give the folder of a saved encoder")
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
+            _check_exports(Path(encoder))
             return Path(encoder), facts
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
@@ -45,6 +50,21 @@ def checked_encoder(encoder: Any, scratch: Path, facts: EncoderFacts | None) -> 
         known = facts or EncoderFacts()
         facts = replace(known, base_model=base, base_model_id=known.base_model_id or base_id)
     return scratch, facts
+
+
+def _check_exports(folder: Path) -> None:
+    """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as after training."""
+    found = [export for export, name in EXPORTS.items() if (folder / name).is_file()]
+    if found:
+        encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
+    for backend, dtype in found:
+        try:
+            check_export(encoder, folder, backend, dtype)
+        except ImportError:
+            raise
+        except Exception as error:  # of any kind, since the file may contain anything
+            export = f"narrative-twins export {folder} --backend {backend} --dtype {dtype} --to {folder}"
+            raise ValueError(f"{error}; export it again (`{export}`), or remove {folder / backend}") from error
 
 
 def base_model(model: Any) -> tuple[str, str | None]:

@@ -195,7 +195,7 @@ def test_an_export_with_other_vectors_is_not_kept(tmp_path, monkeypatch):
         write(StoryEncoder(*encoder_of("bert-cased")), path)
 
     monkeypatch.setattr(export, "_write_onnx", of_another)
-    with pytest.raises(ValueError, match="the exported model has other vectors than the encoder"):
+    with pytest.raises(ValueError, match="has other vectors than the encoder .* so it is not kept"):
         export_encoder(small(), tmp_path)
     assert not any(tmp_path.iterdir())
 
