@@ -96,3 +96,12 @@ def is_tag(speech: str, after: str) -> bool:
         return True
     bare = _BARE_TAG.match(after)
     return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
+
+
+# "MARTA (V.O.)", the name of a character in a screenplay and how the voice is heard.
+_CUE = re.compile(r"[^\n(]{1,60} \((?:V\.? ?O|O\.? ?S|O\.? ?C|CONT['’]?D)\b[^\n)]*\)", re.IGNORECASE)
+
+
+def is_cue(sentence: str) -> bool:
+    """Whether a sentence is only the name of a character with a note such as (V.O.), whose speech follows."""
+    return sentence.partition("(")[0].isupper() and _CUE.fullmatch(sentence) is not None

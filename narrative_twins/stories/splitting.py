@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 import syntok.segmenter
 
 from narrative_twins.stories.headings import find_headings
-from narrative_twins.stories.speech import REACH, in_english_marks, is_tag
+from narrative_twins.stories.speech import REACH, in_english_marks, is_cue, is_tag
 from narrative_twins.stories.windows import Span
 
 SplitFunction: TypeAlias = Callable[[str], Iterable[str]]
@@ -32,6 +32,7 @@ def split_sentences(text: str) -> list[str]:
     - A sentence is never split after a semicolon.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's there?" Mr. Bennet asked.`
       A longer speech is split into sentences. See `narrative_twins.stories.speech.is_tag`.
+    - The name of a character in a screenplay, such as `MARTA (V.O.)`, is one sentence with what comes after it.
     - `“...”`, `„...“`, `»...«`, `«...»` and `« ... »` are quotations, and an ellipsis may be one character.
     - Chinese and Japanese sentences end at 。！？ without a space.
 
@@ -49,7 +50,8 @@ def split_sentences(text: str) -> list[str]:
                     stop = closing.end()
                     start = max(start, stop)
                 # It splits after a semicolon if a capital letter follows.
-                if marked[stop - 1] == ";" or is_tag(text[max(before, stop - 10) : stop], text[stop : stop + REACH]):
+                is_open = marked[stop - 1] == ";" or is_cue(text[before:stop])
+                if is_open or is_tag(text[max(before, stop - 10) : stop], text[stop : stop + REACH]):
                     stop = end
                 spans[-1] = (before, stop)
                 start = max(start, stop)

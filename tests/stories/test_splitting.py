@@ -74,6 +74,13 @@ def test_quotations_of_other_languages(sentences):
     assert split_sentences(" ".join(sentences)) == sentences
 
 
+@pytest.mark.parametrize("cue", ["MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"])
+def test_the_name_of_a_speaker_in_a_screenplay_is_no_sentence(cue):
+    text = f"Two men walk past.\n\n{cue}\nI knew his coat. I had sewn it.\n"
+    assert split_sentences(text) == ["Two men walk past.", f"{cue}\nI knew his coat.", "I had sewn it."]
+    assert split_sentences("I saw the film (V.O.). It was long.") == ["I saw the film (V.O.).", "It was long."]
+
+
 def test_chinese_has_no_spaces_between_sentences():
     assert split_sentences("你好。我走了！“走吧！”他说。“好。”“再见。”") == [
         "你好。",
