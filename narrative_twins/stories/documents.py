@@ -47,3 +47,13 @@ def why_not_text(name: str, head: bytes) -> str | None:
     if b"\0" in head and not head.startswith(_TEXT_WITH_ZEROS):
         return "is a binary file, not text; convert it to plain text in UTF-8"
     return None
+
+
+def decode(name: str, data: bytes) -> Document:
+    """The text of a file in UTF-8, or the problem."""
+    try:
+        return Document(name, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} (0x{data[error.start]:02x})"
+        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
+        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, Literal, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.documents import HEAD, Document, why_not_text
+from narrative_twins.stories.documents import HEAD, Document, decode, why_not_text
 from narrative_twins.stories.pdf import pdf_text
 from narrative_twins.stories.tables import read_table
 
@@ -138,7 +138,7 @@ def stories_in(
             [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
         )
         return
-    text = _decode_pdf(name, data) if input_format == "pdf" else _decode(name, data)
+    text = _decode_pdf(name, data) if input_format == "pdf" else decode(name, data)
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
     yield text
@@ -192,17 +192,8 @@ def _decode_pdf(name: str, data: bytes) -> Document:
         return Document(name, None, str(error))
 
 
-def _decode(name: str, data: bytes) -> Document:
-    try:
-        return Document(name, data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        where = f"byte {error.start} (0x{data[error.start]:02x})"
-        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
-        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`")
-
-
 def _parse_json(name: str, data: bytes) -> Document:
-    document = _decode(name, data)
+    document = decode(name, data)
     if document.problem is not None:
         return document
     try:
