@@ -15,6 +15,7 @@ WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line is a paragraph."""
 _FRONT = 10  # Blocks in which Project Gutenberg names who made the file.
 
+_LICENCE = 40_000  # Characters that the licence may have; it has about half as many.
 _FLAGS = re.IGNORECASE | re.MULTILINE
 GUTENBERG_BEGINS = re.compile(
     r"^[ \t]*(?:\*{3} ?START OF (?:THE|THIS) PROJECT GUTENBERG[^*]{0,1000}\*{3}|\*END[* ]*THE SMALL PRINT!).*$", _FLAGS
@@ -50,9 +51,11 @@ def plain_book(text: str) -> Book:
 def cut_licence(text: str) -> tuple[str, str | None, bool]:
     """A text without the header and the licence of Project Gutenberg, the title the header tells, and whether there was
     any."""
-    begins = list(GUTENBERG_BEGINS.finditer(text))
+    begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
     start = begins[-1].end() if begins else 0
-    end = GUTENBERG_ENDS.search(text, start)
+    # The last line of the book may also be in its middle, for example in a list of books.
+    ends = GUTENBERG_ENDS.finditer(text, start)
+    end = next((end for end in ends if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE), None)
     title = _TITLE.search(text, 0, start) if begins else None
     kept = text[start : end.start() if end else len(text)]
     return kept, " ".join(title[1].split()) if title else None, bool(begins or end)
