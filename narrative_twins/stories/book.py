@@ -28,8 +28,8 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the book: of a text file the file's own, of other formats the text that was taken from it.
-            All spans count its characters.
+        text: the text of the book: of text and Markdown files the file's own, without the header and the licence of
+            Project Gutenberg; of other formats the text that was taken from it. All spans count its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file tells it.
     """
@@ -37,6 +37,11 @@ class Book:
     text: str = field(repr=False)
     chapters: tuple[Chapter, ...]
     title: str | None = None
+
+    @property
+    def paragraphs(self) -> list[Span]:
+        """The character spans of all paragraphs, in order."""
+        return [span for chapter in self.chapters for span in chapter.paragraphs]
 
     def heading(self, chapter: int) -> str | None:
         """The heading of a chapter on one line, if it has one."""

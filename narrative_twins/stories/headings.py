@@ -14,6 +14,8 @@ from narrative_twins.stories.windows import Span
 
 MAX_LENGTH = 100
 """Characters of the longest heading."""
+UNKNOWN = 3
+"""The level of headings of no known form, such as titles behind a number."""
 
 _ROMAN = r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -43,6 +45,9 @@ _MARKDOWN = re.compile(r"#{1,6}\s+\S.*")
 # The slug lines of screenplays: "INT. HOUSE - DAY", "12 EXT. ROCKS - NIGHT 12"
 _SLUG = re.compile(r"(?:\d+[A-Z]?\.? +)?(?:INT\.?\s?/\s?EXT|EXT\.?\s?/\s?INT|INT|EXT|I/E)\. ?(?P<place>.*\w.*)")
 _BARE_NUMBER = re.compile(rf"(?P<roman>{_ROMAN})\.?|(?P<digits>\d{{1,3}})\.?")
+_UPPER_PART = re.compile(
+    r"(?:Part|Book|Act|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|Часть)\b", re.IGNORECASE
+)
 _CLOSED = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
@@ -81,6 +86,16 @@ def find_headings(text: str) -> list[Span]:
         elif follows and line.closes and after is not None and " " in line.text and _is_title(line.text):
             found.append(line)
     return sorted({(line.start, line.start + len(line.text)) for line in [*found, *_counted(lines)]})
+
+
+def heading_level(heading: str) -> int:
+    """How deep a heading of `find_headings` is: 1 for a part or an act, 2 for a chapter or a scene, 3 for a title in
+    the line behind such a number; of Markdown the number of its `#`."""
+    if heading.startswith("#"):
+        return len(heading) - len(heading.lstrip("#"))
+    if not _is_heading(heading) and not _BARE_NUMBER.fullmatch(heading):
+        return UNKNOWN
+    return 1 if _UPPER_PART.match(heading.strip("*_ ")) else 2
 
 
 def _lines(text: str) -> Iterator[_Line]:

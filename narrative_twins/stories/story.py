@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.stories.splitting import Splitter, text_regions
+from narrative_twins.stories.book import Book
+from narrative_twins.stories.splitting import SPLITTERS, SplitFunction, Splitter, check_splitter, text_regions
+from narrative_twins.stories.values import all_text, as_int, is_list
 from narrative_twins.stories.windows import Span, even_windows
 
 Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
@@ -68,7 +69,8 @@ class Story:
             source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping with `"text"`,
                 `"sentences"` (or `"story"`, as in the package's data sets) or both (the sentences are then located in
                 the text) and optionally `"windows"`, `"id"`; or a `Story`, returned unchanged. A `StoryError` in the
-                place of an unreadable story is raised.
+                place of an unreadable story is raised. A `Book` is a text whose headings are known, and whose
+                sentences end where its paragraphs do.
             windows: for a source without its own windows: `"auto"` (one window for up to ten sentences, otherwise
                 windows of about seven), a number of even windows, the sizes of the windows, or the windows themselves
                 as lists of sentences, lists of sentence indices or half-open `[lo, hi]` pairs.
@@ -83,20 +85,23 @@ class Story:
         if isinstance(source, StoryError):
             raise source
         story_id: str | int | None = None
-        text: str | None = None
+        text: str | Book | None = None
         if isinstance(source, Mapping):
             if type(source).__name__ == "LazyBatch":  # of `datasets`; else mistaken for a story in windows
                 raise StoryError(f"the story is a batch of several rows; {_COLUMN}")
             story_id, own_windows = _check_id(source.get("id")), source.get("windows")
             text = source.get("text")
-            if text is not None and not isinstance(text, str):
+            if text is not None and not isinstance(text, (str, Book)):
                 raise StoryError(f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}")
             source = _text_or_sentences(source)
-            if own_windows is not None and _is_list(source) and all(map(_is_list, source)):
+            if own_windows is not None and is_list(source) and all(map(is_list, source)):
                 raise StoryError("the windows are given twice, by 'windows' and by a list of lists; remove one of them")
             windows = windows if own_windows is None else own_windows
-        if isinstance(source, str):
-            sentences, text, spans = _from_text(source, splitter)
+        text = text.text if isinstance(text, Book) else text
+        if isinstance(source, (str, Book)):
+            text = source if isinstance(source, str) else source.text
+            spans = sentence_spans(text, splitter, None if isinstance(source, str) else source.paragraphs)
+            sentences = [text[start:stop] for start, stop in spans]
         else:
             sentences, sizes = _from_list(source)
             text = " ".join(sentences) if text is None else text
@@ -123,7 +128,7 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
         if windows != "auto":
             raise StoryError(f"windows={shown_value(windows)} is invalid; use 'auto', a count, sizes or lists")
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
-    count = _as_int(windows)
+    count = as_int(windows)
     if count is not None:
         if not 1 <= count <= n:
             raise StoryError(f"windows={shown_value(count)} for {n} sentence(s); a count of windows goes from 1 to {n}")
@@ -152,12 +157,12 @@ def parse_windows(text: str) -> Windows:
 
 
 def _text_or_sentences(source: Mapping[str, Any]) -> Any:
-    sentences = next((source[key] for key in ("sentences", "story") if _is_list(source.get(key))), None)
+    sentences = next((source[key] for key in ("sentences", "story") if is_list(source.get(key))), None)
     for found in (sentences, *map(source.get, ("sentences", "text", "story"))):
         if found is not None:
             return found
     windows = source.get("windows")
-    if isinstance(windows, Sequence) and windows and all(_is_list(w) and _all_text(w) for w in windows):
+    if isinstance(windows, Sequence) and windows and all(is_list(w) and all_text(w) for w in windows):
         return [sentence for window in windows for sentence in window]
     keys = ", ".join(map(shown_value, islice(source, 10))) or "none"
     raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
@@ -166,40 +171,46 @@ def _text_or_sentences(source: Mapping[str, Any]) -> Any:
 def _check_id(value: Any) -> str | int | None:
     if isinstance(value, str):
         check_unicode(value, "the id")
-    elif value is not None and _as_int(value) is None:
+    elif value is not None and as_int(value) is None:
         raise StoryError(f"the id is {type(value).__name__}; an id is a text or a whole number; {_COLUMN}")
-    return value if value is None or isinstance(value, str) else _as_int(value)
+    return value if value is None or isinstance(value, str) else as_int(value)
 
 
-def _from_text(text: str, splitter: Splitter | None) -> tuple[list[str], str, list[Span]]:
+def sentence_spans(text: str, splitter: Splitter | None, regions: Sequence[Span] | None = None) -> list[Span]:
+    """The spans of the sentences of a text, each in one of the regions: default those that `text_regions` finds.
+    Raises a `StoryError` if there is none, or if the splitter loses text."""
     check_unicode(text, "the text")
-    split, regions = text_regions(text, splitter)
-    sentences, spans = list[str](), list[Span]()
-    for start, stop in regions:
-        region = text[start:stop]
-        # Pieces of only white space and control characters are not sentences and are in no span.
-        found = [trimmed for piece in split(region) if not _blank(trimmed := str(piece).strip())]
-        located = _locate(found, region)
-        # A splitter may drop punctuation between sentences, but not letters or digits.
-        edges = [0, *(edge for span in located for edge in span), len(region)]
-        for lo, hi in zip(edges[::2], edges[1::2], strict=True):
-            if any(map(str.isalnum, region[lo:hi])):
-                raise StoryError(f"the splitter lost text at character {start + lo}: {region[lo:hi].strip()[:40]!r}")
-        sentences += found
-        spans += [(start + lo, start + hi) for lo, hi in located]
-    if not sentences:
+    if regions is None:
+        split, regions = text_regions(text, splitter)
+    else:
+        check_splitter(splitter)
+        split = splitter if callable(splitter) else SPLITTERS[splitter or "sentences"]
+    spans = [span for region in regions for span in _split_region(text, region, split)]
+    if not spans:
         raise StoryError("the story is empty; give it at least one sentence")
-    return sentences, text, spans
+    return spans
+
+
+def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
+    start, region = span[0], text[slice(*span)]
+    # Pieces of only white space and control characters are not sentences and are in no span.
+    located = _locate([trimmed for piece in split(region) if not _blank(trimmed := str(piece).strip())], region)
+    # A splitter may drop punctuation between sentences, but not letters or digits.
+    edges = [0, *(edge for found in located for edge in found), len(region)]
+    for lo, hi in zip(edges[::2], edges[1::2], strict=True):
+        if any(map(str.isalnum, region[lo:hi])):
+            raise StoryError(f"the splitter lost text at character {start + lo}: {region[lo:hi].strip()[:40]!r}")
+    return [(start + lo, start + hi) for lo, hi in located]
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
     """The sentences of a list, and the window sizes if it is a list of lists."""
-    if not _is_list(source):
+    if not is_list(source):
         raise StoryError(f"a story is a text, a list of sentences or a mapping, not {type(source).__name__}")
     items = list(source)
     if not items:
         raise StoryError("the story is empty; give it at least one sentence")
-    if all(_is_list(item) for item in items):
+    if all(is_list(item) for item in items):
         sentences = [sentence for window in items for sentence in window]
         sizes: list[int] | None = [len(window) for window in items]
     else:
@@ -228,15 +239,15 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
 
 def _parse_spans(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
     """Ranges from window sizes, lists of sentences, lists of indices or pairs; an empty list for anything else."""
-    sizes = [_as_int(window) for window in windows]
-    if not any(_is_list(window) for window in windows):
+    sizes = [as_int(window) for window in windows]
+    if not any(is_list(window) for window in windows):
         return _from_sizes([size for size in sizes if size is not None]) if None not in sizes else []
-    if not all(_is_list(window) and len(window) for window in windows):
+    if not all(is_list(window) and len(window) for window in windows):
         return []
-    if all(_all_text(window) for window in windows):
+    if all(all_text(window) for window in windows):
         equal = [sentence for window in windows for sentence in window] == list(sentences)
         return _from_sizes([len(window) for window in windows]) if equal else []
-    rows = [[_as_int(index) for index in window] for window in windows]
+    rows = [[as_int(index) for index in window] for window in windows]
     flat = [index for row in rows for index in row]
     if None in flat:
         return []
@@ -251,28 +262,6 @@ def _from_sizes(sizes: list[int]) -> list[Span]:
     for size in sizes:
         edges.append(edges[-1] + size)
     return list(zip(edges, edges[1:], strict=False))
-
-
-def _is_list(value: Any) -> bool:
-    """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__getitem__"):
-        return False
-    # Also false for arrays without dimensions, which have no length.
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
-
-
-def _all_text(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _as_int(value: Any) -> int | None:
-    """`value` as an integer (numpy integers included); None for anything else, including booleans."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 def shown_value(value: Any) -> str:
