@@ -37,8 +37,9 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".docx": "docx",
 }
 _BOOKS = ("html", "epub", "docx")
-STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - {".rejects"})
-"""The files of a folder that are read."""
+_BY_NAME_ONLY = {".rejects", ".html", ".htm", ".xhtml"}
+STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - _BY_NAME_ONLY)
+"""The files of a folder that are read: not pages, which may be an earlier output of this package."""
 
 MAX_LINE = 64_000_000
 """Bytes of a line, or of a document, in a compressed file or an archive; a few kilobytes of it can hold gigabytes."""

@@ -103,7 +103,7 @@ def test_tables_without_a_column_of_stories(tmp_path, header, column, problem):
 
 
 def test_folders(tmp_path):
-    for name in ("b.txt", "a.md", "c.jsonl", "d.rejects", ".hidden.txt", "notes.png"):
+    for name in ("b.txt", "a.md", "c.jsonl", "d.rejects", ".hidden.txt", "notes.png", "page.html"):
         (tmp_path / name).write_text('"It rained."')
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "e.txt").write_text("It rained.")
