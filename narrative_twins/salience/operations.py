@@ -200,8 +200,8 @@ class Disruption(Operation):
     name = "disruption"
     meaning = "how much the sentence changes the story so far"
     comparison = (
-        "Disruption falls with the place in a window, as more has been told; ranks, stars, bars and shades compare "
-        "each score with what is usual at its place."
+        "Disruption falls with the place in a window, as more has been told; ranks and highlights compare each score "
+        "with what is usual at its place."
     )
     decline: ClassVar[float] = 1.25
     """Scores fall with the number of sentences before, to the power of this: see docs/evaluation.md."""
