@@ -27,7 +27,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters artefacts speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -151,6 +151,9 @@ speed-processes: $(VENV)/package  ## one process with all threads against severa
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)
+
+artefacts: $(VENV)/package  ## what scores owe to the place in a window and to length; a quarter of an hour on two cores
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/artefacts.py $(DATA)
 
 order: $(VENV)/package  ## whether scores follow an event or its place; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from support.processes import run_python
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
+import artefacts  # noqa: E402
 import contenders  # noqa: E402
 import splitters  # noqa: E402
 
@@ -100,6 +102,41 @@ def test_ranks_are_measured(bert_folder, tmp_path):
     report = json.loads(out.read_text())["roc_val.json"]
     assert set(report["one-pass"]["rank"]) == {"deletion", "disruption", "summarization"}
     assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
+
+
+@pytest.mark.slow
+def test_artefacts_are_measured(bert_folder, tmp_path):
+    rows = {f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]} for at in range(4)}
+    (tmp_path / "roc_val.json").write_text(json.dumps(rows))
+    tales = [{"id": f"tale {at}", "sentences": SENTENCES * 2} for at in range(3)]
+    (tmp_path / "fairytaleqa.jsonl").write_text("".join(json.dumps(tale) + "\n" for tale in tales))
+    out = tmp_path / "artefacts.json"
+    printed = run("artefacts.py", tmp_path, "--model", bert_folder, "--out", out)
+    assert "skipped: no" in printed and "tripod_train.json" in printed
+    report = json.loads(out.read_text())
+    assert list(report) == ["five sentences", "tales"]
+    assert (
+        sum(report["five sentences"][half]["stories"] for half in artefacts.HALVES if half in report["five sentences"])
+        == 4
+    )
+    assert "shifting" in report["five sentences"]["length"] and "shifting" not in report["tales"]["length"]
+    assert all(abs(row["with length"]) <= 1 for kind in report.values() for row in kind["length"].values())
+
+
+def test_length_is_partialled_out_of_ranks():
+    lengths = [5, 9, 2, 7, 3]
+    assert artefacts.without_length(np.array(lengths) ** 2.0, lengths) == pytest.approx(0)
+    rest = artefacts.without_length(np.array([0.3, 0.1, 0.9, 0.2, 0.5]), lengths)
+    ranks = np.argsort(np.argsort(lengths))
+    assert rest @ ranks == pytest.approx(0)
+
+
+def test_early_sentences_among_the_most_salient():
+    story = Story.parse({"sentences": [f"Sentence {i}." for i in range(10)], "windows": 2})
+    sample = artefacts.Sample(story, False, None, False, [1] * 10, {})
+    scores = np.zeros(10)
+    scores[[2, 9]] = 2, 1
+    assert sample.early(scores) == 0.5
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from narrative_twins.salience.operations import OPERATIONS
 
 ADVICE = {
     "summarization": "Agrees best with human readers, on short stories and films: the one to begin with.",
-    "deletion": "Next in agreement with readers. In prose it follows the length of sentences more closely.",
+    "deletion": "Next in agreement with readers. In longer stories it follows the length of sentences closely.",
     "shifting": "Shows how much the order matters, and where.",
-    "disruption": "Shows where the story takes a new direction. High on the second and third sentence of a window, "
-    "since little has been told there; agrees least with readers.",
+    "disruption": "Shows where the story takes a new direction. Its scores are high on the second and third sentence "
+    "of a window, where little has been told; shades and underlines compare them with what is usual there.",
 }
 """For each operation of the package, in the order of their agreement with readers; see docs/evaluation.md."""
 

@@ -7,14 +7,14 @@ Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.registry import Registry
-from narrative_twins.stories.windows import Order, Window
+from narrative_twins.stories.windows import Order, Span, Window
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,8 @@ class Operation(ABC):
     """The name in `operations=` and the key of the scores."""
     meaning: ClassVar[str]
     """One line that explains the score to readers of a result."""
+    comparison: ClassVar[str] = ""
+    """A sentence for readers of a result on what `compared` does; empty if scores are compared as they are."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
@@ -43,6 +45,16 @@ class Operation(ABC):
         """Scores of the window's sentences, shape `(window.size,)`, from one vector per order, shape
         `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take torch's tensors, and use
         `cosine` and methods that arrays and tensors share; windows there have several sentences."""
+
+    def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
+        """The scores of a story as they are compared with each other, in ranks, stars and shades. By default as they
+        are. An operation whose scores depend on the place in a window can compare them with what is usual there.
+
+        Args:
+            scores: one per sentence of the story.
+            windows: the windows of the story.
+        """
+        return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Approximate scores from the token states of one forward pass over the story; optional.
@@ -187,6 +199,12 @@ class Disruption(Operation):
 
     name = "disruption"
     meaning = "how much the sentence changes the story so far"
+    comparison = (
+        "Disruption falls with the place in a window, as more has been told; ranks and highlights compare each score "
+        "with what is usual at its place."
+    )
+    decline: ClassVar[float] = 1.25
+    """Scores fall with the number of sentences before, to the power of this: see docs/evaluation.md."""
 
     def orders(self, window: Window) -> Iterator[Order]:
         if window.size > 1:
@@ -200,6 +218,16 @@ class Disruption(Operation):
         scores: NDArray[np.float64] = 1.0 - cosine(vectors, vectors[before])
         scores[0] = 0.0
         return scores
+
+    def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
+        """Each score relative to what is usual at its place in a window, n ** -`decline` after n sentences. The first
+        sentence of a later window, which has no score of its own, counts as the median of the others. That of the story
+        keeps 0.0: there is no story yet to disrupt."""
+        before = np.concatenate([np.arange(hi - lo) for lo, hi in windows])
+        compared: NDArray[np.float64] = scores * before**self.decline
+        if before.any():
+            compared[1:][before[1:] == 0] = np.median(compared[before > 0])
+        return compared
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """The prefixes are pooled from the complete story, which the encoder has read to its end."""

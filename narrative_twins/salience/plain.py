@@ -36,6 +36,10 @@ class PlainResult(dict[str, Any]):
         """The result with its attributes. Raises `ValueError` if the data were changed so that they are no result."""
         return StorySalience.from_dict(self, self.index)
 
+    def compared(self, operation: str | None = None) -> list[float]:
+        """See `StorySalience.compared`."""
+        return self.salience.compared(operation)
+
     def rank(self, operation: str | None = None) -> list[int]:
         """See `StorySalience.rank`."""
         return self.salience.rank(operation)

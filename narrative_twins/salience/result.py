@@ -14,6 +14,7 @@ from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.printable import one_line, shortened
 from narrative_twins.plots.shaded_cell import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, save_figure
+from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.saved import saved_context, saved_scores, saved_story
 from narrative_twins.stories.story import Story
 from narrative_twins.stories.windows import Span
@@ -96,10 +97,11 @@ class StorySalience:
         gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
         return shaded_cell(
             self.sentences,
-            self.scores[name],
+            self.compared(name),
             self.descriptions(name),
             title=self.title,
-            notes=[f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its scores.", *self.notes],
+            notes=[f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its scores."]
+            + self.notes_on([name]),
             strong=[sentence.index for sentence in self.extract()],
             paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],
         )
@@ -161,19 +163,36 @@ class StorySalience:
             raise ValueError(f"operation {name!r} was not scored; choose from {', '.join(self.scores)}")
         return self.scores[name]
 
+    def compared(self, operation: str | None = None) -> list[float]:
+        """The scores of an operation as `rank`, `top`, stars and shades compare them over the story: those of a
+        registered operation after its `Operation.compared`, which for disruption takes account of the place in a
+        window. Otherwise the same as `scores_of`."""
+        name = self.primary_operation if operation is None else operation
+        scores = self.scores_of(name)
+        if name not in OPERATIONS:
+            return scores
+        values: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
+        return values
+
+    def notes_on(self, operations: Iterable[str]) -> list[str]:
+        """`notes`, after those on how scores of these operations are compared; one sentence each."""
+        known = [OPERATIONS[name].comparison for name in operations if name in OPERATIONS]
+        return [*filter(None, known), *self.notes]
+
     def rank(self, operation: str | None = None) -> list[int]:
-        """The rank of each sentence in story order: 1 is the most salient, equal scores share a rank."""
-        values = -np.array(self.scores_of(operation))
+        """The rank of each sentence in story order by `compared`: 1 is the most salient, equal values share a rank."""
+        values = -np.array(self.compared(operation))
         ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
         return ranks
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
-        """The k most salient sentences (all if there are fewer), most salient first, ties in story order."""
+        """The k most salient sentences (all if there are fewer) with their scores, most salient first, ties in story
+        order. See `compared`."""
         if k < 0:
             raise ValueError(f"top({k}): the number of sentences can't be negative")
-        values = self.scores_of(operation)
+        scores, values = self.scores_of(operation), self.compared(operation)
         order = sorted(range(len(values)), key=lambda i: -values[i])
-        return [SalientSentence(i, self.sentences[i], values[i]) for i in order[:k]]
+        return [SalientSentence(i, self.sentences[i], scores[i]) for i in order[:k]]
 
     def extract(self, k: int | None = None, operation: str | None = None, *, share: float | None = None) -> Extract:
         """The most salient sentences, those of `top`, in story order; `print` shows them as text, one per line.
@@ -260,7 +279,7 @@ class StorySalience:
             {name: self.scores_of(name) for name in names},
             {name: [sentence.index for sentence in self.top(top, name)] for name in names},
             title=self.title,
-            notes=self.notes,
+            notes=self.notes_on(names),
             width=width,
             bare=bare,
         )

@@ -42,7 +42,7 @@ def plot_stories(
     for result in results:
         operation = operation or result.primary_operation
         names.append(shortened(result.name, 80, both_ends=True))
-        rows.append(array("f", shares(result.scores_of(operation))))
+        rows.append(array("f", shares(result.compared(operation))))
     if not rows:
         raise ValueError("there is no story to plot")
     title = f"{operation}, {len(rows)} stor{'y' if len(rows) == 1 else 'ies'}"

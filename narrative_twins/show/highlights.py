@@ -40,4 +40,4 @@ def caption(result: StorySalience) -> str:
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score of the story to "
         f"the highest; sentences are highlighted by {result.primary_operation}."
     )
-    return " ".join([legend, *result.notes])
+    return " ".join([legend, *result.notes_on(result.scores)])

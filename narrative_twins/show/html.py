@@ -33,7 +33,7 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
     """One story as HTML: a heading of the given level, the HTML in `between`, a table of the sentences, and the result
     as data, which `show.read_results` reads."""
-    colours = {name: shades(scores) for name, scores in result.scores.items()}
+    colours = {name: shades(result.compared(name)) for name in result.scores}
     stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
     meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
     names = "".join(

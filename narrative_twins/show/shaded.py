@@ -22,7 +22,7 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
     there. Raises `ValueError` if the operation was not scored."""
     name = result.primary_operation if operation is None else operation
     descriptions, stars = result.descriptions(name), marked(result, name)
-    scores = result.scores[name]
+    scores = result.compared(name)
     colours = list(zip(shades(scores), shades(scores, PALE_DARK, STRONG_DARK), strict=True))
     text, end, parts = displayed(result.story.text), 0, []
     for i, (start, stop) in enumerate(result.spans):
@@ -41,11 +41,12 @@ def shaded_text(result: StorySalience, operation: str | None = None) -> str:
 def salience_curve(result: StorySalience, operation: str | None = None) -> str:
     """The scores of a story as a curve in story order, with a vertical line at each window border, as HTML with SVG."""
     name = result.primary_operation if operation is None else operation
-    (best,) = result.top(1, name)
+    scores = result.scores[name]
+    best = scores.index(max(scores))
     meaning = f", {OPERATIONS[name].meaning}" if name in OPERATIONS else ""
-    caption = f"Salience by {name}{meaning}: highest at sentence {best.index + 1} of {len(result)} ({best.score:.3f})"
+    caption = f"Salience by {name}{meaning}: highest at sentence {best + 1} of {len(result)} ({scores[best]:.3f})"
     positions = [(i + 0.5) * WIDTH / len(result) for i in range(len(result))]
-    heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(result.scores[name])]
+    heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(scores)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(positions, heights, strict=True))
     rules = "".join(
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HEIGHT}" class="rule"/>'
@@ -55,7 +56,7 @@ def salience_curve(result: StorySalience, operation: str | None = None) -> str:
     dots = "".join(f'<path d="M{x:.1f} {y:.1f}h0" class="dot"/>' for x, y in zip(positions, heights, strict=True))
     return (
         f'<figure class="curve"><div class="plot"><span class="title">salience</span>'
-        f'<span class="values">{_values(result.scores[name])}</span>'
+        f'<span class="values">{_values(scores)}</span>'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{escape(caption)}">{rules}<polyline points="{line}"/>{dots * (len(result) <= 100)}</svg>'
         f'<div class="numbers">{_numbers(len(result))}</div><span class="below">sentence</span></div>'

@@ -30,7 +30,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("sentence", ratio=1)
     stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
-    bars = {name: [BARS[round(share * 7)] for share in shares(scores)] for name, scores in result.scores.items()}
+    bars = {name: [BARS[round(share * 7)] for share in shares(result.compared(name))] for name in result.scores}
     dimmed = {i for i, rank in enumerate(result.rank()) if rank > (len(result) + 1) / 2}
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):

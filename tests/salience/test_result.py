@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from narrative_twins import OPERATIONS
+from narrative_twins import OPERATIONS, Story, StorySalience, show
 from narrative_twins.evaluation.metrics import spearman
 
 from support.models import small
@@ -34,9 +35,50 @@ def test_rank_and_top(encoder):
 @settings(max_examples=20)
 def test_ranks_reverse_the_order_of_scores(sentences):
     result = score_story(sentences, small())
-    for name, scores in result.scores.items():
-        if len(set(scores)) > 1:
-            assert spearman(scores, result.rank(name)) == pytest.approx(-1)
+    for name in result.scores:
+        compared = result.compared(name)
+        if len(set(compared)) > 1:
+            assert spearman(compared, result.rank(name)) == pytest.approx(-1)
+
+
+def saved(windows, **scores) -> StorySalience:
+    sentences = [f"Sentence {i}." for i in range(windows[-1][1])]
+    return StorySalience(Story.parse({"sentences": sentences, "windows": windows}), scores)
+
+
+def test_disruption_is_compared_with_what_is_usual_at_its_place():
+    usual = [0.0, 1.0, 2**-1.25, 3**-1.25]
+    plain = [*usual, *usual, *usual[:3], 2 * usual[3]]
+    result = saved([[0, 4], [4, 8], [8, 12]], disruption=plain, deletion=plain)
+    # The first sentence of the story keeps 0; those of later windows, which have no score, count as the median.
+    assert result.compared("disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    ranks = result.rank("disruption")
+    assert (ranks[0], ranks[11]) == (12, 1)
+    (best,) = result.top(1, "disruption")
+    assert best.index == 11 and best.score == plain[11], "the score itself is that of the operation"
+    assert result.scores["disruption"] == plain == result.compared("deletion")
+    assert result.rank("deletion")[1] == 1
+
+
+@pytest.mark.parametrize("windows", [[[0, 3]], [[0, 1], [1, 2], [2, 3]], [[0, 1], [1, 3]]])
+def test_comparison_of_few_sentences(windows):
+    firsts = [lo for lo, _ in windows]
+    scores = [0.0 if i in firsts else 0.5 for i in range(3)]
+    compared = saved(windows, disruption=scores).compared("disruption")
+    assert compared[0] == 0 and np.isfinite(compared).all()
+
+
+def test_operations_of_others_are_compared_as_they_are():
+    assert saved([[0, 3]], unknown=[3.0, 1.0, 2.0]).compared("unknown") == [3.0, 1.0, 2.0]
+
+
+def test_what_is_shown_says_how_disruption_is_compared():
+    result = saved([[0, 3]], disruption=[0.0, 0.5, 0.4], deletion=[0.1, 0.2, 0.3])
+    words = "each score with what is usual at its place"
+    assert not result.notes and words in result.notes_on(["deletion", "disruption"])[0]
+    assert not result.notes_on(["deletion"])
+    assert words in "".join(show.to_html([result]))
+    assert words in saved([[0, 3]], disruption=[0.0, 0.5, 0.4])._repr_html_()
 
 
 def test_plain_data_and_pandas(encoder):
