@@ -209,22 +209,21 @@ class ResumableFile(AtomicFile):
         earlier = run_settings(path)
         if earlier is None:
             raise ResumeError(f"can't resume {path}: its settings ({run_path(path)}) are missing; start over")
-        now = self.settings
-        differences = [
-            f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
-            for name in {**earlier, **now}
-            if earlier.get(name) != now.get(name)
-        ]
-        if differences:
+        if found := difference(earlier, self.settings):
             raise ResumeError(
-                f"can't resume {path}: it was started with {', '.join(differences)}; use the same options, or write to "
-                "another file"
+                f"can't resume {path}: it was started with {found}; use the same options, or write to another file"
             )
 
     def _rename(self, source: str, target: str) -> None:
         super()._rename(source, target)
         if os.path.exists(run_path(source)):
             os.replace(run_path(source), run_path(target))
+
+
+def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The settings of an earlier run that differ from those of now, in words; empty if none does."""
+    changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
+    return ", ".join(f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})" for name in changed)
 
 
 def run_settings(path: str) -> dict[str, Any] | None:
