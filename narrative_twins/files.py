@@ -228,10 +228,11 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def run_settings(path: str) -> dict[str, Any] | None:
     """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
-    part = part_path(path)
-    # The settings file is renamed last, so a crash in between leaves a complete file with settings in `NAME.part.run`.
+    part, path = part_path(path), os.path.realpath(path)
+    # The settings file is renamed last, so a crash in between leaves it under the name of before.
     settings = read_settings(run_path(part))
-    return settings if settings is not None or os.path.exists(part) else read_settings(run_path(os.path.realpath(path)))
+    is_known = settings is not None or os.path.exists(part) and os.path.exists(path)
+    return settings if is_known else read_settings(run_path(path))
 
 
 def read_settings(path: str) -> dict[str, Any] | None:

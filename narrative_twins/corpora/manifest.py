@@ -14,9 +14,10 @@ from narrative_twins.files import ResumableFile, ResumeError, difference, read_s
 from narrative_twins.stories.story import StoryError
 
 MANIFEST = "_manifest"
-"""The beginning of the manifests' names. Programs that read a folder of Parquet leave out names that begin so."""
+"""The beginning of the manifests' names. Readers of Parquet leave out names that begin so, and `datasets` those without
+the suffix of a format."""
 
-_SETTINGS = re.compile(rf"{MANIFEST}(-\d+-of-\d+)?\.jsonl(\.part)?\.run")
+_SETTINGS = re.compile(rf"{MANIFEST}(-\d+-of-\d+)?(\.part)?\.run")
 
 
 class Part(NamedTuple):
@@ -89,7 +90,7 @@ class Manifest:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], part: Part) -> None:
         self.folder, self.part = folder, part
-        path = folder / f"{MANIFEST}{part.suffix}.jsonl"
+        path = folder / f"{MANIFEST}{part.suffix}"
         existing = [name for name in os.listdir(folder) if name.startswith(f"scores{part.suffix}-")]
         self._file = ResumableFile(str(path), {**settings, "jobs": part.jobs}, resume=True, sync=True)
         self._check_others()
@@ -129,9 +130,9 @@ class Manifest:
 
     def _check_others(self) -> None:
         """Refuse other settings than those of the other jobs."""
-        own = os.path.basename(self._file.path)
+        own = {os.path.basename(run_path(path)) for path in (self._file.path, self._file.part)}
         for name in sorted(os.listdir(self.folder)):
-            if not _SETTINGS.fullmatch(name) or name.startswith(own):
+            if not _SETTINGS.fullmatch(name) or name in own:
                 continue
             other = read_settings(str(self.folder / name))
             if other is not None and (found := difference(other, self._file.settings)):

@@ -168,7 +168,7 @@ def test_a_run_that_is_killed_again_and_again_writes_what_one_run_writes(tmp_pat
     command = [COMMAND, "score", "in", "--model", bert_folder, "--dtype", "float32", "--shard-rows", "8", "--out"]
     undisturbed = run_command(*command, "expected/", cwd=tmp_path)
     assert undisturbed.returncode == 1 and "231 stories in 29 shards" in undisturbed.stderr, undisturbed.stderr
-    chance, manifest, kills = random.Random(7), tmp_path / "found" / "_manifest.jsonl.part", 0
+    chance, manifest, kills = random.Random(7), tmp_path / "found" / "_manifest.part", 0
     for _ in range(4):
         with started(*command, "found/", cwd=tmp_path) as process:
             # After some more shards, at any moment of writing one.
@@ -211,7 +211,7 @@ def test_closed_pipes_do_not_matter(tmp_path, bert_folder):
     done = run_command("sh", "-c", code, cwd=tmp_path)
     assert done.stdout.split()[-1] == "0", done.stderr
     assert len(rows_of(tmp_path / "out")) == len(rows_of(tmp_path / "other")) == 3
-    assert (tmp_path / "out" / "_manifest.jsonl").exists()
+    assert (tmp_path / "out" / "_manifest").exists()
 
 
 def test_data_sets_on_the_hub_are_streamed(tmp_path, bert_folder):

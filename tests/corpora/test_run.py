@@ -77,7 +77,7 @@ def test_shards_and_manifest(tmp_path):
     ]
     assert rows[3] | {"id": None, "error": None} == dict.fromkeys(rows[0]) | {"source": "a.jsonl", "row": 3}
     assert rows[3]["error"] == "it is torn" and rows[4]["id"] == "a4"
-    lines = [json.loads(line) for line in (tmp_path / "out" / "_manifest.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "out" / "_manifest").read_text().splitlines()]
     assert [line["name"] for line in lines] == [f"scores-0000{n}.parquet" for n in range(3)]
     assert [item["rows"] for item in lines[1]["inputs"]] == [[4, 5], [0, 3]]
 
@@ -94,7 +94,7 @@ def test_a_rerun_scores_what_is_new(tmp_path):
     assert {(row["source"], row["row"]) for row in rows_of(tmp_path)} == {
         (name, n) for name, size in (("a.jsonl", 6), ("b.jsonl", 3), ("c.jsonl", 2)) for n in range(size)
     }
-    assert before.items() <= {**files_of(tmp_path), "_manifest.jsonl": before["_manifest.jsonl"]}.items()
+    assert before.items() <= {**files_of(tmp_path), "_manifest": before["_manifest"]}.items()
 
 
 def test_what_is_refused(tmp_path):
@@ -123,7 +123,7 @@ def test_what_is_refused(tmp_path):
 
 def test_files_of_something_else_are_left_alone(tmp_path):
     (tmp_path / "scores-00000.parquet").write_text("mine")
-    with pytest.raises(FileExistsError, match="has scores-00000.parquet, but no _manifest.jsonl"):
+    with pytest.raises(FileExistsError, match="has scores-00000.parquet, but no _manifest"):
         score_corpus(corpus(1), tmp_path, Lengths())
     assert files_of(tmp_path) == {"scores-00000.parquet": b"mine"}
 
