@@ -27,7 +27,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends parity figures known tables splitters artefacts speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -116,6 +116,17 @@ tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in 
 
 attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack
+
+corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[ray]" "datatrove[io]>=0.10"
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
+
+STORIES_OF_PROOF ?= 100000
+KILLS ?= 20
+
+corpus-proof: $(VENV)/package  ## a corpus of STORIES_OF_PROOF stories, killed KILLS times: nothing lost; half an hour
+	$(BIN)/pip install --quiet --disable-pip-version-check psutil
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS)
 
 splitters: $(VENV)/dev  ## the default sentence splitter beside others
 	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"

@@ -22,7 +22,8 @@ from wrapt import when_imported
 from narrative_twins.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from narrative_twins import baselines, data, evaluation, show, training
+    from narrative_twins import baselines, corpora, data, evaluation, show, training
+    from narrative_twins.corpora.scorer import StoryScorer
     from narrative_twins.encoder.checkpoint import default_encoder
     from narrative_twins.encoder.export import export_encoder
     from narrative_twins.encoder.story_encoder import StoryEncoder
@@ -71,10 +72,12 @@ __all__ = [
     "StoryEncoder",
     "StoryError",
     "StorySalience",
+    "StoryScorer",
     "TwinsCollator",
     "TwinsEvaluator",
     "Window",
     "baselines",
+    "corpora",
     "cosine",
     "data",
     "default_encoder",
@@ -94,6 +97,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "corpora.scorer": ("StoryScorer",),
     "encoder.checkpoint": ("default_encoder",),
     "encoder.export": ("export_encoder",),
     "encoder.story_encoder": ("StoryEncoder",),
@@ -121,7 +125,18 @@ _LAZY = {
 used."""
 _MODULES = {"metrics": "evaluation.metrics"} | {
     name: name
-    for name in ("baselines", "data", "encoder", "evaluation", "hub", "pipeline", "salience", "show", "stories")
+    for name in (
+        "baselines",
+        "corpora",
+        "data",
+        "encoder",
+        "evaluation",
+        "hub",
+        "pipeline",
+        "salience",
+        "show",
+        "stories",
+    )
     + ("training",)
 }
 _lazy_name = lazy_names(__name__, _LAZY)

@@ -209,16 +209,9 @@ class ResumableFile(AtomicFile):
         earlier = run_settings(path)
         if earlier is None:
             raise ResumeError(f"can't resume {path}: its settings ({run_path(path)}) are missing; start over")
-        now = self.settings
-        differences = [
-            f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
-            for name in {**earlier, **now}
-            if earlier.get(name) != now.get(name)
-        ]
-        if differences:
+        if found := difference(earlier, self.settings):
             raise ResumeError(
-                f"can't resume {path}: it was started with {', '.join(differences)}; use the same options, or write to "
-                "another file"
+                f"can't resume {path}: it was started with {found}; use the same options, or write to another file"
             )
 
     def _rename(self, source: str, target: str) -> None:
@@ -227,12 +220,19 @@ class ResumableFile(AtomicFile):
             os.replace(run_path(source), run_path(target))
 
 
+def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The settings of an earlier run that differ from those of now, in words; empty if none does."""
+    changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
+    return ", ".join(f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})" for name in changed)
+
+
 def run_settings(path: str) -> dict[str, Any] | None:
     """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
-    part = part_path(path)
-    # The settings file is renamed last, so a crash in between leaves a complete file with settings in `NAME.part.run`.
+    part, path = part_path(path), os.path.realpath(path)
+    # The settings file is renamed last, so a crash in between leaves it under the name of before.
     settings = read_settings(run_path(part))
-    return settings if settings is not None or os.path.exists(part) else read_settings(run_path(os.path.realpath(path)))
+    is_known = settings is not None or os.path.exists(part) and os.path.exists(path)
+    return settings if is_known else read_settings(run_path(path))
 
 
 def read_settings(path: str) -> dict[str, Any] | None:

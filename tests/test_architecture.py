@@ -16,7 +16,7 @@ llm stories plots
 data encoder
 hub salience
 baselines
-evaluation pipeline show making integrations
+evaluation pipeline show making integrations corpora
 training app
 commands
 """.split("\n")
@@ -41,7 +41,7 @@ LIBRARIES = {
     "openai": "llm",
     "pandas": "salience",
     "peft": "encoder",
-    "pyarrow": "data",
+    "pyarrow": "corpora data",
     "pypdf": "stories",
     "rich": "commands show",
     "scipy": "evaluation",

@@ -318,3 +318,15 @@ def test_many_writers_leave_one_complete_file(tmp_path):
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert len(lines) == 200 and len(set(lines)) == 1 and int(lines[0]) not in refused
     assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_settings_are_found_after_a_crash_between_two_renames(tmp_path):
+    path, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    with ResumableFile(str(path), {"model": "a"}) as out:
+        out.write('{"a": 1}\n')
+    settings = run_settings(str(path))
+    os.replace(path, part)  # a resumed run gives the file its name of before, and ends
+    assert run_settings(str(path)) == settings
+    os.replace(part, path)
+    os.replace(run_path(str(path)), run_path(str(part)))
+    assert run_settings(str(path)) == settings

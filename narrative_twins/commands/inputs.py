@@ -9,12 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, get_args
 
 from narrative_twins.commands.options import count, is_terminal, parsed_by
 from narrative_twins.commands.story_input import StoryInput
-from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
+from narrative_twins.encoder.checkpoint import encoder_settings
 from narrative_twins.encoder.portable import BACKENDS
 from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
@@ -141,13 +140,8 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
 
 def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
     """All that the results depend on, as JSON data: a run is resumed with the same settings only."""
-    name = options.model or default_encoder()
     return {
-        "model": Path(name).resolve().name if Path(name).exists() else name,
-        "model fingerprint": fingerprint(name, encoder.model.config),
-        "dtype": str(encoder.dtype).removeprefix("torch."),
-        **({} if options.backend == "torch" else {"backend": options.backend}),
-        "context tokens": encoder.context_tokens,
+        **encoder_settings(options.model, encoder),
         "operations": [operation.name for operation in options.operations],
         "split": options.split,
         "score headings": options.score_headings,

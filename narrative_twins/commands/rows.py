@@ -13,7 +13,7 @@ from narrative_twins.files import STDIN
 from narrative_twins.stories.documents import Document, printable_name
 from narrative_twins.stories.reading import STORY_SUFFIXES, InputFormat, count_stories, files_of, read_stories
 
-_SUFFIXES = (*STORY_SUFFIXES, ".parquet")
+SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 
 
 def read_inputs(
@@ -21,9 +21,9 @@ def read_inputs(
 ) -> Iterator[Document]:
     """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path on the Hub, with a
     story in each row, in any form that `Story.parse` accepts; all splits of a data set, in the order of their files."""
-    paths = files_of(paths, _SUFFIXES)
+    paths = files_of(paths, SUFFIXES)
     for path in paths:
-        if input_format == "auto" and (_is_parquet(path) or _is_on_hub(path)):
+        if input_format == "auto" and (_is_parquet(path) or is_on_hub(path)):
             yield from _rows(path)
         else:
             yield from read_stories([path], input_format, named=len(paths) > 1, column=column)
@@ -31,8 +31,8 @@ def read_inputs(
 
 def count_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> int:
     """As `count_stories`, for `read_inputs`."""
-    paths = files_of(paths, _SUFFIXES)
-    files = [path for path in paths if input_format != "auto" or not (_is_parquet(path) or _is_on_hub(path))]
+    paths = files_of(paths, SUFFIXES)
+    files = [path for path in paths if input_format != "auto" or not (_is_parquet(path) or is_on_hub(path))]
     tables = [path for path in paths if path not in files]
     if any(not os.path.isfile(path) for path in tables):
         return 0
@@ -70,7 +70,7 @@ def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet") and not path.startswith("hf://")
 
 
-def _is_on_hub(path: str) -> bool:
+def is_on_hub(path: str) -> bool:
     """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or whose name ends in
     a suffix such as `.txt`, is a local file whose name is wrong."""
     if path.startswith("hf://"):

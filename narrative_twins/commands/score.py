@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from narrative_twins.commands.corpus import PARQUET, add_corpus_options, check_corpus_options, run_corpus
 from narrative_twins.commands.inputs import (
     add_scoring_options,
     check_options,
@@ -27,7 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
     add_scoring_options(parser)
-    add_output_options(parser)
+    add_output_options(parser, PARQUET)
+    add_corpus_options(parser)
     add = parser.add_argument
     add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
 
@@ -35,18 +37,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
     check_options(parser, options)
+    check_corpus_options(parser, options)
     check_output_options(parser, options)
-    if options.resume and not _is_resumable(options):
+    if options.resume and not _is_resumable(options) and options.format != PARQUET:
         parser.error("--resume needs --format jsonl and --out FILE")
 
 
 def on_interrupt(options: argparse.Namespace) -> str | None:
     """What to tell the user after an interruption."""
+    if options.format == PARQUET:
+        return f"the shards in {options.out} are complete; the same command goes on"
     return resume_hint(options.out) if _is_resumable(options) else None
 
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
+    if options.format == PARQUET:
+        return run_corpus(options)
     if helped_first_process(options):
         return 0
     if is_image(options):
@@ -64,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_resumable(options: argparse.Namespace) -> bool:
-    return FORMATS[options.format].is_resumable and options.out != STDIN
+    return options.format != PARQUET and FORMATS[options.format].is_resumable and options.out != STDIN
 
 
 def _digests(out: ResumableFile) -> list[str]:

@@ -116,7 +116,7 @@ def _json(path: str) -> Iterator[Entry]:
 def _parquet(path: str) -> Iterator[Entry]:
     with pyarrow.parquet.ParquetFile(path) as file:
         number = 0
-        for batch in file.iter_batches():
+        for batch in file.iter_batches(1000):  # rows in memory at once
             for row in batch.to_pylist():
                 yield f"row {number}", None, row
                 number += 1

@@ -38,6 +38,24 @@ def fingerprint(name: str | Path, config: Any) -> str | None:
     return digest_of_files(name, _MODEL_FILES)
 
 
+def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
+    """What the vectors of an encoder depend on, as JSON data by name, for the settings of a run.
+
+    Args:
+        name: its folder or Hub id; None for the default encoder.
+        encoder: the `StoryEncoder` that was loaded from there.
+    """
+    name = str(name or default_encoder())
+    backend: str = getattr(encoder.model, "backend", "torch")
+    return {
+        "model": Path(name).resolve().name if Path(name).exists() else name,
+        "model fingerprint": fingerprint(name, encoder.model.config),
+        "dtype": str(encoder.dtype).removeprefix("torch."),
+        **({} if backend == "torch" else {"backend": backend}),
+        "context tokens": encoder.context_tokens,
+    }
+
+
 class CheckpointSettings(NamedTuple):
     """Settings of a sentence-transformers checkpoint that change its vectors.
 

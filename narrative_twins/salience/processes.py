@@ -190,7 +190,7 @@ def _work(connection: Connection, start: bytes, number: int, threads: int) -> No
 
 class LaunchedProcesses:
     """The processes of `accelerate launch` or `torchrun`, all of which make this object and call `map`. The first reads
-    the tasks and has the results; in the others `map` works for it, and yields nothing.
+    the tasks and has the results (`is_first`); in the others `map` works for it, and yields nothing.
 
     Args:
         function: of this process.
@@ -202,10 +202,11 @@ class LaunchedProcesses:
     def __init__(self, function: Function) -> None:
         self._function, self._state = function, launched_state()
         self.count: int = self._state.num_processes
+        self.is_first: bool = self._state.is_main_process
 
     def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
         """See `Processes.map`."""
-        if not self._state.is_main_process:
+        if not self.is_first:
             while (shared := self._broadcast(None)) is not None:
                 self._outcomes(shared)
             return

@@ -23,7 +23,19 @@ from narrative_twins.commands.cli import main as narrative_twins_command
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
-MODULES = ("baselines", "data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
+MODULES = (
+    "baselines",
+    "corpora",
+    "data",
+    "encoder",
+    "evaluation",
+    "hub",
+    "metrics",
+    "pipeline",
+    "salience",
+    "show",
+    "training",
+)
 COMMANDS = ("", "score", "show", "report", "evaluate", "app", "export", "push", "data", "data export", "make")
 COMMANDS += ("make twins", "make judgments", "make align", "make entities")
 

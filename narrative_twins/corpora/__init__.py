@@ -1,0 +1,12 @@
+"""Corpora of millions of stories: a callable that scores batches of rows, and runs that write shards of Parquet.
+
+Nothing here imports torch: the encoder is loaded when the first batch is scored."""
+
+from narrative_twins.extras import check_extra as _check_extra
+
+_check_extra("train")
+
+from narrative_twins.corpora.run import CorpusRun as CorpusRun
+from narrative_twins.corpora.run import score_corpus as score_corpus
+from narrative_twins.corpora.scorer import COLUMNS as COLUMNS
+from narrative_twins.corpora.scorer import StoryScorer as StoryScorer

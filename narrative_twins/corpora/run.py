@@ -1,0 +1,225 @@
+"""A run over a corpus: sources of rows, scored block by block, each block a shard on disk before it is recorded."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+
+from narrative_twins.corpora.manifest import Digest, Manifest, Part, Segment, Shard, check_names, unscored
+from narrative_twins.corpora.scorer import StoryScorer
+from narrative_twins.salience.processes import LaunchedProcesses, WorkerProcesses
+
+_Map: TypeAlias = Callable[[Iterable[Any]], Generator[Any, None, None]]
+
+ROWS = 1000
+"""Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward pass."""
+
+
+class Row(NamedTuple):
+    """A row of a source: the name of the source, the number of the row in it, and its story."""
+
+    source: str
+    number: int
+    story: Any
+
+
+@dataclass(frozen=True)
+class CorpusRun:
+    """What a folder of shards holds, of one job.
+
+    Attributes:
+        rows, errors, truncated: how many rows there are; of these, those with an error, and those truncated.
+        shards: how many files.
+        added: the rows that were scored by this call.
+    """
+
+    rows: int = 0
+    errors: int = 0
+    truncated: int = 0
+    shards: int = 0
+    added: int = 0
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard], known: int = 0) -> CorpusRun:
+        """The sums over shards, of which the first `known` were there before."""
+        rows = [shard.rows for shard in shards]
+        errors, truncated = sum(shard.errors for shard in shards), sum(shard.truncated for shard in shards)
+        return cls(sum(rows), errors, truncated, len(shards), sum(rows[known:]))
+
+
+def score_corpus(
+    sources: Iterable[tuple[str, Iterable[Any]]],
+    folder: str | Path,
+    scorer: StoryScorer,
+    *,
+    rows: int = ROWS,
+    job: tuple[int, int] = (1, 1),
+    processes: int | Literal["launched"] = 1,
+    settings: Mapping[str, Any] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> CorpusRun:
+    """Score a corpus into shards of Parquet, or go on with that.
+
+    A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the columns of `COLUMNS`. It
+    is written beside, synced and renamed before the manifest names it, so whenever the process ends, what is missing is
+    scored by the next call, and nothing stands twice. Rows that are scored are read again, and must be the same; more
+    rows at the end of a source, and more sources, may have come.
+
+    Args:
+        sources: different names of sources with their rows, each a story in any form that `Story.parse` accepts, or a
+            `StoryError`. The rows are read lazily, one source after the other.
+        folder: of the shards; it is made if it does not exist.
+        scorer: scores the stories, a shard at a time, so that scores don't depend on where a run was interrupted.
+        rows: of a shard; twice `processes` shards are held at once.
+        job: number and count of one of several jobs, perhaps on several machines, that write to one folder: each scores
+            a part of every source, in blocks of `rows`.
+        processes: how many processes score, each a shard at a time; see `score_stories`.
+        settings: further settings of the caller that the rows depend on, as JSON data by name.
+        on_progress: is called with the number of rows of each shard that is written.
+
+    Returns:
+        What the folder has of this job; nothing in a launched process other than the first.
+
+    Raises:
+        ResumeError: the folder has rows of other settings, or a source has another name or other rows than those that
+            were scored.
+        OSError: the folder can't be written; the shards in it stay valid.
+        ValueError: an argument is invalid.
+    """
+    if rows < 1 or not 1 <= job[0] <= job[1]:
+        raise ValueError(f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1")
+    if not isinstance(processes, int):
+        launched = LaunchedProcesses(scorer.table)
+        if not launched.is_first:
+            deque(launched.map([]), maxlen=0)
+            return CorpusRun()
+        score: _Map = launched.map
+    else:
+        score = _in_this_process(scorer) if processes == 1 else WorkerProcesses(scorer.start, processes).map
+    folder = Path(folder)
+    folder.mkdir(exist_ok=True)
+    manifest = Manifest(folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows}, Part(*job))
+    if isinstance(processes, int) and processes > 1:
+        scorer.unload()
+    sources = list(sources)
+    check_names([name for name, _ in sources], manifest.shards)
+    known, waiting = len(manifest.shards), deque[list[Row]]()  # the blocks whose scores are awaited, in order
+
+    def stories() -> Iterator[list[Any]]:
+        for block in _blocks(sources, manifest, rows):
+            waiting.append(block)
+            yield [row.story for row in block]
+
+    with manifest:
+        _remove_leftovers(manifest)
+        with closing(score(stories())) as tables:
+            for table in tables:
+                block = waiting.popleft()
+                manifest.add(_write(folder, manifest.next_name, block, table))
+                if on_progress is not None:
+                    on_progress(len(block))
+    return CorpusRun.of(manifest.shards, known)
+
+
+def _in_this_process(scorer: StoryScorer) -> _Map:
+    def score(blocks: Iterable[Any]) -> Generator[Any, None, None]:
+        for stories in blocks:
+            yield scorer.table(stories)
+
+    return score
+
+
+def _blocks(sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, size: int) -> Iterator[list[Row]]:
+    """The rows that are not scored yet, in blocks for a shard each."""
+    segments: dict[str, list[Segment]] = {}
+    for segment in (segment for shard in manifest.shards for segment in shard.segments):
+        segments.setdefault(segment.source, []).append(segment)
+    rows = (
+        Row(source, number, story)
+        for source, stories in sources
+        for number, story in unscored(source, stories, segments.get(source, ()), manifest.part, size)
+    )
+    yield from iter(lambda: list(islice(rows, size)), [])
+
+
+def _segments(block: Iterable[Row]) -> Iterator[Segment]:
+    """The rows of a block as ranges of consecutive rows."""
+    # Within a range, the place in the block grows with the number of the row.
+    for (source, _), group in groupby(enumerate(block), lambda item: (item[1].source, item[1].number - item[0])):
+        rows, digest = [row for _, row in group], Digest()
+        for row in rows:
+            digest.add(row.story)
+        yield Segment(source, rows[0].number, rows[-1].number + 1, digest.get())
+
+
+def _write(folder: Path, name: str, block: list[Row], scores: pyarrow.Table) -> Shard:
+    """Write a shard; it has its name when it is complete and on disk. Raises `OSError` with its name."""
+    columns: dict[str, Any] = {
+        "source": pyarrow.array([row.source for row in block], pyarrow.string()),
+        "row": pyarrow.array([row.number for row in block], pyarrow.int64()),
+        "id": pyarrow.array([_id(row.story) for row in block], pyarrow.string()),
+    }
+    columns |= dict(zip(scores.column_names, scores.columns, strict=True))
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), buffer, compression="zstd")
+    size = buffer.getbuffer().nbytes
+    try:
+        _sync(folder / name, buffer.getbuffer())
+    except OSError as error:
+        raise OSError(f"{folder / name} can't be written: {error.strerror}") from error
+    errors = len(block) - scores["error"].null_count
+    truncated = pyarrow.compute.sum(scores["truncated"]).as_py() or 0
+    return Shard(name, size, len(block), errors, truncated, tuple(_segments(block)))
+
+
+def _sync(path: Path, data: memoryview) -> None:
+    """Write a file beside, then give it its name; on disk when this returns."""
+    part = _part(path)
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    if sys.platform != "win32":  # where folders can't be synced
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _part(path: Path) -> Path:
+    # Readers of a folder of Parquet leave out names that begin so.
+    return path.with_name(f"_{path.name}.part")
+
+
+def _remove_leftovers(manifest: Manifest) -> None:
+    """Remove a shard that was written, in whole or in part, but not recorded."""
+    path = manifest.folder / manifest.next_name
+    path.unlink(missing_ok=True)
+    _part(path).unlink(missing_ok=True)
+
+
+def _id(story: Any) -> str | None:
+    """The id of a story as text, if it has a valid one."""
+    value = story.get("id") if isinstance(story, Mapping) else getattr(story, "id", None)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return None
+    text = str(value)
+    return None if text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass") else text
