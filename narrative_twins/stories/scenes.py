@@ -26,12 +26,12 @@ class DividedChapter(NamedTuple):
     """A chapter of a book that has sentences.
 
     Attributes:
-        index: its index in the chapters of the book.
+        chapter: its index in the chapters of the book.
         sentences: its sentences in order.
         scenes: half-open ranges of the indices of its sentences, which partition them.
     """
 
-    index: int
+    chapter: int
     sentences: tuple[BookSentence, ...]
     scenes: tuple[Span, ...]
 

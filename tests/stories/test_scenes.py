@@ -5,29 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.stories.book import Book, Chapter
 from narrative_twins.stories.scenes import SCENE, divided_chapters, scene_spans
 
-
-def book_of(*chapters: list[list[str]]) -> Book:
-    """A book of chapters; a chapter is a heading and paragraphs, and `***` is a marked break."""
-    text, found = "", []
-    for heading, *paragraphs in chapters:
-        start = len(text)
-        text += f"{heading}\n\n"
-        spans, breaks = [], set()
-        for paragraph in paragraphs:
-            if paragraph == "***":
-                breaks.add(len(spans))
-            else:
-                spans.append((len(text), len(text) + len(paragraph)))
-            text += f"{paragraph}\n\n"
-        found.append(Chapter((start, start + len(heading)), tuple(spans), frozenset(breaks)))
-    return Book(text, tuple(found))
+from support.books import book_of
 
 
 def test_marked_breaks_begin_scenes():
-    book = book_of(["Chapter 1", "Nadia ran. It rained.", "***", "She slept.", "He woke."], ["Chapter 2", "It was over."])
+    book = book_of(
+        ["Chapter 1", "Nadia ran. It rained.", "***", "She slept.", "He woke."], ["Chapter 2", "It was over."]
+    )
     first, second = divided_chapters(book)
     assert first.scenes == ((0, 2), (2, 4)) and second.scenes == ((0, 1),)
     assert [book.text[slice(*sentence.span)] for sentence in first.sentences][:2] == ["Nadia ran.", "It rained."]
