@@ -34,6 +34,8 @@ LIBRARIES = {
     "fastapi": "app",
     "gradio": "app",
     "huggingface_hub": "data encoder hub",
+    "lxml": "stories",
+    "markdown_it": "stories",
     "matplotlib": "evaluation plots salience show",
     "mteb": "integrations",
     "openai": "llm",

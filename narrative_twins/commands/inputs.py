@@ -72,8 +72,8 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="text or PDF (one story), JSON Lines (one per line), JSON, CSV, Parquet or a data set on the Hub (one per "
-        "row), or a folder of these files; - for stdin",
+        help="text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV, Parquet or a data set "
+        "on the Hub (one per row), or a folder of these files; - for stdin",
     )
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)

@@ -10,15 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.documents import Document
-from narrative_twins.stories.reading import (
-    STORY_SUFFIXES,
-    InputFormat,
-    count_stories,
-    files_of,
-    printable_name,
-    read_stories,
-)
+from narrative_twins.stories.documents import Document, printable_name
+from narrative_twins.stories.reading import STORY_SUFFIXES, InputFormat, count_stories, files_of, read_stories
 
 _SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 

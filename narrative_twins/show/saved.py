@@ -15,7 +15,8 @@ from narrative_twins.files import STDIN
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.html import DATA
 from narrative_twins.show.report import page_paths
-from narrative_twins.stories.reading import InputFormat, printable_name, stories_in
+from narrative_twins.stories.documents import printable_name
+from narrative_twins.stories.reading import InputFormat, stories_in
 
 _READABLE = "saved scores are the JSON Lines, JSON or HTML that `narrative-twins score` writes, or a report's folder"
 _BOM = b"\xef\xbb\xbf"

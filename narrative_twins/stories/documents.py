@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ class Document(NamedTuple):
 
 
 PDF = b"%PDF-"
+OFFICE = b"\xd0\xcf\x11\xe0"
+"""Older documents of office programs, and newer ones with a password, begin with it."""
 
 _SAVE = "open it in its program and save it as plain text in UTF-8"
 # By the first bytes of a file.
@@ -26,11 +29,16 @@ _KINDS = {
     b"\x89PNG": "is an image; recognize its text first",
     b"\xff\xd8\xff": "is an image; recognize its text first",
     b"GIF8": "is an image; recognize its text first",
-    b"\xd0\xcf\x11\xe0": f"is a document of an office program; {_SAVE}",
+    OFFICE: f"is a document of an office program; {_SAVE}",
     b"{\\rtf": f"is rich text (RTF); {_SAVE}",
 }
 # Documents that are ZIP archives inside.
-_ARCHIVES = {".docx": "Word", ".odt": "OpenDocument", ".pages": "Pages", ".epub": "EPUB"}
+_ARCHIVES = {
+    ".docx": "is a document (Word); read it with --input-format docx",
+    ".epub": "is a book (EPUB); read it with --input-format epub",
+    ".odt": f"is a document (OpenDocument); {_SAVE}",
+    ".pages": f"is a document (Pages); {_SAVE}",
+}
 _TEXT_WITH_ZEROS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for which there is a better message
 HEAD = 1024
 """Bytes of a file by which it is recognized."""
@@ -38,12 +46,12 @@ HEAD = 1024
 
 def why_not_text(name: str, head: bytes) -> str | None:
     """What is wrong with a file called `name` whose first bytes are no text, and the cure; otherwise None."""
-    kind = _ARCHIVES.get(PurePath(name).suffix.lower())
-    if kind is not None and head.startswith(b"PK"):
-        return f"is a document ({kind}); {_SAVE}"
-    for start, problem in _KINDS.items():
+    problem = _ARCHIVES.get(PurePath(name).suffix.lower())
+    if problem is not None and head.startswith(b"PK"):
+        return problem
+    for start, kind in _KINDS.items():
         if head.startswith(start):
-            return problem
+            return kind
     if b"\0" in head and not head.startswith(_TEXT_WITH_ZEROS):
         return "is a binary file, not text; convert it to plain text in UTF-8"
     return None
@@ -57,3 +65,9 @@ def decode(name: str, data: bytes) -> Document:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
         return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`")
+
+
+def printable_name(name: str) -> str:
+    """A file name for messages: not all are valid text, and terminals obey control characters."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -11,6 +11,9 @@ from narrative_twins.stories.headings import UNKNOWN, heading_level
 from narrative_twins.stories.windows import Span
 
 _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{1,100}")
+_LISTS = {"contents", "tableofcontents", "listofillustrations", "illustrations"}
+_APART = 100  # the level of a heading that does not belong to the next one
+_SHORT = 60  # Wrapped text has longer lines than this.
 _OPENING = "\"'“‘„«»‚‹›([_—–-… "
 
 
@@ -34,13 +37,22 @@ def is_break(line: str) -> bool:
     return bool(_BREAK.fullmatch(line)) and not line.isspace()
 
 
-def is_verse(lines: Sequence[str], width: int) -> bool:
-    """Whether the lines of a paragraph are clearly verse: each begins with a capital letter, and most of them end
-    though the next word would have fitted into `width` characters."""
+def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
+    """Whether the lines of a paragraph are clearly verse: each begins with a capital letter and, if lines were broken
+    to fit into `width` characters, most of them end though the next word would have fitted."""
     if len(lines) < 2 or not all(line.lstrip(_OPENING)[:1].isupper() for line in lines):
         return False
+    if width is None:
+        return True
     free = [len(line) + 1 + len(after.split()[0]) <= width for line, after in zip(lines, lines[1:], strict=False)]
     return sum(free) * 4 >= len(free) * 3
+
+
+def wrap_width(lengths: Iterable[int]) -> int:
+    """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters of the lines of prose
+    come near to it."""
+    ordered = sorted(lengths)
+    return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
 
 
 def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Book:
@@ -48,72 +60,75 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
 
     - A heading begins a chapter. Of several headings without a paragraph between them, the last is that of the chapter,
       with those before it that are each of a higher level: a part and its first chapter, a number and a title.
-    - So the entries of a table of contents are no chapters. If paragraphs follow its last entry, they have no heading.
+    - `Contents` and the like are no chapters, nor are the entries of a table of contents. If paragraphs follow its last
+      entry, they have no heading.
     - A heading above all others at the beginning is the title.
 
     Raises a `ValueError` if there is no paragraph.
     """
     parts = list(parts)
-    levels = [part.level for part in parts if part.kind == "heading"]
-    words = [_words(text, part.span) for part in parts if part.kind == "heading"]
-    chapters: list[Chapter] = []
+    headings = [part for part in parts if part.kind == "heading"]
+    words = [_words(text[slice(*part.span)]) for part in headings]
+    last = {name: at for at, name in enumerate(words)}
+    found: list[tuple[Span | None, list[Span], set[int]]] = []
     run: list[Part] = []  # headings since the last paragraph
-    heading: Span | None = None
-    paragraphs: list[Span] = []
-    breaks: set[int] = set()
-    broken, passed = False, 0  # after a marked break; headings so far
+    is_open = broken = False  # in a chapter; after a marked break
+    passed = 0  # headings so far
     for part in parts:
         if part.kind == "heading":
-            if paragraphs:
-                chapters.append(Chapter(heading, tuple(paragraphs), frozenset(breaks)))
-                heading, paragraphs, breaks = None, [], set()
+            is_open = False
             run.append(part)
             passed += 1
         elif part.kind == "other":
-            run = []
+            run = [heading._replace(level=_APART) for heading in run[-1:]]
         elif part.kind == "break":
             broken = True
         else:
-            if run:
-                if not chapters and (found := _title(text, run, levels, title)) is not None:
-                    title = found
+            if run or not is_open:
+                if not found and (name := _title(text, run, headings, title)) is not None:
+                    title = name
                     del run[0]
-                heading = _heading(run, words[passed - 1] in words[passed:])
-                run = []
-            elif broken and paragraphs:
-                breaks.add(len(paragraphs))
+                again = bool(run) and last[words[passed - 1]] >= passed
+                found.append((_heading(run, again), [], set()))
+                run, is_open = [], True
+            elif broken:
+                found[-1][2].add(len(found[-1][1]))
             broken = False
-            paragraphs.append(part.span)
-    if paragraphs:
-        chapters.append(Chapter(heading, tuple(paragraphs), frozenset(breaks)))
+            found[-1][1].append(part.span)
+    chapters = tuple(
+        Chapter(span, tuple(paragraphs), frozenset(breaks))
+        for span, paragraphs, breaks in found
+        if span is None or _words(text[slice(*span)]) not in _LISTS
+    )
     if not chapters:
         raise ValueError("has no text of a story; check that it is complete")
-    return Book(text, tuple(chapters), title)
+    return Book(text, chapters, title)
 
 
 def _heading(run: Sequence[Part], comes_again: bool) -> Span | None:
     """The heading of a chapter by the headings before it; `comes_again`: whether the last of them is repeated later."""
-    first = last = run[-1]
-    if comes_again and len(run) > 1 and run[-2].level == last.level:
+    if not run or (comes_again and len(run) > 1 and run[-2].level == run[-1].level):
         return None
+    first = run[-1]
     for part in reversed(run[:-1]):
         if part.level >= first.level:
             break
         first = part
-    return first.span[0], last.span[1]
+    return first.span[0], run[-1].span[1]
 
 
-def _title(text: str, run: Sequence[Part], levels: Sequence[int], title: str | None) -> str | None:
+def _title(text: str, run: Sequence[Part], headings: Sequence[Part], title: str | None) -> str | None:
     """The title of the book, if the first of its first headings is that."""
-    found = " ".join(text[slice(*run[0].span)].split()).lstrip("# ")
     if len(run) < 2:
         return None
+    found = " ".join(text[slice(*run[0].span)].split()).lstrip("# ")
     if title is not None:
         return title if _words(found) == _words(title) else None
     # "Part One" above chapters is no title, though it may be the only part.
-    return found if run[0].level < min(levels[1:]) and heading_level(found) == UNKNOWN else None
+    is_first = run[0].span == headings[0].span and headings[0].level < min(part.level for part in headings[1:])
+    return found if is_first and heading_level(found) == UNKNOWN else None
 
 
-def _words(text: str, span: Span | None = None) -> str:
+def _words(text: str) -> str:
     """A heading without what may differ between two copies of it: case, marks and spaces."""
-    return "".join(filter(str.isalnum, text if span is None else text[slice(*span)])).casefold()
+    return "".join(filter(str.isalnum, text)).casefold()

@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from narrative_twins.stories.book import Book
 from narrative_twins.stories.headings import find_headings, heading_level
-from narrative_twins.stories.parts import Part, is_break, is_verse, make_book
+from narrative_twins.stories.parts import Part, is_break, is_verse, make_book, wrap_width
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line is a paragraph."""
-_SHORT = 60  # Wrapped text has longer lines than this.
 _FRONT = 10  # Blocks in which Project Gutenberg names who made the file.
 
+_LICENCE = 40_000  # Characters that the licence may have; it has about half as many.
 _FLAGS = re.IGNORECASE | re.MULTILINE
-_BEGIN = re.compile(
+GUTENBERG_BEGINS = re.compile(
     r"^[ \t]*(?:\*{3} ?START OF (?:THE|THIS) PROJECT GUTENBERG[^*]{0,1000}\*{3}|\*END[* ]*THE SMALL PRINT!).*$", _FLAGS
 )
-_END = re.compile(
+GUTENBERG_ENDS = re.compile(
     r"^[ \t]*(?:\*{3} ?END OF (?:THE|THIS) PROJECT GUTENBERG|\*{3} ?START: FULL LICENSE|"
     r"End of (?:the |this )?Project Gutenberg(?:'s|’s)? )",
     _FLAGS,
@@ -51,9 +51,11 @@ def plain_book(text: str) -> Book:
 def cut_licence(text: str) -> tuple[str, str | None, bool]:
     """A text without the header and the licence of Project Gutenberg, the title the header tells, and whether there was
     any."""
-    begins = list(_BEGIN.finditer(text))
+    begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
     start = begins[-1].end() if begins else 0
-    end = _END.search(text, start)
+    # The last line of the book may also be in its middle, for example in a list of books.
+    ends = GUTENBERG_ENDS.finditer(text, start)
+    end = next((end for end in ends if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE), None)
     title = _TITLE.search(text, 0, start) if begins else None
     kept = text[start : end.start() if end else len(text)]
     return kept, " ".join(title[1].split()) if title else None, bool(begins or end)
@@ -61,9 +63,7 @@ def cut_licence(text: str) -> tuple[str, str | None, bool]:
 
 def _parts(text: str, is_gutenberg: bool) -> Iterator[Part]:
     blocks = list(_blocks(text))
-    lengths = sorted(stop - start for block in blocks for start, stop in block.lines)
-    # Three quarters of the lines of wrapped prose reach its width, nearly.
-    width = max(_SHORT, lengths[len(lengths) * 3 // 4] if lengths else 0)
+    width = wrap_width(stop - start for block in blocks for start, stop in block.lines)
     gaps = Counter(
         block.gap for before, block in zip(blocks, blocks[1:], strict=False) if before.kind == block.kind == "text"
     )

@@ -6,18 +6,20 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, BinaryIO, Literal, TypeAlias
+from typing import IO, Any, BinaryIO, Literal, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.documents import HEAD, Document, decode, why_not_text
+from narrative_twins.stories.books import MAX_FILE, book_of
+from narrative_twins.stories.documents import HEAD, Document, decode, printable_name, why_not_text
 from narrative_twins.stories.pdf import pdf_text
 from narrative_twins.stories.tables import read_table
 
-InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv", "pdf"]
+InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv", "pdf", "html", "epub", "docx"]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _BY_SUFFIX: dict[str, InputFormat] = {
@@ -28,7 +30,13 @@ _BY_SUFFIX: dict[str, InputFormat] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".pdf": "pdf",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".epub": "epub",
+    ".docx": "docx",
 }
+_BOOKS = ("html", "epub", "docx")
 STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - {".rejects"})
 """The files of a folder that are read."""
 
@@ -42,15 +50,16 @@ def read_stories(
     """Read the stories of some files, lazily.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
-    any form that `Story.parse` accepts; and so are the text of a PDF file and a row of a table (CSV), see `read_table`.
+    any form that `Story.parse` accepts; and so are the text of a PDF file, a `Book` in HTML, EPUB or Word (docx), see
+    `read_book`, and a row of a table (CSV), see `read_table`.
     If there are several files, a text story gets the file name as id. Of a folder, the files with one of
     `STORY_SUFFIXES` are read. Other kinds of files, such as images and archives, are problems.
 
     Args:
         paths: names of files and folders; `-` is standard input.
         input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, `.csv`,
-            `.tsv`, `.pdf`, otherwise text. Standard input is JSON Lines if its first non-blank line starts with `{` or
-            is a JSON list.
+            `.tsv`, `.pdf`, `.html`, `.htm`, `.xhtml`, `.epub`, `.docx`, otherwise text. Standard
+            input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
         named: whether a text story gets the file name as id; None if there are several files.
         column: the column of the stories in tables; default as `read_table` finds it.
     """
@@ -116,7 +125,7 @@ def stories_in(
         input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
         if input_format == "text" and name == "standard input":
             input_format, lines = _guess_format(lines)
-    if input_format != "pdf":
+    if input_format != "pdf" and input_format not in _BOOKS:
         first = next(lines, b"")
         lines = chain([first], lines)
         if problem := why_not_text(name, first[:HEAD]):
@@ -130,7 +139,7 @@ def stories_in(
     if input_format == "csv":
         yield from read_table(name, lines, column)
         return
-    data = b"".join(lines)
+    data = b"".join(_up_to(MAX_FILE, lines) if input_format in _BOOKS else lines)
     if input_format == "json":
         document = _parse_json(name, data)
         items = document.content if isinstance(document.content, list) else None
@@ -138,7 +147,12 @@ def stories_in(
             [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
         )
         return
-    text = _decode_pdf(name, data) if input_format == "pdf" else decode(name, data)
+    if input_format == "text":
+        text = decode(name, data)
+    else:
+        text = _decoded(
+            name, partial(book_of, name, data, input_format) if input_format in _BOOKS else partial(pdf_text, data)
+        )
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
     yield text
@@ -167,12 +181,6 @@ class LimitedFile:
             yield line
 
 
-def printable_name(name: str) -> str:
-    """A file name for messages: not all are valid text, and terminals obey control characters."""
-    text = os.fsencode(name).decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
-
-
 def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
     """The format of standard input by its first non-blank line, and an iterator over all its lines."""
     seen: list[bytes] = []
@@ -185,11 +193,20 @@ def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]
     return "jsonl" if first.startswith(b"{") or is_json_list else "text", chain(seen, lines)
 
 
-def _decode_pdf(name: str, data: bytes) -> Document:
+def _decoded(name: str, read: Callable[[], Any]) -> Document:
     try:
-        return Document(name, pdf_text(data))
+        return Document(name, read())
     except ValueError as error:
         return Document(name, None, str(error))
+
+
+def _up_to(limit: int, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines until they have more bytes than the limit."""
+    for line in lines:
+        yield line
+        limit -= len(line)
+        if limit < 0:
+            return
 
 
 def _parse_json(name: str, data: bytes) -> Document:

@@ -25,6 +25,7 @@ from narrative_twins.commands.cli import main
 from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.files import AtomicFile
 
+from support.books import WRITERS, WrittenChapter
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 
 OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
@@ -110,6 +111,20 @@ def test_html_to_a_file(run, story, tmp_path):
     assert (code, out) == (0, "")
     assert page.read_text().count("<tr><td>") == 3
     assert page.read_text().endswith("</html>\n")
+
+
+@pytest.mark.parametrize("name", ["book2.epub", "book.docx", "book.html"])
+def test_books_are_stories_without_their_headings(run, tmp_path, name):
+    chapters = [
+        WrittenChapter("The Tower", ["Omar cleaned a window.", "A man cried."], []),
+        WrittenChapter("Home", ["So."], []),
+    ]
+    (tmp_path / name).write_bytes(WRITERS[name]("Omar", chapters))
+    code, out, _ = run(tmp_path / name, "--format", "json")
+    assert code == 0 and json.loads(out)[0]["sentences"] == ["Omar cleaned a window.", "A man cried.", "So."]
+    (tmp_path / name).write_bytes(b"\0\1")
+    code, _, err = run(tmp_path / name, "--format", "json")
+    assert code == 1 and f"narrative-twins: {tmp_path / name}: " in err
 
 
 def test_windows_operations_and_top(run, story):
@@ -568,7 +583,7 @@ def test_folders_and_tables(run, tmp_path):
     folder.mkdir()
     (folder / "b.txt").write_text(OMAR)
     (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
-    (folder / "c.docx").write_bytes(b"PK")
+    (folder / "c.docx").write_bytes(b"\0\1")
     code, out, err = run(folder, "-f", "jsonl", "--column", "ours")
     assert code == 0, err
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["x", str(folder / "b.txt")]

@@ -78,6 +78,11 @@ def test_the_licence_of_project_gutenberg_is_left_out(tmp_path, start, end, newl
     assert "Gutenberg" not in book.text and "Terms of Use" not in book.text
 
 
+def test_what_only_looks_like_the_licence_is_kept():
+    lines = ["End of Project Gutenberg's earlier volume.", "It rained. " * 5_000]
+    assert shown(plain_book("\n\n".join(lines))) == [(None, [line.strip() for line in lines], [])]
+
+
 def test_entries_of_contents_are_no_chapters():
     contents = "\n".join(f"Chapter {number}" for number in range(1, 4))
     chapters = "\n\n".join(f"Chapter {number}\n\nIt rained." for number in range(1, 4))

@@ -115,7 +115,11 @@ def test_folders(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("tale.docx", b"PK\x03\x04\x14\0", "is a document (Word); open it in its program and save it as plain text"),
+        (
+            "tale.odt",
+            b"PK\x03\x04\x14\0",
+            "is a document (OpenDocument); open it in its program and save it as plain text",
+        ),
         ("tales.zip", b"PK\x03\x04\x14\0", "is a ZIP archive; unpack it"),
         ("tale.txt.gz", b"\x1f\x8b\x08", "is compressed by gzip; unpack it"),
         ("tale.png", b"\x89PNG\r\n", "is an image"),

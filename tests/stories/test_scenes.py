@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from narrative_twins.stories.scenes import SCENE, divided_chapters, scene_spans
 
-from support.books import book_of
+from support.tales import book_of
 
 
 def test_marked_breaks_begin_scenes():

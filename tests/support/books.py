@@ -1,63 +1,185 @@
-"""Books for tests, and a naive reference for the salience of their chapters and scenes."""
+"""A small writer of books in all formats that are read, and of ZIP archives that are not what they seem."""
 
 from __future__ import annotations
 
-import torch
+import io
+import zipfile
+from collections.abc import Mapping
+from html import escape
+from typing import NamedTuple
 
-from narrative_twins.stories.book import Book, Chapter
-
-from support.oracle import similarity
-
-
-def book_of(*chapters: list[str], title: str | None = None) -> Book:
-    """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is a marked break."""
-    text, found = "", []
-    for heading, *paragraphs in chapters:
-        start = len(text)
-        text += f"{heading}\n\n" if heading else ""
-        spans, breaks = [], set()
-        for paragraph in paragraphs:
-            if paragraph == "***":
-                breaks.add(len(spans))
-            else:
-                spans.append((len(text), len(text) + len(paragraph)))
-            text += f"{paragraph}\n\n"
-        own = (start, start + len(heading)) if heading else None
-        found.append(Chapter(own, tuple(spans), frozenset(breaks)))
-    return Book(text, tuple(found), title)
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
-TALE = book_of(
-    ["Chapter 1: The Map", "Nadia found a map. It was old.", "Her brother laughed.", "***", "She ran. It rained."],
-    ["Chapter 2: The River", "The water had risen! The bridge was gone.", "Nadia swam across alone."],
-    ["Chapter 3", "The mill burned down.", "***", "I was there.", "***", "They never told anyone, not even in 1987."],
-    title="The Mill",
-)
+class WrittenChapter(NamedTuple):
+    """A chapter to write: its heading, its paragraphs, and the indices of those behind a marked break."""
+
+    heading: str | None
+    paragraphs: list[str]
+    breaks: list[int]
 
 
-def token_states(model, tokenizer, sentences, room):
-    """The states of the tokens of some sentences, read alone in passes of at most `room` tokens besides the special
-    ones, whose states are left out."""
-    ids = tokenizer(" ".join(sentences), add_special_tokens=False)["input_ids"]
-    states, special = [], tokenizer("a")["input_ids"]
-    for start in range(0, len(ids), room):
-        text = [special[0], *ids[start : start + room], special[-1]]
-        with torch.no_grad():
-            states += model(input_ids=torch.tensor([text])).last_hidden_state[0, 1:-1].double()
-    return states
+def text_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """A plain text, whose headings must be of a known form. It can't tell its title."""
+    return "\n\n".join(_lines(chapters, "", "* * *")).encode()
 
 
-def naive_scores(units):
-    """The scores of units within the next larger one, each given by the states of its tokens."""
+def markdown_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """A text in Markdown."""
+    front = [] if title is None else [f"---\ntitle: {title}\n---"]
+    return "\n\n".join([*front, *_lines(chapters, "## ", "---")]).encode()
 
-    def mean(some):
-        states = [state for unit in some for state in unit]
-        return sum(states) / len(states)
 
-    n, scores = len(units), {"deletion": [], "disruption": [], "summarization": []}
-    for i in range(n):
-        scores["summarization"].append(similarity(mean(units), mean([units[i]])))
-        rest = [unit for j, unit in enumerate(units) if j != i]
-        scores["deletion"].append(1 - similarity(mean(units), mean(rest)) if rest else 0.0)
-        scores["disruption"].append(1 - similarity(mean(units[: i + 1]), mean(units[:i])) if i else 0.0)
-    return scores
+def html_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """An HTML page."""
+    head = "" if title is None else f"<title>{escape(title)}</title>"
+    return f"<!doctype html>\n<html><head>{head}</head><body>\n{_body(chapters)}\n</body></html>".encode()
+
+
+def epub3_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """An EPUB 3 file: headings are in the documents, with a navigation document among them."""
+    headings = {f"c{n}.xhtml": escape(chapter.heading) for n, chapter in enumerate(chapters) if chapter.heading}
+    links = "".join(f'<li><a href="{name}">{heading}</a></li>' for name, heading in headings.items())
+    nav = xhtml(f'<nav epub:type="toc"><h1>Contents</h1><ol>{links}</ol></nav>')
+    files = {"nav.xhtml": nav} | {f"c{n}.xhtml": xhtml(_body([chapter])) for n, chapter in enumerate(chapters)}
+    return epub(files, title, version="3.0")
+
+
+def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """An EPUB 2 file: only the table of contents (NCX) has the headings; the chapters are in two files each."""
+    files, points = dict[str, str](), ""
+    for number, chapter in enumerate(chapters):
+        half = len(chapter.paragraphs) // 2 or 1
+        first = WrittenChapter(None, chapter.paragraphs[:half], [at for at in chapter.breaks if at < half])
+        files[f"c{number}a.xhtml"] = xhtml(_body([first]))
+        if rest := chapter.paragraphs[half:]:
+            breaks = [at - half for at in chapter.breaks if at >= half]
+            second = _body([WrittenChapter(None, rest, breaks)])
+            files[f"c{number}b.xhtml"] = xhtml("<hr/>" + second if 0 in breaks else second)
+        if chapter.heading is not None:
+            label = f"<navLabel><text>{escape(chapter.heading)}</text></navLabel>"
+            points += f'<navPoint>{label}<content src="c{number}a.xhtml"/></navPoint>'
+    ncx = f'<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap>{points}</navMap></ncx>'
+    return epub(files, title, ncx=ncx)
+
+
+def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    """A Word file."""
+    paragraphs = []
+    for chapter in chapters:
+        if chapter.heading is not None:
+            paragraphs.append(word_paragraph(chapter.heading, "Heading2"))
+        for number, paragraph in enumerate(chapter.paragraphs):
+            paragraphs += [word_paragraph("***")] * (number in chapter.breaks) + [word_paragraph(paragraph)]
+    return docx("".join(paragraphs), title)
+
+
+WRITERS = {
+    "book.txt": text_file,
+    "book.md": markdown_file,
+    "book.html": html_file,
+    "book2.epub": epub2_file,
+    "book3.epub": epub3_file,
+    "book.docx": docx_file,
+}
+
+
+def word_paragraph(text: str, style: str | None = None, run: str = "") -> str:
+    """A paragraph of a Word document."""
+    properties = "" if style is None else f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>'
+    return f'<w:p>{properties}<w:r><w:t xml:space="preserve">{escape(text)}</w:t>{run}</w:r></w:p>'
+
+
+def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
+    """A Word file with this body."""
+    files = {
+        "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+        "word/styles.xml": f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="Heading2"><w:name w:val="heading 2"/>'
+        f"</w:style>{styles}</w:styles>",
+    }
+    if title is not None:
+        core = f'<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{escape(title)}</dc:title></p>'
+        files["docProps/core.xml"] = core
+    return archive(files)
+
+
+def xhtml(body: str, head: str = "", doctype: str = "") -> str:
+    """An XHTML document."""
+    names = 'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"'
+    return f'<?xml version="1.0" encoding="utf-8"?>{doctype}<html {names}><head>{head}</head><body>{body}</body></html>'
+
+
+def epub(
+    files: Mapping[str, str | bytes],
+    title: str | None = None,
+    version: str = "2.0",
+    ncx: str | None = None,
+    spine: str | None = None,
+    guide: str = "",
+    more: Mapping[str, str | bytes] | None = None,
+) -> bytes:
+    """An EPUB file with these documents in the folder `OEBPS`, in this order; `nav.xhtml` is the navigation.
+
+    Args:
+        files: the documents.
+        title: the title.
+        version: of EPUB.
+        ncx: the table of contents of EPUB 2.
+        spine: the content of the spine; default all documents.
+        guide: the content of the guide.
+        more: further files of the archive, which may replace others.
+    """
+    kinds = {name: ' properties="nav"' if name == "nav.xhtml" else "" for name in files}
+    listed = "".join(
+        f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"{kind}/>'
+        for n, (name, kind) in enumerate(kinds.items())
+    )
+    listed += '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>' if ncx is not None else ""
+    order = "".join(f'<itemref idref="i{n}"/>' for n in range(len(files))) if spine is None else spine
+    name = "" if title is None else f"<dc:title>{escape(title)}</dc:title>"
+    toc = "" if ncx is None else ' toc="ncx"'
+    package = (
+        f'<package xmlns="http://www.idpf.org/2007/opf" version="{version}"><metadata '
+        f'xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</metadata><manifest>{listed}</manifest>'
+        f"<spine{toc}>{order}</spine>"
+        f"<guide>{guide}</guide></package>"
+    )
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+        'full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
+    )
+    found: dict[str, str | bytes] = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": container,
+        "OEBPS/content.opf": package,
+    }
+    found |= {f"OEBPS/{path}": content for path, content in files.items()}
+    found |= {"OEBPS/toc.ncx": ncx} if ncx is not None else {}
+    return archive(found | dict(more or {}))
+
+
+def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A ZIP archive."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as found:
+        for name, content in files.items():
+            found.writestr(name, content)
+    return data.getvalue()
+
+
+def _lines(chapters: list[WrittenChapter], mark: str, line: str) -> list[str]:
+    found = list[str]()
+    for chapter in chapters:
+        found += [] if chapter.heading is None else [f"{mark}{chapter.heading}"]
+        for number, paragraph in enumerate(chapter.paragraphs):
+            found += [line] * (number in chapter.breaks) + [paragraph]
+    return found
+
+
+def _body(chapters: list[WrittenChapter]) -> str:
+    found = list[str]()
+    for chapter in chapters:
+        found += [] if chapter.heading is None else [f"<h2>{escape(chapter.heading)}</h2>"]
+        for number, paragraph in enumerate(chapter.paragraphs):
+            found += ["<hr/>"] * (number in chapter.breaks) + [f"<p>{escape(paragraph)}</p>"]
+    return "\n".join(found)

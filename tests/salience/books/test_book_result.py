@@ -17,7 +17,7 @@ from narrative_twins import BookSalience, score_book
 from narrative_twins.salience.books.units import Unit
 from narrative_twins.stories.epub_writing import MEDIA_TYPE
 
-from support.books import TALE, book_of
+from support.tales import TALE, book_of
 
 
 @pytest.fixture

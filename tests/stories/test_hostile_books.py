@@ -1,0 +1,403 @@
+"""Books from strangers: whatever is in the file, an error says what is wrong, and memory, time and other files are
+safe. Each limit is made small here, so that the file that breaks it is small too."""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+import tracemalloc
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrative_twins import StoryError
+from narrative_twins.stories import archive as archives
+from narrative_twins.stories import books, markup
+from narrative_twins.stories.books import book_of, read_book
+
+from support.books import WRITERS, WrittenChapter, archive, docx, epub, word_paragraph, xhtml
+
+CHAPTER = xhtml("<h2>Chapter 1</h2><p>It rained.</p>")
+GOOD = epub({"c.xhtml": CHAPTER})
+CONTAINER = "META-INF/container.xml"
+
+
+def problem_of(data: bytes, name: str = "book.epub") -> str:
+    """What is wrong with a book."""
+    with pytest.raises(ValueError) as caught:
+        book_of(name, data)
+    return str(caught.value)
+
+
+def peak(action) -> int:
+    """The bytes of memory that an action takes at most."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_good_book_is_read():
+    assert book_of("book.epub", GOOD).heading(0) == "Chapter 1"
+
+
+def test_size_of_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(books, "MAX_FILE", 400)
+    monkeypatch.setattr(books, "MAX_TEXT", 200)
+    for name, data in (("book.txt", b"a" * 201), ("book.html", b"<" * 201), ("book.epub", GOOD)):
+        (tmp_path / name).write_bytes(data)
+        limit = 400 if name == "book.epub" else 200
+        with pytest.raises(StoryError, match=f"{name}: has more than {limit} bytes; divide it"):
+            read_book(tmp_path / name)
+
+
+def test_a_file_without_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(books, "MAX_FILE", 10_000)
+    monkeypatch.setattr(books, "MAX_TEXT", 10_000)
+
+    def read() -> None:
+        with pytest.raises(StoryError, match="/dev/zero: has more than 10,000 bytes"):
+            read_book("/dev/zero")
+
+    assert peak(read) < 1_000_000
+
+
+def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBER", 100_000)
+    bomb = epub({"c.xhtml": b" " * 50_000_000})
+    assert len(bomb) < 100_000
+    assert peak(lambda: problem_of(bomb)) < 10_000_000
+    assert problem_of(bomb) == (
+        "is too large: its file OEBPS/c.xhtml has more than 100,000 bytes unpacked; divide it into volumes"
+    )
+
+
+def test_sizes_in_headers_are_not_believed(monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBER", 100_000)
+    size = 50_000_000
+    bomb = epub({"c.xhtml": b" " * size})
+    # Less than there is: zipfile stops there, and the check sum is wrong.
+    lying = bomb.replace(struct.pack("<L", size), struct.pack("<L", 10))
+    assert lying != bomb and "its file OEBPS/c.xhtml is damaged" in problem_of(lying)
+    # More than there is.
+    small = epub({"c.xhtml": CHAPTER})
+    raw = len(CHAPTER.encode())
+    lying = small.replace(struct.pack("<L", raw), struct.pack("<L", 4_000_000_000))
+    assert peak(lambda: book_of("book.epub", lying)) < 10_000_000
+
+
+def test_size_of_all_files_together(monkeypatch):
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 20_000)
+    files = {f"c{n}.xhtml": xhtml("<p>It rained.</p>" + " " * 5_000) for n in range(5)}
+    assert "has more than 20,000 (of all files) bytes unpacked" in problem_of(epub(files))
+    assert book_of("book.epub", epub(dict(list(files.items())[:2])))
+
+
+def test_overlapping_files_are_counted_each(monkeypatch):
+    """A list of files that names the same data again and again."""
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 300_000)
+    names = [f"{n}.xhtml" for n in range(10)]
+    content = CHAPTER + " " * 100_000
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as found:
+        with zipfile.ZipFile(io.BytesIO(epub(dict.fromkeys(names, "")))) as other:
+            for info in other.infolist():
+                if not info.filename.endswith(".xhtml"):
+                    found.writestr(info.filename, other.read(info))
+        found.writestr("OEBPS/0.xhtml", content)
+        first = found.getinfo("OEBPS/0.xhtml")
+        for name in names[1:]:
+            copy = zipfile.ZipInfo(f"OEBPS/{name}")
+            for field in ("compress_type", "CRC", "compress_size", "file_size", "header_offset"):
+                setattr(copy, field, getattr(first, field))
+            found.filelist.append(copy)
+            found.NameToInfo[copy.filename] = copy
+    # Either Python refuses the overlap, or the limit does.
+    assert problem_of(data.getvalue()).startswith(("can't be read: its file OEBPS/", "is too large: its file OEBPS/"))
+
+
+def test_number_of_files(monkeypatch):
+    many = {f"pictures/{number}.png": b"" for number in range(50)}
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 40)
+    assert "has more than 40 files inside" in problem_of(epub({"c.xhtml": CHAPTER}, more=many))
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 60)
+    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more=many))
+    # A list of files that is too long is not even read.
+    monkeypatch.setattr(archives, "_DIRECTORY", 1_000)
+    assert "files inside" in problem_of(epub({"c.xhtml": CHAPTER}, more=many))
+
+
+def test_large_archives_of_the_64_bit_form_are_refused():
+    end = GOOD.rindex(b"PK\5\6")
+    assert "files inside" in problem_of(GOOD[:end] + b"PK\6\7" + b"\0" * 16 + GOOD[end:])
+
+
+def test_archives_in_archives_are_not_unpacked():
+    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={"inner.epub": b"PK\3\4", "again.zip": GOOD}))
+    assert "no well-formed XML" in problem_of(epub({"c.xhtml": CHAPTER}, more={CONTAINER: GOOD[:4]}))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_methods_that_unpack_bit_by_bit_are_used(method):
+    assert "by another method than deflate" in problem_of(archive({CONTAINER: "x"}, method))
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.xhtml", "/etc/passwd", "..\\secret.xhtml", "file:///etc/passwd", "http://127.0.0.1:9/c.xhtml"]
+)
+def test_paths_that_lead_out_are_refused(tmp_path, monkeypatch, path):
+    (tmp_path / "secret.xhtml").write_text(CHAPTER)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    above = path if ":" in path or path.startswith("/") else path.replace("../", "../../")
+    for data in (
+        epub({"c.xhtml": CHAPTER, above: CHAPTER}),
+        epub({"c.xhtml": CHAPTER}, more={CONTAINER: f'<c><rootfile full-path="{path}"/></c>'}),
+    ):
+        shown = problem_of(data)
+        assert shown.startswith("refers to ") and "which is not in the file" in shown
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["inner", "secret.xhtml"]
+
+
+def test_names_of_members_are_never_paths_of_the_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={"../../evil": "x", "/evil": "x", "C:\\evil": "x"}))
+    assert list(tmp_path.iterdir()) == []
+
+
+ENTITIES = {
+    "billion laughs": '<!DOCTYPE x [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
+    "quadratic": f'<!DOCTYPE x [<!ENTITY c "{"a" * 1_000}">]>',
+    "local file": '<!DOCTYPE x [<!ENTITY c SYSTEM "file://{secret}">]>',
+    "address": '<!DOCTYPE x [<!ENTITY c SYSTEM "http://127.0.0.1:{port}/x">]>',
+    "parameter": '<!DOCTYPE x [<!ENTITY % c SYSTEM "http://127.0.0.1:{port}/x"> %c;]>',
+    "type": '<!DOCTYPE x SYSTEM "http://127.0.0.1:{port}/x.dtd">',
+}
+
+
+@pytest.mark.parametrize("kind", ENTITIES)
+@pytest.mark.parametrize("place", ["c.xhtml", "content.opf", "container.xml", "toc.ncx", "book.docx", "book.html"])
+def test_entities_are_neither_expanded_nor_fetched(tmp_path, kind, place):
+    (tmp_path / "secret").write_text("the secret")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        doctype = ENTITIES[kind].replace("{secret}", str(tmp_path / "secret"))
+        doctype = doctype.replace("{port}", str(server.getsockname()[1]))
+        document = xhtml("<p>It rained &c;&c;.</p>", doctype=doctype)
+        name = "book.epub"
+        if place == "c.xhtml":
+            data = epub({"c.xhtml": document})
+        elif place == "toc.ncx":
+            data = epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx><text>&c;</text></ncx>")
+        elif place == "book.docx":
+            name, data = place, docx(word_paragraph("It rained."))
+            data = archive({"word/document.xml": f"{doctype}<document><p><t>It rained &c;.</t></p></document>"})
+        elif place == "book.html":
+            name, data = place, document.encode()
+        else:
+            inner = f"META-INF/{place}" if place == "container.xml" else f"OEBPS/{place}"
+            with zipfile.ZipFile(io.BytesIO(GOOD)) as good:
+                data = epub({"c.xhtml": CHAPTER}, more={inner: f"{doctype}{good.read(inner).decode()}"})
+        try:
+            text = book_of(name, data).text
+        except ValueError as error:
+            assert "declares entities" in str(error) or "well-formed" in str(error) or kind == "type"
+        else:
+            # HTML has no entities of its own; a type of documents may be named but is not fetched.
+            assert (place == "book.html" or kind == "type") and "the secret" not in text and "lol" not in text
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize("name", ["book.html", "book.epub", "book.docx"])
+def test_depth(name):
+    def nested(depth: int) -> bytes:
+        body = "<div>" * depth + "<p>It rained.</p>" + "</div>" * depth
+        if name == "book.html":
+            return body.encode()
+        if name == "book.epub":
+            return epub({"c.xhtml": xhtml(body)})
+        return docx(f"{'<w:x>' * depth}{word_paragraph('It rained.')}{'</w:x>' * depth}")
+
+    assert book_of(name, nested(100)).text == "It rained."
+    for depth in (300, 100_000):
+        shown = problem_of(nested(depth), name)
+        assert f"has more than {markup.MAX_DEPTH} elements in each other; convert it to plain text" in shown
+    # Elements that are never closed are in each other, too.
+    assert "elements in each other" in problem_of(b"<b>" * 100_000, "book.html")
+
+
+@pytest.mark.parametrize("name", ["book.html", "book.epub", "book.docx"])
+def test_number_of_elements(monkeypatch, name):
+    chapters = [WrittenChapter(None, ["It rained."] * 30, [])]
+    data = (WRITERS.get(name) or WRITERS["book3.epub"])(None, chapters)
+    monkeypatch.setattr(markup, "MAX_ELEMENTS", 200)
+    assert book_of(name, data)
+    monkeypatch.setattr(markup, "MAX_ELEMENTS", 30)
+    assert "has more than 30 elements; convert it to plain text" in problem_of(data, name)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<",
+        "<a ",
+        "<!--",
+        "<!",
+        "<![CDATA[",
+        "&",
+        "&#",
+        "&a",
+        "</p>",
+        "</b>",
+        "<script>",
+        "<script><!--<script",
+        '<a b="',
+    ]
+    + ["<?", "<p>", "<br>", "<td>", "<hr>", "<p></p>", "<li><a href='#'>1</a>", "<h1>", "<h1>a</h1>", "a\n", "<b></p>"],
+)
+def test_malformed_html_takes_little(monkeypatch, part):
+    """Readers whose time is quadratic would take hours for these."""
+    monkeypatch.setattr(markup, "MAX_ELEMENTS", 10_000)
+    for data in ((part * (200_000 // len(part))).encode(), (part * 1_000 + "It rained.").encode()):
+        try:
+            assert book_of("book.html", data).text is not None
+        except ValueError as error:
+            assert str(error)
+
+
+@pytest.mark.parametrize(
+    "unit", ["It rained. ", "\n", "* * *\n", "# A\n\n", "Chapter 1\n\n", "> ", "- ", "The sea\n\n\n"]
+)
+@pytest.mark.parametrize("name", ["book.txt", "book.md"])
+def test_long_texts_of_one_kind(name, unit):
+    try:
+        assert book_of(name, unit.encode() * 20_000).text
+    except ValueError as error:
+        assert "has no text" in str(error)
+
+
+def test_many_entries_of_contents_for_one_place():
+    points = '<navPoint><navLabel><text>A</text></navLabel><content src="c.xhtml#x"/></navPoint>' * 20_000
+    body = "<p id='x'>It rained.</p><h2>A</h2><p>So.</p>" * 5_000
+    assert len(book_of("book.epub", epub({"c.xhtml": xhtml(body)}, ncx=f"<ncx>{points}</ncx>")).chapters) == 5_001
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"It rained.", "is no complete ZIP archive inside (its end is missing); get it again"),
+        (GOOD[: len(GOOD) // 2], "is no complete ZIP archive inside"),
+        (GOOD[:200] + GOOD[220:], "can't be read"),
+        (archive({"story.txt": "It rained."}), "is no EPUB: it has no META-INF/container.xml; if it is another ZIP"),
+        (epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c/>"}), "names no package in META-INF/container.xml"),
+        (
+            epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c>"}),
+            "can't be read: its file META-INF/container.xml is no well",
+        ),
+        (
+            epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}),
+            "has no file x.opf inside; get it again",
+        ),
+        (epub({}, more={"OEBPS/content.opf": "<package/>"}), "has no reading order (spine) in OEBPS/content.opf"),
+        (epub({"c.xhtml": CHAPTER}, spine='<itemref idref="x"/>'), "has no item x, which its spine names"),
+        (epub({"c.xhtml": CHAPTER}, spine=""), "has no text of a story; check that it is complete"),
+        (epub({"c.xhtml": xhtml("<p/>")}), "has no text of a story; check that it is complete"),
+        (epub({"c.xhtml": b"\xff\xfe\xff"}), "can't be read: its file OEBPS/c.xhtml can't be read as utf-16"),
+        (
+            epub({"c.xhtml": b"<p>caf\xe9"}),
+            "can't be read: its file OEBPS/c.xhtml is not UTF-8 at byte 6 (0xe9), and na",
+        ),
+        (
+            epub(
+                {"c.xhtml": CHAPTER.replace("utf-8", "unicode_escape").replace("rained", "\x00ined").encode() + b"\xff"}
+            ),
+            "can't be read: its file OEBPS/c.xhtml can't be read as unicode_escape, the encoding it names; convert it",
+        ),
+    ],
+)
+def test_broken_epub_files(data, problem):
+    assert problem_of(data).startswith(problem)
+
+
+def test_a_document_that_is_listed_but_missing():
+    data = epub({"c.xhtml": CHAPTER, "d.xhtml": CHAPTER}).replace(b"OEBPS/d.xhtml", b"OEBPS/e.xhtml")
+    assert problem_of(data) == "has no file OEBPS/d.xhtml inside; get it again"
+
+
+def test_encrypted_books():
+    def protected(method: str, path: str) -> bytes:
+        inside = f'<EncryptionMethod Algorithm="{method}"/><CipherReference URI="{path}"/>'
+        listed = f"<e><EncryptedData>{inside}</EncryptedData></e>"
+        return epub({"c.xhtml": CHAPTER}, more={"META-INF/encryption.xml": listed})
+
+    aes = "http://www.w3.org/2001/04/xmlenc#aes128-cbc"
+    assert problem_of(protected(aes, "OEBPS/c.xhtml")) == (
+        "is encrypted (DRM), and can't be read; get it without copy protection"
+    )
+    assert book_of("book.epub", protected("http://www.idpf.org/2008/embedding", "OEBPS/font.otf"))
+    flagged = bytearray(GOOD)
+    for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = flagged.find(mark)
+        while at >= 0:
+            flagged[at + offset] |= 1
+            at = flagged.find(mark, at + 4)
+    assert problem_of(bytes(flagged)) == ("is encrypted (its file META-INF/container.xml); save it without a password")
+    assert problem_of(b"\xd0\xcf\x11\xe0\xa1\xb1", "book.docx").startswith(
+        "is encrypted, or of an older program; save it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (archive({"a": "b"}), "is no Word document: it has no word/document.xml inside"),
+        (archive({"word/document.xml": "<w:p>"}), "can't be read: its file word/document.xml is no well-formed XML"),
+        (docx(""), "has no text of a story"),
+        (
+            archive({"_rels/.rels": '<r><x Type="a/officeDocument" Target="../../x"/></r>'}),
+            "refers to ../../x, which is not in the file; get it again",
+        ),
+    ],
+)
+def test_broken_word_files(data, problem):
+    assert problem_of(data, "book.docx").startswith(problem)
+
+
+def test_wrong_encodings():
+    assert problem_of(b"caf\xe9", "book.txt").startswith(
+        "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv"
+    )
+    assert problem_of(b"<p>caf\xe9", "book.html").startswith("is not UTF-8 at byte 6 (0xe9), and names no encoding")
+    page = '<meta http-equiv="Content-Type" content="text/html; charset={}"><p>“Café”'
+    assert book_of("book.html", page.format("windows-1252").encode("cp1252")).text == "“Café”"
+    assert book_of("book.html", page.format("iso-8859-1").encode("cp1252")).text == "“Café”"
+    for name in ("rot13", "zlib", "idna", "punycode", "unicode_escape", "x", "utf-7", "utf-8"):
+        assert f"can't be read as {name}, the encoding it names" in problem_of(
+            page.format(name).encode("cp1252"), "book.html"
+        )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(sorted(WRITERS)),
+    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8),
+    cut=st.floats(0, 1),
+)
+def test_damaged_files_are_read_or_told_of(name, changes, cut):
+    chapters = [WrittenChapter("Chapter 1", ["It rained & so on.", "Nadia ran."], [1])]
+    data = bytearray(WRITERS[name]("Rain", chapters))
+    for where, value in changes:
+        data[int(where * len(data))] = value
+    for damaged in (bytes(data), bytes(data[: int(cut * len(data))])):
+        try:
+            book = book_of(name, damaged)
+        except ValueError as error:
+            assert str(error)
+        else:
+            assert all(book.text[slice(*span)].strip() for span in book.paragraphs)
