@@ -13,8 +13,8 @@ from narrative_twins import BookSalience, StoryEncoder, score_book
 from narrative_twins.commands.cli import main
 from narrative_twins.salience.books.lines import read_book_salience
 
-from support.tales import TALE
 from support.processes import COMMAND, run_command, started, wait_until
+from support.tales import TALE
 
 LEVELS = "chapter,scene,sentence"
 

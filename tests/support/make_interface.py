@@ -24,7 +24,20 @@ from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
 MODULES = ("baselines", "data", "encoder", "evaluation", "hub", "metrics", "pipeline", "salience", "show", "training")
-COMMANDS = ("", "score", "show", "report", "evaluate", "app", "export", "push", "data", "data export", "make")
+COMMANDS = (
+    "",
+    "score",
+    "show",
+    "extract",
+    "report",
+    "evaluate",
+    "app",
+    "export",
+    "push",
+    "data",
+    "data export",
+    "make",
+)
 COMMANDS += ("make twins", "make judgments", "make align", "make entities")
 
 

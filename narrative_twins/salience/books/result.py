@@ -88,6 +88,8 @@ class BookSalience:
             own = set(self.operations("sentence")) - set(self.operations(self.levels[0]))
             only = f", where the order changes nothing: {', '.join(sorted(own))} is for sentences only" if own else ""
             notes.append(f"{kind}{only}.")
+        if "sentence" in self.levels and self.context_tokens is not None:
+            notes.append(f"Sentences are read with up to {self.context_tokens:,} tokens of their chapter.")
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
         return notes

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import BookSalience, score_book
 from narrative_twins.salience.books.units import Unit
+from narrative_twins.stories.books import book_sentences, read_book
 from narrative_twins.stories.epub_writing import MEDIA_TYPE
 
 from support.tales import TALE, book_of
@@ -202,6 +203,12 @@ def test_an_extract_as_epub(tmp_path):
     assert [(link.get("href"), link.text) for link in links][1:] == [
         ("chapter1.xhtml", "A & B"),
         ("chapter2.xhtml", "chapter 2"),
+    ]
+    book = read_book(tmp_path / "mill.epub")
+    assert book.title == "The “Mill”: salient sentences"
+    assert [book.text[slice(*sentence.span)] for sentence in book_sentences(book)][-2:] == [
+        "She <ran>.\ufffd",
+        "It rained.",
     ]
     with pytest.raises(ValueError, match="written as .txt, .md, .epub"):
         result.extract(2).save(tmp_path / "mill.pdf")

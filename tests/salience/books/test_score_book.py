@@ -12,9 +12,9 @@ from narrative_twins import StoryEncoder, StoryError, score_book, score_stories
 from narrative_twins.salience.books.units import LEVELS, scores_of
 from narrative_twins.stories.story import Story
 
-from support.tales import TALE, book_of, naive_scores, token_states
 from support.models import FAMILIES, encoder_of, small
 from support.strategies import sentence
+from support.tales import TALE, book_of, naive_scores, token_states
 
 THREE = ["deletion", "disruption", "summarization"]
 
