@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
     from narrative_twins.hub.push import HubError, push_dataset, push_encoder, push_metric
     from narrative_twins.pipeline import SaliencePipeline
+    from narrative_twins.salience.books.extract import BookExtract
+    from narrative_twins.salience.books.result import BookSalience
+    from narrative_twins.salience.books.scoring import score_book
     from narrative_twins.salience.engine import score_stories
     from narrative_twins.salience.operations import OPERATIONS, Operation, cosine, register_operation
     from narrative_twins.salience.result import SalientSentence, StorySalience
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BookExtract",
+    "BookSalience",
     "DatasetFacts",
     "EncoderFacts",
     "Figure",
@@ -89,6 +94,7 @@ __all__ = [
     "push_encoder",
     "push_metric",
     "register_operation",
+    "score_book",
     "score_stories",
     "show",
     "split_sentences",
@@ -105,6 +111,9 @@ _LAZY = {
     "hub.facts": ("DatasetFacts", "EncoderFacts", "Figure"),
     "hub.push": ("HubError", "push_dataset", "push_encoder", "push_metric"),
     "pipeline": ("SaliencePipeline",),
+    "salience.books.extract": ("BookExtract",),
+    "salience.books.result": ("BookSalience",),
+    "salience.books.scoring": ("score_book",),
     "salience.engine": ("score_stories",),
     "salience.operations": ("OPERATIONS", "Operation", "cosine", "register_operation"),
     "salience.result": ("SalientSentence", "StorySalience"),

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import narrative_twins
-from narrative_twins import Story, StorySalience
+from narrative_twins import Story, StoryEncoder, StorySalience, score_book
 from narrative_twins.commands.cli import main
 from narrative_twins.show.html import to_html
 
@@ -96,6 +96,9 @@ def folder(tmp_path, bert_folder, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     labels = [{"story": ["Nadia ran.", "It rained on.", "The mill burned down."], "choices": [3, 3, 1]}] * 3
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    (tmp_path / "book.txt").write_text("Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned down.\n")
+    book = score_book(tmp_path / "book.txt", StoryEncoder.from_pretrained(bert_folder), levels="sentence")
+    (tmp_path / "book.json").write_text(json.dumps(book.to_dict()))
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
     tellings = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")]
     (tmp_path / "works.jsonl").write_text(json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n")

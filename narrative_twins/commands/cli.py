@@ -26,6 +26,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "score": Command("score every sentence of stories"),
     "show": Command("show scores that were saved, in any format, without an encoder"),
+    "extract": Command("the salient sentences of a book, as text, Markdown or EPUB"),
     "report": Command("score stories, and write a folder of pages on them"),
     "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
     "app": Command("a web page to score stories on"),

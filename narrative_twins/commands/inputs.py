@@ -83,7 +83,6 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stories that are held in memory at once (default: %(default)s)",
     )
-    add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by the suffix of the file")
     add("--column", metavar="NAME", help="the column of the stories in CSV (default: text, story or a similar name)")
     add(
@@ -93,6 +92,13 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         help="the units of texts that are scored (default: %(default)s); lines for verse",
     )
     add("--score-headings", action="store_true", help="score headings as sentences (default: leave them out)")
+    add_encoder_options(parser)
+
+
+def add_encoder_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the encoder, and of the progress bar."""
+    add = parser.add_argument
+    add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
     add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
@@ -128,6 +134,11 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
     options.operations = resolve_operations(
         options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
     )
+    return read_encoder(options)
+
+
+def read_encoder(options: argparse.Namespace) -> StoryEncoder:
+    """Load the encoder that the options name."""
     with no_progress_bars():
         return StoryEncoder.from_pretrained(
             options.model,
@@ -153,11 +164,20 @@ def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str
 def story_input(options: argparse.Namespace, done: Iterable[str] = ()) -> StoryInput:
     """The stories that the options name, without those that are done, see `StoryInput`."""
     splitter = SPLITTERS[options.split] if options.score_headings else options.split
-    # Who chose an encoder chose its languages.
-    hint = None if options.model else _NOT_ENGLISH
     return StoryInput(
-        options.files, options.input_format, options.windows, done, splitter, column=options.column, hint=hint
+        options.files,
+        options.input_format,
+        options.windows,
+        done,
+        splitter,
+        column=options.column,
+        hint=not_english(options),
     )
+
+
+def not_english(options: argparse.Namespace) -> str | None:
+    """What to tell the user of a text that is not in English; nothing to who chose an encoder, and so its languages."""
+    return None if options.model else _NOT_ENGLISH
 
 
 def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:

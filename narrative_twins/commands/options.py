@@ -76,6 +76,15 @@ def positive_share(text: str) -> float:
     return value
 
 
+def percentage(text: str) -> float:
+    """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
+    try:
+        number = str(float(text[:-1]) / 100) if text.endswith("%") else text
+    except ValueError:
+        number = text
+    return positive_share(number)
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a standard stream is a terminal; false if it is closed."""
     return stream is not None and stream.isatty()

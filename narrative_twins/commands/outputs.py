@@ -55,12 +55,14 @@ def write_output(
     console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
     with out:
         for piece in write_results(results, options.format, operations, options.top, console, options.share):
-            out.write(_for_stdout(piece, options.format) if options.out == STDIN else piece)
+            is_text = FORMATS[options.format].media_type == "text/plain"
+            out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
 
 
-def _for_stdout(piece: str | bytes, form: str) -> str | bytes:
-    """Output that standard output can write. Formats for programs are UTF-8, as in files, whatever its encoding is."""
+def for_stdout(piece: str | bytes, is_text: bool) -> str | bytes:
+    """Output that standard output can write: text for people in its encoding; what is for programs in UTF-8, as in
+    files, whatever its encoding is."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if isinstance(piece, bytes) or encoding.lower().replace("-", "") == "utf8":
         return piece
-    return in_encoding(piece, encoding) if FORMATS[form].media_type == "text/plain" else piece.encode("utf-8")
+    return in_encoding(piece, encoding) if is_text else piece.encode("utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from narrative_twins.commands.book import check_score, run_book
 from narrative_twins.commands.corpus import PARQUET, add_corpus_options, check_corpus_options, run_corpus
 from narrative_twins.commands.inputs import (
     add_scoring_options,
@@ -16,10 +17,12 @@ from narrative_twins.commands.inputs import (
     score,
     story_input,
 )
-from narrative_twins.commands.options import resume_hint
+from narrative_twins.commands.options import parsed_by, resume_hint
 from narrative_twins.commands.outputs import add_output_options, check_output_options, is_image, write_output
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
+from narrative_twins.salience.books.levels import check_levels
+from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.reading import story_digest
 
@@ -31,7 +34,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_output_options(parser, PARQUET)
     add_corpus_options(parser)
     add = parser.add_argument
+    add(
+        "--level",
+        type=parsed_by(levels),
+        metavar="A,B",
+        help=f"of {','.join(LEVELS)}: score the parts of a book at these levels (default: sentences of stories)",
+    )
     add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
+
+
+def levels(text: str) -> tuple[Level, ...]:
+    """A comma-separated list of levels."""
+    return check_levels([name.strip() for name in text.split(",")])
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -41,6 +55,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_output_options(parser, options)
     if options.resume and not _is_resumable(options) and options.format != PARQUET:
         parser.error("--resume needs --format jsonl and --out FILE")
+    if options.level:
+        check_score(parser, options)
 
 
 def on_interrupt(options: argparse.Namespace) -> str | None:
@@ -52,6 +68,8 @@ def on_interrupt(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
+    if options.level:
+        return run_book(options)
     if options.format == PARQUET:
         return run_corpus(options)
     if helped_first_process(options):

@@ -46,6 +46,7 @@ def salience_figure(
     notes: Iterable[str] = (),
     width: float = PAGE,
     bare: bool = False,
+    unit: str = "sentence",
 ) -> Figure:
     """Curves of a story's scores in story order, one panel per operation. The lines are interrupted at window borders,
     which are drawn as dotted lines if there is room.
@@ -58,6 +59,7 @@ def salience_figure(
         title, notes: a line above the panels, and sentences below them.
         width: in inches.
         bare: the panels only.
+        unit: what the scores are of, for the axis.
     """
     inner = width - _LEFT - _RIGHT
     fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
@@ -79,7 +81,7 @@ def salience_figure(
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
                 hidden = "" if _has_borders(windows, inner) else f" ({len(windows)} windows, too narrow to be marked)"
-                axes.set_xlabel(f"sentence{hidden}", labelpad=2)
+                axes.set_xlabel(f"{unit}{hidden}", labelpad=2)
         _write_key(figure, below - _AXIS, {i: sentences[i] for i in key}, lines)
     return figure
 

@@ -17,12 +17,25 @@ from narrative_twins.salience.result import SalientSentence as SalientSentence
 from narrative_twins.salience.result import StorySalience as StorySalience
 
 if TYPE_CHECKING:
+    from narrative_twins.salience.books.extract import BookExtract as BookExtract
+    from narrative_twins.salience.books.result import BookSalience as BookSalience
+    from narrative_twins.salience.books.scoring import score_book as score_book
+    from narrative_twins.salience.books.units import Level as Level
+    from narrative_twins.salience.books.units import Unit as Unit
     from narrative_twins.salience.buffer import OnError as OnError
     from narrative_twins.salience.buffer import OnTruncation as OnTruncation
     from narrative_twins.salience.engine import score_stories as score_stories
     from narrative_twins.salience.plans import Approximation as Approximation
 
-_LAZY = {"buffer": ("OnError", "OnTruncation"), "engine": ("score_stories",), "plans": ("Approximation",)}
+_LAZY = {
+    "books.extract": ("BookExtract",),
+    "books.result": ("BookSalience",),
+    "books.scoring": ("score_book",),
+    "books.units": ("Level", "Unit"),
+    "buffer": ("OnError", "OnTruncation"),
+    "engine": ("score_stories",),
+    "plans": ("Approximation",),
+}
 __getattr__ = _lazy_names(__name__, _LAZY)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,25 +51,36 @@ class Plan:
             StoryError: the vectors of an operation are not finite.
             ValueError: an operation does not return one finite score per sentence.
         """
-        if self.one_pass:
-            # The encoder returns means over pooled tokens; times the number of these tokens they are sums.
-            sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in self.variants]
-            vectors = vectors * np.array(sizes, np.float32)[:, None]
         for operation, indices in self.operations:
-            if not np.isfinite(vectors[indices]).all():
-                raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
+            check_finite(vectors[indices])
             if self.one_pass:
-                sums = vectors[: self.window.size].astype(np.float64)
-                found = operation.one_pass(sums, vectors[self.window.size :].astype(np.float64).sum(axis=0))
+                sums = pooled_sums(self.variants, vectors)
+                found = operation.one_pass(sums[: self.window.size], sums[self.window.size :].sum(axis=0))
             else:
                 found = operation.scores(self.window, vectors[indices])
-            scores = np.asarray(found, np.float64)
-            if scores.shape != (self.window.size,) or not np.isfinite(scores).all():
-                raise ValueError(
-                    f"operation {operation.name!r} must return one finite score for each of {self.window.size} "
-                    f"sentence(s), not {scores!r}"
-                )
-            yield operation.name, scores
+            yield operation.name, checked_scores(operation, found, self.window.size)
+
+
+def pooled_sums(variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The sums of the token states of variants, whose means the encoder returned."""
+    sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in variants]
+    return (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
+
+
+def check_finite(vectors: NDArray[np.floating[Any]]) -> None:
+    """Raise a `StoryError` for vectors that are not finite."""
+    if not np.isfinite(vectors).all():
+        raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
+
+
+def checked_scores(operation: Operation, found: Any, count: int) -> NDArray[np.float64]:
+    """What an operation returned, if it is one finite score for each of `count` sentences; otherwise a `ValueError`."""
+    scores = np.asarray(found, np.float64)
+    if scores.shape != (count,) or not np.isfinite(scores).all():
+        raise ValueError(
+            f"operation {operation.name!r} must return one finite score for each of {count} sentence(s), not {scores!r}"
+        )
+    return scores
 
 
 def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: Window, pooled: Span | None) -> Plan:

@@ -36,8 +36,8 @@ MODULES = (
     "show",
     "training",
 )
-COMMANDS = ("", "score", "show", "report", "evaluate", "app", "export", "push", "data", "data export", "make")
-COMMANDS += ("make twins", "make judgments", "make align", "make entities")
+COMMANDS = ("", "score", "show", "extract", "report", "evaluate", "app", "export", "push", "data", "data export")
+COMMANDS += ("make", "make twins", "make judgments", "make align", "make entities")
 
 
 def names() -> dict[str, list[str]]:

@@ -1,0 +1,286 @@
+"""Scoring of books: sentences by the engine for stories, scenes and chapters from one pass over the book.
+
+At the levels above sentences each scene is read once and alone, in several passes if it exceeds the context, and all
+that is kept of it are the sum of its token states and their number. The vector of any set of scenes or chapters is the
+mean over their tokens, so each operation with a one-pass form follows without another pass, and memory does not grow
+with the length of the book.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.books.levels import check_levels, level_operations
+from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.units import LEVELS, Level, Unit, unit_scores
+from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.plans import Approximation, check_finite, checked_scores, pooled_sums
+from narrative_twins.stories.book import Book
+from narrative_twins.stories.books import read_book
+from narrative_twins.stories.scenes import DividedChapter, divided_chapters, paragraph_starts
+from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.story import Story, StoryError, partition
+from narrative_twins.stories.windows import Span
+
+_SHARE = 0.05
+"""The share of the work on a chapter that the pass over its scenes has beside exact scores of its sentences, about."""
+
+
+class ScoredChapter(NamedTuple):
+    """A chapter whose parts are scored.
+
+    Attributes:
+        unit: the chapter, without its own scores, which need all chapters.
+        vector: the sum of its token states; empty if no level above sentences is scored.
+    """
+
+    unit: Unit
+    vector: NDArray[np.float64]
+
+
+def score_book(
+    book: Book | str | os.PathLike[str],
+    encoder: StoryEncoder | str | Path | None = None,
+    *,
+    levels: Level | Iterable[Level] = LEVELS,
+    operations: str | Operation | Iterable[str | Operation] | None = None,
+    splitter: Splitter | None = None,
+    approximate: Approximation | None = None,
+    max_shifts: int | None = None,
+    progress: bool | Callable[[float], None] = False,
+) -> BookSalience:
+    """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
+
+    Sentences are scored as by `score_stories`, each chapter as a story: their windows are the automatic ones within
+    each scene, and are read with as much of the chapter around them as fits the encoder. Chapters and scenes are scored
+    by the same operations from one pass over the book. Shifting is for sentences only: since chapters and scenes are
+    read one by one, their order changes nothing.
+
+    Args:
+        book: a book, or a file for `read_book`.
+        encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
+        levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
+        operations: names or `Operation` instances; default all registered ones, each at the levels it is available at.
+        splitter: how paragraphs are split into sentences, see `Story.parse`.
+        approximate, max_shifts: for sentences, see `score_stories`.
+        progress: whether to show a progress bar, or a function to call with the number of sentences done (a float). An
+            exception that it raises stops the scoring.
+
+    Raises:
+        ValueError: an argument is invalid, or a level has no operation; raised before anything is scored.
+        StoryError: the file can't be read, or a chapter can't be scored.
+    """
+    scorer = BookScorer.of(encoder, levels, operations, splitter, approximate, max_shifts)
+    book = book if isinstance(book, Book) else read_book(book)
+    return scorer.result(book, scorer.chapters(book, progress=progress))
+
+
+@dataclass(frozen=True)
+class BookScorer:
+    """What to score books with, see `score_book`.
+
+    Attributes:
+        encoder, splitter, approximate, max_shifts: as for `score_book`.
+        operations: the operations by level, for the levels that are scored.
+    """
+
+    encoder: StoryEncoder
+    operations: dict[Level, list[Operation]]
+    splitter: Splitter | None
+    approximate: Approximation | None
+    max_shifts: int | None
+
+    @classmethod
+    def of(
+        cls,
+        encoder: StoryEncoder | str | Path | None,
+        levels: str | Iterable[str],
+        operations: str | Operation | Iterable[str | Operation] | None,
+        splitter: Splitter | None,
+        approximate: Approximation | None,
+        max_shifts: int | None,
+    ) -> BookScorer:
+        """A scorer with the arguments of `score_book`, which are checked before an encoder is loaded."""
+        by_level = level_operations(check_levels(levels), operations, approximate, max_shifts)
+        if approximate is not None and approximate not in get_args(Approximation):
+            raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
+        if not isinstance(encoder, StoryEncoder):
+            encoder = StoryEncoder.from_pretrained(encoder)
+        if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
+            raise ValueError(
+                "chapters and scenes need mean pooling, and this encoder pools the first token; choose another encoder "
+                "or levels='sentence'"
+            )
+        return cls(encoder, by_level, splitter, approximate, max_shifts)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that are scored."""
+        return tuple(self.operations)
+
+    def chapters(
+        self, book: Book, done: Sequence[ScoredChapter] = (), progress: bool | Callable[[float], None] = False
+    ) -> Iterator[ScoredChapter]:
+        """The chapters of a book, each as soon as its parts are scored; `done` are those that were scored before, which
+        come first."""
+        divided = divided_chapters(book, self.splitter)
+        yield from done
+        scenes = sum(len(chapter.unit.children) for chapter in done)
+        sentences = sum(len(chapter.sentences) for chapter in divided[: len(done)])
+        with closing(_Progress(sum(len(chapter.sentences) for chapter in divided), sentences, progress)) as bar:
+            for number, chapter in enumerate(divided[len(done) :], start=len(done)):
+                try:
+                    yield self._scored(book, chapter, _Place(number, scenes, sentences), bar)
+                except StoryError as error:
+                    name = book.heading(chapter.chapter) or f"chapter {number + 1}"
+                    raise StoryError(f"{name}: {error.problem}") from error
+                scenes += len(chapter.scenes)
+                sentences += len(chapter.sentences)
+                bar.reach(float(sentences))
+
+    def result(self, book: Book, chapters: Iterable[ScoredChapter]) -> BookSalience:
+        """The result for a book, with the scores of its chapters."""
+        found = list(chapters)
+        scores = self._within([chapter.vector for chapter in found], self.operations.get("chapter", []))
+        units = [replace(chapter.unit, scores=unit_scores(scores, i)) for i, chapter in enumerate(found)]
+        note = self.approximate or (None if self.max_shifts is None else f"max_shifts={self.max_shifts}")
+        return BookSalience(book.title, self.levels, tuple(units), self.encoder.context_tokens, note)
+
+    def _scored(self, book: Book, chapter: DividedChapter, place: _Place, bar: _Progress) -> ScoredChapter:
+        story, windows = _story(book, chapter)
+        above = any(level != "sentence" for level in self.levels)
+        share = (_SHARE if self.approximate is None else 0.5) if "sentence" in self.levels else 1.0
+        vectors = self._scene_sums(story, chapter.scenes, lambda part: bar.add(part * share * len(story)), above)
+        within = self._within(list(vectors), self.operations.get("scene", []))
+        sentences: dict[str, list[float]] = {}
+        if "sentence" in self.levels:
+            start = bar.done
+            (result,) = score_stories(
+                [story],
+                self.encoder,
+                operations=self.operations["sentence"],
+                approximate=self.approximate,
+                max_shifts=self.max_shifts,
+                on_truncation="ignore",
+                progress=lambda part: bar.reach(start + part * (1 - share * above) * len(story)),
+            )
+            sentences = dict(result.scores)
+        unit = _unit(book, chapter, place, windows, within, sentences, "sentence" in self.levels)
+        return ScoredChapter(unit, vectors.sum(axis=0))
+
+    def _scene_sums(
+        self, story: Story, scenes: Sequence[Span], progress: Callable[[float], None], wanted: bool
+    ) -> NDArray[np.float64]:
+        """The sum of the token states of each scene, read alone."""
+        if not wanted:
+            return np.zeros((len(scenes), 0))
+        variants = []
+        for lo, hi in scenes:
+            tokens = self.encoder.tokenize(story.sentences[lo:hi])
+            variants.append(tokens.chunks(tuple(range(hi - lo)), (0, hi - lo)))
+        vectors = self.encoder.encode(variants, progress)
+        check_finite(vectors)
+        return pooled_sums(variants, vectors)
+
+    def _within(self, sums: Sequence[NDArray[np.float64]], operations: Sequence[Operation]) -> dict[str, list[float]]:
+        """The scores of units within the next larger one, from the sums of their token states."""
+        if not operations:
+            return {}
+        stacked = np.stack(sums)
+        rest = np.zeros(stacked.shape[1])
+        return {
+            operation.name: checked_scores(operation, operation.one_pass(stacked, rest), len(stacked)).tolist()
+            for operation in operations
+        }
+
+
+class _Place(NamedTuple):
+    """How many chapters, scenes and sentences come before a chapter."""
+
+    chapters: int
+    scenes: int
+    sentences: int
+
+
+def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span, ...]]]:
+    """A chapter as a story, and the windows of each scene, in which the first sentence of the scene has the index 0."""
+    start, end = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
+    sentences = tuple(book.text[slice(*sentence.span)] for sentence in chapter.sentences)
+    spans = tuple((sentence.span[0] - start, sentence.span[1] - start) for sentence in chapter.sentences)
+    windows = [partition(sentences[lo:hi], "auto") for lo, hi in chapter.scenes]
+    together = tuple(
+        (lo + at, hi + at) for (at, _), found in zip(chapter.scenes, windows, strict=True) for lo, hi in found
+    )
+    return Story(sentences, book.text[start:end], spans, together), windows
+
+
+def _unit(
+    book: Book,
+    chapter: DividedChapter,
+    place: _Place,
+    windows: Sequence[tuple[Span, ...]],
+    within: dict[str, list[float]],
+    scores: dict[str, list[float]],
+    with_sentences: bool,
+) -> Unit:
+    starts = set(paragraph_starts(chapter.sentences))
+    scenes = []
+    for number, (lo, hi) in enumerate(chapter.scenes):
+        span = chapter.sentences[lo].span[0], chapter.sentences[hi - 1].span[1]
+        scene = Unit("scene", place.scenes + number, span, "", unit_scores(within, number))
+        if with_sentences:
+            scene = replace(
+                scene,
+                children=tuple(
+                    Unit(
+                        "sentence",
+                        place.sentences + i,
+                        chapter.sentences[i].span,
+                        book.text[slice(*chapter.sentences[i].span)],
+                        unit_scores(scores, i),
+                    )
+                    for i in range(lo, hi)
+                ),
+                windows=windows[number],
+                paragraphs=tuple(i - lo for i in range(lo, hi) if i in starts),
+            )
+        scenes.append(scene)
+    span = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
+    return Unit("chapter", place.chapters, span, book.heading(chapter.chapter) or "", {}, tuple(scenes))
+
+
+class _Progress:
+    """A progress bar in sentences, or a function that is told how many are done."""
+
+    def __init__(self, total: int, done: int, progress: bool | Callable[[float], None]) -> None:
+        self.on_progress = progress if callable(progress) else None
+        shown = bool(progress) and self.on_progress is None
+        bar_format = "{desc}: {percentage:3.0f}%|{bar}| {n:,.0f}/{total:,} sentences [{elapsed}<{remaining}]"
+        self.bar: tqdm[Any] = tqdm(total=total, initial=done, desc="scoring", bar_format=bar_format, disable=not shown)
+        self.done = float(done)
+
+    def add(self, sentences: float) -> None:
+        """Some more sentences are done."""
+        self.reach(self.done + sentences)
+
+    def reach(self, done: float) -> None:
+        """So many sentences are done in all."""
+        self.bar.update(done - self.done)
+        self.done = done
+        if self.on_progress is not None:
+            self.on_progress(done)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self.bar.close()

@@ -1,0 +1,214 @@
+"""`BookSalience`: ranks, extracts, plain data, tables, figures and the table of contents."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrative_twins import BookSalience, score_book
+from narrative_twins.salience.books.units import Unit
+from narrative_twins.stories.books import book_sentences, read_book
+from narrative_twins.stories.epub_writing import MEDIA_TYPE
+
+from support.tales import TALE, book_of
+
+
+@pytest.fixture
+def result(encoder):
+    return score_book(TALE, encoder)
+
+
+def made(*chapters, title=None):
+    """A result with given scores of sentences: each chapter is a heading and windows of pairs of text and score."""
+    units, count = [], 0
+    for number, (heading, *windows) in enumerate(chapters):
+        leaves, spans = [], []
+        for window in windows:
+            spans.append((len(leaves), len(leaves) + len(window)))
+            for text, score in window:
+                leaves.append(Unit("sentence", count, (count, count + 1), text, {"summarization": score}))
+                count += 1
+        span = leaves[0].span[0], leaves[-1].span[1]
+        scene = Unit("scene", number, span, "", {}, tuple(leaves), tuple(spans), (0,))
+        units.append(Unit("chapter", number, span, heading, {}, (scene,)))
+    return BookSalience(title, ("sentence",), tuple(units))
+
+
+def test_ranks_and_tops(result):
+    for level in result.levels:
+        units, scores, ranks = result.units(level), result.scores_of(level), result.rank(level)
+        top = result.top(2, level)
+        assert [unit.scores["summarization"] for unit in top] == sorted(scores, reverse=True)[:2]
+        assert top[0] == units[ranks.index(1)]
+    assert result.top(1) == result.top(1, "sentence")
+    assert result.rank("sentence", "shifting")
+    with pytest.raises(ValueError, match="moving them changes nothing"):
+        result.rank("chapter", "shifting")
+    with pytest.raises(ValueError, match="level 'page' is unknown"):
+        result.units("page")
+    with pytest.raises(ValueError, match="can't be negative"):
+        result.top(-1)
+    assert any("shifting is for sentences only" in note for note in result.notes)
+
+
+def test_representation(result):
+    assert repr(result).startswith("<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:")
+
+
+def test_plain_data_and_back(result, encoder):
+    for found in (result, score_book(TALE, encoder, levels="chapter"), score_book(TALE, encoder, levels="sentence")):
+        assert BookSalience.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data.pop("chapters"), "no list of 'chapters'"),
+        (lambda data: data.update(levels=["scene", "chapter"]), "'levels' are"),
+        (lambda data: data["scores of chapters"].update(deletion=[1.0]), "1 scores of 'deletion'"),
+        (lambda data: data["chapters"][1].pop("scenes"), "chapter 2 .* has no 'scenes'"),
+        (lambda data: data["chapters"][0]["scenes"][0].update(windows=[[0, 2]]), "the windows do not partition"),
+        (lambda data: data["chapters"][0]["scenes"][0].update(sentences=["a", 1, "c"]), "1 is no text"),
+        (lambda data: data["chapters"][0]["scenes"][0].update(span=[2, 1]), "is no span"),
+    ],
+)
+def test_damaged_data_are_refused(result, change, message):
+    data = json.loads(json.dumps(result.to_dict()))
+    change(data)
+    with pytest.raises(ValueError, match=message):
+        BookSalience.from_dict(data)
+
+
+def test_a_table_has_a_row_per_unit(result):
+    pytest.importorskip("pandas")
+    table = result.to_pandas()
+    assert table["level"].value_counts().to_dict() == {"sentence": 11, "scene": 6, "chapter": 3}
+    assert list(table.columns) == [
+        *["level", "chapter", "scene", "index", "start", "end", "text"],
+        *["deletion", "disruption", "summarization", "shifting"],
+    ]
+    sentences = table[table["level"] == "sentence"]
+    assert [TALE.text[row.start : row.end] for row in sentences.itertuples()] == list(sentences["text"])
+    assert sentences["shifting"].notna().all() and table[table["level"] == "chapter"]["shifting"].isna().all()
+
+
+@pytest.mark.parametrize("level", ["chapter", "scene", "sentence"])
+def test_plots(result, level, tmp_path):
+    figure = result.plot(tmp_path / "book.svg", level)
+    assert (tmp_path / "book.svg").stat().st_size > 1000
+    assert len([axes for axes in figure.axes if axes.get_label().startswith("panel")]) == len(result.operations(level))
+    assert figure.axes[-1].get_xlabel().startswith(level)
+
+
+class Elements(HTMLParser):
+    """Checks that elements are closed in order, and counts them."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.counts, self.text = [], {}, ""
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_notebooks_show_a_table_of_contents_that_opens(encoder):
+    book = book_of(["Chapter <1>", "Nadia <b>ran</b>. It rained.", "She slept."], ["Chapter 2", "It & he."])
+    html = score_book(book, encoder)._repr_html_()
+    found = Elements()
+    found.feed(html)
+    assert not found.open and found.counts["details"] == 2 and "b" not in found.counts and "script" not in found.counts
+    assert "Chapter <1>" in found.text and "Nadia <b>ran</b>." in found.text
+    assert re.search(r'title="sentence 1: deletion \d\.\d{3} · shifting', html)
+
+
+def test_an_extract_is_spread_over_the_book():
+    quiet = [(f"Quiet {i}.", 0.1 + i / 100) for i in range(5)]
+    loud = [(f"Loud {i}.", 0.9) for i in range(5)]
+    result = made(("One", quiet, quiet), ("Two", loud, loud), title="Tale")
+    assert [unit.text for unit in result.extract(4)] == ["Quiet 4.", "Quiet 4.", "Loud 0.", "Loud 0."]
+    # Two windows have one sentence together: any of theirs may be chosen.
+    assert [unit.text for unit in result.extract(share=0.1)] == ["Quiet 4.", "Loud 0."]
+    assert str(result.extract(share=0.1)) == "Tale\n\nOne\n\nQuiet 4.\n\nTwo\n\nLoud 0."
+    assert result.extract(share=0.1).to_markdown() == "# Tale\n\n## One\n\nQuiet 4.\n\n## Two\n\nLoud 0.\n"
+    assert repr(result.extract()) == "<BookExtract: 2 of 20 sentences, 2 chapters>"
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=7), min_size=1, max_size=9), st.integers(1, 80), st.data()
+)
+def test_budgets_of_extracts(windows, budget, data):
+    words = st.integers(1, 4).map(lambda count: "word " * count)
+    chapters = [("Chapter", [(data.draw(words), score) for score in window]) for window in windows]
+    result = made(*chapters)
+    count = sum(map(len, windows))
+    chosen = list(result.extract(budget))
+    assert len(chosen) == min(budget, count) and len({unit.index for unit in chosen}) == len(chosen)
+    assert [unit.index for unit in chosen] == sorted(unit.index for unit in chosen)
+    if budget >= 4:
+        assert 0 < sum(len(unit.text.split()) for unit in result.extract(words=budget)) <= budget
+
+
+def test_lengths_of_extracts_are_checked():
+    result = made(("One", [("It rained all night.", 0.5)]))
+    for options in ({"k": 1, "share": 0.5}, {"k": 0}, {"share": 2}, {"words": 0}, {"words": 3}):
+        with pytest.raises(ValueError, match="length|at most|at least|allow more"):
+            result.extract(**options)
+    with pytest.raises(ValueError, match="'deletion' was not scored"):
+        result.extract(1, "deletion")
+
+
+def test_markdown_has_no_accidental_markup():
+    result = made(("*Part* [1]", [("1. He said: <b> & # `x`", 0.5), ("- She\nleft.", 0.6)]))
+    assert result.extract(2).to_markdown() == (
+        "## \\*Part\\* \\[1\\]\n\n1\\. He said: \\<b\\> \\& \\# \\`x\\`\n\n\\- She left.\n"
+    )
+
+
+def test_an_extract_as_epub(tmp_path):
+    result = made(("A & B", [("She <ran>.\x00", 0.5)]), ("", [("It rained.", 0.6)]), title="The “Mill”")
+    result.extract(2).save(tmp_path / "mill.epub")
+    with zipfile.ZipFile(tmp_path / "mill.epub") as archive:
+        first = archive.infolist()[0]
+        assert first.filename == "mimetype" and first.compress_type == zipfile.ZIP_STORED and not first.extra
+        assert archive.read("mimetype").decode() == MEDIA_TYPE
+        files = {name: ElementTree.parse(io.BytesIO(archive.read(name))) for name in archive.namelist()[1:]}
+    package = files["OEBPS/content.opf"].getroot()
+    names = {"opf": "http://www.idpf.org/2007/opf", "dc": "http://purl.org/dc/elements/1.1/"}
+    assert package.get("version") == "3.0"
+    assert package.findtext(".//dc:title", namespaces=names) == "The “Mill”: salient sentences"
+    items = {item.get("id"): item.get("href") for item in package.findall(".//opf:item", names)}
+    assert {f"OEBPS/{href}" for href in items.values()} | {"OEBPS/content.opf", "META-INF/container.xml"} == set(files)
+    assert [items[ref.get("idref")] for ref in package.findall(".//opf:itemref", names)] == [
+        "title.xhtml",
+        "chapter1.xhtml",
+        "chapter2.xhtml",
+    ]
+    assert "".join(files["OEBPS/chapter1.xhtml"].getroot().itertext()).split() == "A & B A & B She <ran>.\ufffd".split()
+    links = files["OEBPS/nav.xhtml"].getroot().iter("{http://www.w3.org/1999/xhtml}a")
+    assert [(link.get("href"), link.text) for link in links][1:] == [
+        ("chapter1.xhtml", "A & B"),
+        ("chapter2.xhtml", "chapter 2"),
+    ]
+    book = read_book(tmp_path / "mill.epub")
+    assert book.title == "The “Mill”: salient sentences"
+    assert [book.text[slice(*sentence.span)] for sentence in book_sentences(book)][-2:] == [
+        "She <ran>.\ufffd",
+        "It rained.",
+    ]
+    with pytest.raises(ValueError, match="written as .txt, .md, .epub"):
+        result.extract(2).save(tmp_path / "mill.pdf")

@@ -1,0 +1,63 @@
+"""Books for tests, and a naive reference for the salience of their chapters and scenes."""
+
+from __future__ import annotations
+
+import torch
+
+from narrative_twins.stories.book import Book, Chapter
+
+from support.oracle import similarity
+
+
+def book_of(*chapters: list[str], title: str | None = None) -> Book:
+    """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is a marked break."""
+    text, found = "", []
+    for heading, *paragraphs in chapters:
+        start = len(text)
+        text += f"{heading}\n\n" if heading else ""
+        spans, breaks = [], set()
+        for paragraph in paragraphs:
+            if paragraph == "***":
+                breaks.add(len(spans))
+            else:
+                spans.append((len(text), len(text) + len(paragraph)))
+            text += f"{paragraph}\n\n"
+        own = (start, start + len(heading)) if heading else None
+        found.append(Chapter(own, tuple(spans), frozenset(breaks)))
+    return Book(text, tuple(found), title)
+
+
+TALE = book_of(
+    ["Chapter 1: The Map", "Nadia found a map. It was old.", "Her brother laughed.", "***", "She ran. It rained."],
+    ["Chapter 2: The River", "The water had risen! The bridge was gone.", "Nadia swam across alone."],
+    ["Chapter 3", "The mill burned down.", "***", "I was there.", "***", "They never told anyone, not even in 1987."],
+    title="The Mill",
+)
+
+
+def token_states(model, tokenizer, sentences, room):
+    """The states of the tokens of some sentences, read alone in passes of at most `room` tokens besides the special
+    ones, whose states are left out."""
+    ids = tokenizer(" ".join(sentences), add_special_tokens=False)["input_ids"]
+    states, special = [], tokenizer("a")["input_ids"]
+    for start in range(0, len(ids), room):
+        text = [special[0], *ids[start : start + room], special[-1]]
+        with torch.no_grad():
+            states += model(input_ids=torch.tensor([text])).last_hidden_state[0, 1:-1].double()
+    return states
+
+
+def naive_scores(units):
+    """The scores of units within the next larger one, each given by the states of its tokens."""
+
+    def mean(some):
+        states = [state for unit in some for state in unit]
+        return sum(states) / len(states)
+
+    n, scores = len(units), {"deletion": [], "disruption": [], "summarization": []}
+    for i in range(n):
+        scores["summarization"].append(similarity(mean(units), mean([units[i]])))
+        rest = [unit for j, unit in enumerate(units) if j != i]
+        scores["deletion"].append(1 - similarity(mean(units), mean(rest)) if rest else 0.0)
+        scores["disruption"].append(1 - similarity(mean(units[: i + 1]), mean(units[:i])) if i else 0.0)
+    return scores
