@@ -27,7 +27,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -159,6 +159,9 @@ encoder-curve: $(VENV)/package  ## agreement against the number of judged storie
 
 speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py
+
+speed-books: $(VENV)/package  ## a book of 20,000 sentences at all levels; ten minutes on two cores
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/books.py
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)

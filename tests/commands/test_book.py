@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
+import subprocess
 import zipfile
 
 import pytest
@@ -13,7 +15,7 @@ from narrative_twins import BookSalience, StoryEncoder, score_book
 from narrative_twins.commands.cli import main
 from narrative_twins.salience.books.lines import read_book_salience
 
-from support.processes import COMMAND, run_command, started, wait_until
+from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 from support.tales import TALE
 
 LEVELS = "chapter,scene,sentence"
@@ -138,15 +140,19 @@ def test_a_run_is_continued_with_the_same_book_and_options_only(run, book, tmp_p
     assert code == 2 and "can't resume" in err
 
 
-def test_a_killed_run_is_continued(book, bert_folder, tmp_path):
-    """Killed as soon as the first chapter is written."""
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_continued(sign, book, bert_folder, tmp_path):
+    """Stopped as soon as the first chapter is written."""
     out = tmp_path / "scores.jsonl"
     book.write_text("\n\n".join(f"Chapter {i}\n\n" + "Nadia ran. It rained on the mill. " * 40 for i in range(1, 9)))
     command = [COMMAND, "score", book, "--level", LEVELS, "--model", bert_folder, "-o", out]
     part = tmp_path / "scores.jsonl.part"
-    with started(*command) as process:
+    with started(*command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: part.exists() and part.read_text().count("\n") >= 1, process)
-        process.kill()
+        process.send_signal(sign)
+        err = process.communicate(timeout=LIMIT)[1]
+    if sign == signal.SIGINT:
+        assert process.returncode == 130 and "continue with --resume" in err
     assert run_command(*command, "--resume").returncode == 0
     other = tmp_path / "other.jsonl"
     assert run_command(*command[:-1], other).returncode == 0

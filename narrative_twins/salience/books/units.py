@@ -14,7 +14,7 @@ Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """A chapter, a scene or a sentence of a book.
 

@@ -1,0 +1,74 @@
+"""Score a long book, made of packaged synopses as chapters, at all levels in one call:
+
+    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] [--level chapter,scene,sentence]
+
+Prints, for each length, the seconds per 1,000 sentences, and how far the peak of resident memory grew beyond that of
+the lengths before it, so name the shorter ones first. The first 200 sentences are scored before, to warm up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from itertools import cycle
+
+import torch
+
+from narrative_twins import StoryEncoder, score_book
+from narrative_twins.data import load_window_twins
+from narrative_twins.stories.book import Book, Chapter
+
+
+def long_book(sentences: int) -> Book:
+    """A book of at least so many sentences: a chapter is a synopsis, and its windows are paragraphs."""
+    chapters, parts, count, position = list[Chapter](), list[str](), 0, 0
+
+    def add(part: str) -> tuple[int, int]:
+        nonlocal position
+        start, position = position, position + len(part) + 2
+        parts.append(part)
+        return start, start + len(part)
+
+    for number, row in enumerate(cycle(load_window_twins(split="train")["story"]), start=1):
+        heading = add(f"Chapter {number}")
+        chapters.append(Chapter(heading, tuple(add(" ".join(window)) for window in row)))
+        count += sum(map(len, row))
+        if count >= sentences:
+            break
+    return Book("\n\n".join(parts), tuple(chapters), "Synopses")
+
+
+def peak_memory() -> float:
+    """The peak of this process's resident memory so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
+    parser.add_argument("--sentences", type=int, nargs="+", default=[5_000, 20_000])
+    parser.add_argument("--approximate", choices=["one-pass", "none"], default="one-pass")
+    parser.add_argument("--level", default="chapter,scene,sentence")
+    options = parser.parse_args()
+    encoder = StoryEncoder.from_pretrained(options.model)
+    approximate = "one-pass" if options.approximate == "one-pass" else None
+    levels = options.level.split(",")
+    score_book(long_book(200), encoder, levels=levels, approximate=approximate)
+    print(f"{torch.get_num_threads()} threads, {options.level}, {approximate or 'exact'}")
+    for count in options.sentences:
+        book = long_book(count)
+        before, start = peak_memory(), time.perf_counter()
+        result = score_book(book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty())
+        seconds = time.perf_counter() - start
+        print(
+            f"{result.extent}: {seconds:.1f} s, {1000 * seconds / count:.2f} s per 1,000 sentences, "
+            f"peak {peak_memory():.0f} MB (+{peak_memory() - before:.0f} MB)"
+        )
+        del book, result  # the next length is measured without them
+
+
+if __name__ == "__main__":
+    main()
