@@ -14,6 +14,8 @@ _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{
 _LISTS = {"contents", "tableofcontents", "listofillustrations", "illustrations"}
 _APART = 100  # the level of a heading that does not belong to the next one
 _SHORT = 60  # Wrapped text has longer lines than this.
+_TITLE_PAGE = 400  # Characters that the words of a title page may have.
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»«“)\]]*$")
 _OPENING = "\"'“‘„«»‚‹›([_—–-… "
 
 
@@ -63,6 +65,7 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
     - `Contents` and the like are no chapters, nor are the entries of a table of contents. If paragraphs follow its last
       entry, they have no heading.
     - A heading above all others at the beginning is the title.
+    - A title page is no chapter: some words before the first heading, of which none ends as a sentence does.
 
     Raises a `ValueError` if there is no paragraph.
     """
@@ -95,6 +98,8 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
                 found[-1][2].add(len(found[-1][1]))
             broken = False
             found[-1][1].append(part.span)
+    if len(found) > 1 and found[0][0] is None and _is_title_page([text[slice(*span)] for span in found[0][1]]):
+        del found[0]
     chapters = tuple(
         Chapter(span, tuple(paragraphs), frozenset(breaks))
         for span, paragraphs, breaks in found
@@ -103,6 +108,11 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
     if not chapters:
         raise ValueError("has no text of a story; check that it is complete")
     return Book(text, chapters, title)
+
+
+def _is_title_page(paragraphs: Sequence[str]) -> bool:
+    is_short = sum(map(len, paragraphs)) <= _TITLE_PAGE
+    return is_short and not any(_SENTENCE_END.search(paragraph.rstrip()) for paragraph in paragraphs)
 
 
 def _heading(run: Sequence[Part], comes_again: bool) -> Span | None:

@@ -583,13 +583,13 @@ def test_folders_and_tables(run, tmp_path):
     folder.mkdir()
     (folder / "b.txt").write_text(OMAR)
     (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
-    (folder / "c.docx").write_bytes(b"\0\1")
+    (folder / "c.odt").write_bytes(b"\0\1")
     code, out, err = run(folder, "-f", "jsonl", "--column", "ours")
     assert code == 0, err
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["x", str(folder / "b.txt")]
     code, out, err = run(folder, "-f", "jsonl")
     assert code == 1 and "a.csv: has no column of stories that is known (its columns: id, ours)" in err
-    code, out, err = run(folder / "c.docx")
+    code, out, err = run(folder / "c.odt")
     assert code == 1 and not out
 
 

@@ -254,6 +254,8 @@ def test_books_are_stories(tmp_path, name):
     # Headings of any words are known, and sentences end where paragraphs do.
     assert Story.parse(found.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
     assert Story.parse(found.content, splitter="paragraphs").sentences == ("It rained. Nadia ran", "home.", "So.")
+    if name == "book.html":
+        return  # of folders, pages are not read
     first, _ = read_stories([str(tmp_path)])
     assert Story.parse(first.content).id == str(tmp_path / name)
     assert count_stories([str(tmp_path)]) == 2

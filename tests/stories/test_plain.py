@@ -121,6 +121,12 @@ def test_text_before_the_first_heading_is_a_chapter_without_one():
     assert book.title is None
 
 
+def test_a_title_page_is_no_chapter():
+    book = plain_book("THE BOATS\n\nby Nobody\n\nChapter 1\n\nIt rained.\n\nChapter 2\n\nIt was dry.\n")
+    assert [book.heading(at) for at in range(len(book.chapters))] == ["Chapter 1", "Chapter 2"]
+    assert len(plain_book("THE BOATS\n\nby Nobody\n").chapters) == 1, "there is nothing else"
+
+
 @pytest.mark.parametrize("mark", ["* * *", "***", "#", "---", "⁂", "      *       *       *"])
 def test_lines_of_marks_are_breaks(mark):
     text = f"{mark}\n\nIt rained.\n\n{mark}\n{mark}\n\nIt snowed and\nit hailed.\n{mark}\nNadia ran.\n\n{mark}"
