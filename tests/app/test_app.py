@@ -407,8 +407,8 @@ def test_the_workload_is_the_number_of_tokens_read(encoder, monkeypatch):
 
     words = ["Nadia", "the", "old", "mill", "ran"]
     story, rows = Story.parse([" ".join(order) + "." for order in islice(permutations(words), 40)], 8), []
-    states = encoder.passes.states
-    monkeypatch.setattr(encoder.passes, "states", lambda read: rows.extend(read) or states(read))
+    states = type(encoder.passes).states
+    monkeypatch.setattr(type(encoder.passes), "states", lambda self, read: rows.extend(read) or states(self, read))
     list(score_stories([story], encoder, on_truncation="ignore"))
     tokens = encoder.tokenize(story.sentences)
     found = workload(resolve_operations(), tokens, story.windows, 10**9)

@@ -228,6 +228,7 @@ def test_resuming_needs_the_settings(run, interrupted, tmp_path):
     (tmp_path / "twins.jsonl.part.old.run").replace(tmp_path / "twins.jsonl.part.run")
     assert run("--resume")[0] == 0 and len(rows_of(tmp_path / "twins.jsonl")) == 5
     (tmp_path / "twins.jsonl").replace(tmp_path / "twins.jsonl.part")
+    (tmp_path / "twins.jsonl.run").unlink()
     code, _, err = run("--resume")
     assert code == 2 and "its settings" in err and "are missing" in err
 

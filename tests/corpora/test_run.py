@@ -22,7 +22,7 @@ from narrative_twins.corpora import COLUMNS, score_corpus
 from narrative_twins.corpora.manifest import Part
 from narrative_twins.files import ResumeError
 
-from support.processes import COMMAND, run_command
+from support.processes import COMMAND, run_command, run_in_copy
 
 
 class Lengths(StoryScorer):
@@ -156,26 +156,23 @@ def test_each_block_belongs_to_one_job(count, sources, block):
 def killed_at(step, torn, sources, folder):
     """Run in a child process that ends at a step of writing, before it or in the middle of it; returns whether it
     did."""
-    child = os.fork()
-    if not child:
-        try:
-            steps = iter(range(10**6))
 
-            def dying(real, *args):
-                if next(steps) == step:
-                    if torn:
-                        real(*([args[0], bytes(args[1])[: len(args[1]) // 2]] if real is os_write else args))
-                    os._exit(9)
-                return real(*args)
+    def run():
+        steps = iter(range(10**6))
 
-            os_write = os.write
-            for name in ("write", "fsync", "replace"):
-                setattr(os, name, partial(dying, getattr(os, name)))
-            score_corpus(sources, folder, Lengths(), rows=4)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        def dying(real, *args):
+            if next(steps) == step:
+                if torn:
+                    real(*([args[0], bytes(args[1])[: len(args[1]) // 2]] if real is os_write else args))
+                os._exit(9)
+            return real(*args)
+
+        os_write = os.write
+        for name in ("write", "fsync", "replace"):
+            setattr(os, name, partial(dying, getattr(os, name)))
+        score_corpus(sources, folder, Lengths(), rows=4)
+
+    code = run_in_copy(run)
     assert code in (0, 9), "the run failed"
     return code == 9
 

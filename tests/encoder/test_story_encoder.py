@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder, default_encoder
+from narrative_twins.encoder.passes import ForwardPasses
 
 from support.models import encoder_of, modules, small
 from support.strategies import stories
@@ -75,9 +76,9 @@ def test_models_without_text_input_are_refused():
 def test_each_text_passes_through_the_model_once(monkeypatch):
     encoder = small()
     seen = []
-    states = encoder.passes.states
+    states = ForwardPasses.states
     monkeypatch.setattr(
-        encoder.passes, "states", lambda rows: seen.extend(row.tobytes() for row in rows) or states(rows)
+        ForwardPasses, "states", lambda self, rows: seen.extend(row.tobytes() for row in rows) or states(self, rows)
     )
     first, second = encoder.tokenize(["Nadia ran.", "It rained."]), encoder.tokenize(["It rained.", "Nadia ran."])
     windows = [first.chunks((0, 1), span) for span in (None, (0, 1), (1, 2))]

@@ -60,6 +60,18 @@ def run_python(*command: object, **options: Any) -> str:
     return done.stdout
 
 
+def run_in_copy(work: Callable[[], object]) -> int:
+    """Run a short function in a copy of this process, and wait for it. Returns its exit code: 1 if it raised."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
     """Wait for a condition. Fails if the process ends first, or after `LIMIT` seconds."""
     deadline = time.monotonic() + LIMIT

@@ -103,9 +103,9 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
 def test_only_sums_of_scenes_are_kept(monkeypatch):
     """The encoder returns one vector per scene, and chapters keep one vector each."""
     encoder, shapes = small(), []
-    encode = encoder.encode
+    encode = StoryEncoder.encode
     monkeypatch.setattr(
-        encoder, "encode", lambda variants, *rest: shapes.append(len(variants)) or encode(variants, *rest)
+        StoryEncoder, "encode", lambda self, texts, *rest: shapes.append(len(texts)) or encode(self, texts, *rest)
     )
     book = book_of(*([f"Chapter {number}", *["Nadia ran. It rained."] * 100] for number in range(3)))
     score_book(book, encoder, levels=["chapter"])
