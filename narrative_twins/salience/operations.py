@@ -109,6 +109,26 @@ def resolve_operations(
     return chosen
 
 
+def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span]) -> list[float]:
+    """Scores as ranks, stars, bars and shades compare them: after `Operation.compared` of the operation of this name,
+    if it is registered; otherwise as they are.
+
+    Args:
+        name: the name of the operation.
+        scores: one per sentence, or per larger unit.
+        windows: half-open ranges of these, of which each was scored by itself.
+    """
+    if name not in OPERATIONS:
+        return list(scores)
+    values: list[float] = OPERATIONS[name].compared(np.array(scores), windows).tolist()
+    return values
+
+
+def comparisons(names: Iterable[str]) -> list[str]:
+    """What readers must know of how the scores of these operations are compared, one sentence each."""
+    return [OPERATIONS[name].comparison for name in names if name in OPERATIONS and OPERATIONS[name].comparison]
+
+
 @overload
 def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
 @overload

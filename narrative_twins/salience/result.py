@@ -14,7 +14,7 @@ from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.printable import one_line, shortened
 from narrative_twins.plots.shaded_cell import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, save_figure
-from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.operations import compared_scores, comparisons
 from narrative_twins.salience.saved import saved_context, saved_scores, saved_story
 from narrative_twins.stories.story import Story
 from narrative_twins.stories.windows import Span
@@ -164,20 +164,14 @@ class StorySalience:
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation as `rank`, `top`, stars and shades compare them over the story: those of a
-        registered operation after its `Operation.compared`, which for disruption takes account of the place in a
-        window. Otherwise the same as `scores_of`."""
+        """The scores of an operation as `rank`, `top`, stars and shades compare them over the story, see
+        `Operation.compared`: for disruption with account of the place in a window, otherwise as `scores_of`."""
         name = self.primary_operation if operation is None else operation
-        scores = self.scores_of(name)
-        if name not in OPERATIONS:
-            return scores
-        values: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
-        return values
+        return compared_scores(name, self.scores_of(name), self.windows)
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
         """`notes`, after those on how scores of these operations are compared; one sentence each."""
-        known = [OPERATIONS[name].comparison for name in operations if name in OPERATIONS]
-        return [*filter(None, known), *self.notes]
+        return [*comparisons(operations), *self.notes]
 
     def rank(self, operation: str | None = None) -> list[int]:
         """The rank of each sentence in story order by `compared`: 1 is the most salient, equal values share a rank."""

@@ -15,7 +15,7 @@ from narrative_twins.plots.printable import one_line
 from narrative_twins.plots.shades import shares
 from narrative_twins.salience.books.contents import Contents
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import Unit, scores_of
+from narrative_twins.salience.books.units import Unit, compared, scores_of, sentences_of
 from narrative_twins.show.highlights import BARS
 from narrative_twins.show.html import PAGE_END, page_head
 
@@ -62,14 +62,15 @@ def _bars(units: Sequence[Unit]) -> list[dict[str, str]]:
     """The scores of units that are compared, each with a bar, by operation."""
     cells: list[dict[str, str]] = [{} for _ in units]
     for name, scores in scores_of(units).items():
-        for cell, score, share in zip(cells, scores, shares(scores), strict=True):
+        for cell, score, share in zip(cells, scores, shares(compared(units, name)), strict=True):
             cell[name] = f"{score:.3f} {BARS[round(share * 7)]}"
     return cells
 
 
 def _salient(chapter: Unit, operation: str, top: int) -> Table:
-    sentences = [sentence for scene in chapter.children for sentence in scene.children]
-    chosen = sorted(sentences, key=lambda sentence: -sentence.scores[operation])[:top]
+    sentences, windows = sentences_of(chapter.children)
+    values = compared(sentences, operation, windows)
+    chosen = [sentences[i] for i in sorted(range(len(sentences)), key=lambda i: -values[i])[:top]]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)

@@ -10,7 +10,8 @@ from html import escape
 from narrative_twins.plots.printable import one_line
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades
 from narrative_twins.plots.style import INK, hex_color
-from narrative_twins.salience.books.units import Level, Unit, scores_of
+from narrative_twins.salience.books.units import Level, Unit, compared
+from narrative_twins.stories.windows import Span
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Contents:
         return f"<details{indent}><summary>{heading}</summary>{inner}</details>\n"
 
     def _sentences(self, scene: Unit) -> str:
-        starts, parts, styles = set(scene.paragraphs), list[str](), self._styles(scene.children)
+        starts, parts, styles = set(scene.paragraphs), list[str](), self._styles(scene.children, scene.windows)
         for at, (sentence, style) in enumerate(zip(scene.children, styles, strict=True)):
             if self.shown is not None and sentence.index not in self.shown:
                 continue
@@ -63,12 +64,12 @@ class Contents:
             parts.append(f'<span class="unit sentence" dir="auto"{style} title="{title}">{text}</span>')
         return f"<p>{''.join(parts)}</p>" if parts else ""
 
-    def _styles(self, units: Sequence[Unit]) -> list[str]:
-        """The style attribute of each unit, with its shade among these units."""
+    def _styles(self, units: Sequence[Unit], windows: Sequence[Span] | None = None) -> list[str]:
+        """The style attribute of each unit, with its shade among these units; `windows` as for `compared`."""
         operation = self.operations.get(units[0].level) if units else None
         if operation is None:
             return [""] * len(units)
-        scores = scores_of(units)[operation]
+        scores = compared(units, operation, windows)
         light = shades(scores)
         if self.inline:
             own = f"color:{hex_color(INK)};padding:1px 2px"

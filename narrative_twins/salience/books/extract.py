@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.printable import one_line
-from narrative_twins.salience.books.units import Unit
+from narrative_twins.salience.books.units import Unit, compared, sentences_of
 from narrative_twins.stories.epub_writing import Section, epub
 
 DEFAULT_SHARE = 1 / 10
@@ -104,16 +104,15 @@ def extract(
     for name, value in (("number of sentences", k), ("number of words", words)):
         if value is not None and value < 1:
             raise ValueError(f"a {name} of {value}: it is at least 1")
-    windows = [
-        list(scene.children[lo:hi]) for chapter in chapters for scene in chapter.children for lo, hi in scene.windows
-    ]
-    count = sum(map(len, windows))
+    sentences, spans = sentences_of(scene for chapter in chapters for scene in chapter.children)
+    windows, count = [sentences[lo:hi] for lo, hi in spans], len(sentences)
+    salience = {unit.index: value for unit, value in zip(sentences, compared(sentences, operation, spans), strict=True)}
     if words is not None:
-        chosen = _spread(windows, operation, words, by_words=True)
+        chosen = _spread(windows, salience, words, by_words=True)
         if not chosen:
             raise ValueError(f"no stretch of the book has a sentence for an extract of {words} words; allow more")
     else:
-        chosen = _spread(windows, operation, k or max(1, round(count * (share or DEFAULT_SHARE))), by_words=False)
+        chosen = _spread(windows, salience, k or max(1, round(count * (share or DEFAULT_SHARE))), by_words=False)
     found = [
         (chapter, tuple(unit for scene in chapter.children for unit in scene.children if unit.index in chosen))
         for chapter in chapters
@@ -121,8 +120,8 @@ def extract(
     return BookExtract(title, tuple((chapter, units) for chapter, units in found if units), count)
 
 
-def _spread(windows: Sequence[Sequence[Unit]], operation: str, budget: int, by_words: bool) -> set[int]:
-    """The indices of the sentences of an extract.
+def _spread(windows: Sequence[Sequence[Unit]], salience: Mapping[int, float], budget: int, by_words: bool) -> set[int]:
+    """The indices of the sentences of an extract, by their salience.
 
     At the end of each window, so much of the budget may be used as the book has been passed. Windows that have no room
     for a sentence are joined to those behind them, so that each sentence of a stretch can be the one that is chosen.
@@ -136,7 +135,7 @@ def _spread(windows: Sequence[Sequence[Unit]], operation: str, budget: int, by_w
         passed += sum(length[unit.index] for unit in window)
         room = floor(min(budget, total) * passed / total) - used if total else 0
         found = []
-        for unit in sorted(stretch, key=lambda unit: -unit.scores[operation]):
+        for unit in sorted(stretch, key=lambda unit: -salience[unit.index]):
             if 0 < length[unit.index] <= room:
                 room -= length[unit.index]
                 found.append(unit.index)

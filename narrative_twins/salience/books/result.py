@@ -15,9 +15,19 @@ from narrative_twins.plots.shaded_cell import MAX_SENTENCES
 from narrative_twins.plots.style import PAGE, check_figure, save_figure
 from narrative_twins.salience.books.contents import Contents, contents_cell
 from narrative_twins.salience.books.extract import BookExtract, extract
-from narrative_twins.salience.books.units import LEVELS, Level, Unit, chapter_data, chapter_of, scores_of
+from narrative_twins.salience.books.units import (
+    LEVELS,
+    Level,
+    Unit,
+    chapter_data,
+    chapters_of,
+    compared,
+    scores_of,
+    sentences_of,
+)
+from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.salience.saved import saved_context, saved_scores
+from narrative_twins.salience.saved import saved_context
 from narrative_twins.stories.windows import Span
 
 if TYPE_CHECKING:
@@ -92,7 +102,7 @@ class BookSalience:
             notes.append(f"Sentences are read with up to {self.context_tokens:,} tokens of their chapter.")
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
-        return notes
+        return notes + comparisons(dict.fromkeys(name for level in self.levels for name in self.operations(level)))
 
     def units(self, level: Level) -> list[Unit]:
         """All units of a level in the order of the book; no sentences if they were not scored."""
@@ -119,10 +129,14 @@ class BookSalience:
         name = self._operation(level, operation)
         return [unit.scores[name] for unit in self.units(level)]
 
+    def compared(self, level: Level, operation: str | None = None) -> list[float]:
+        """The scores of all units of a level as `rank` and `top` compare them, see `StorySalience.compared`."""
+        return compared(self.units(level), self._operation(level, operation), self._windows(level))
+
     def rank(self, level: Level, operation: str | None = None) -> list[int]:
-        """The rank of each unit of a level among all of them in the book, in its order: 1 is the most salient, equal
-        scores share a rank."""
-        values = -np.array(self.scores_of(level, operation))
+        """The rank of each unit of a level among all of them in the book by `compared`, in its order: 1 is the most
+        salient, equal values share a rank."""
+        values = -np.array(self.compared(level, operation))
         ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
         return ranks
 
@@ -132,7 +146,7 @@ class BookSalience:
         if k < 0:
             raise ValueError(f"top({k}): the number of units can't be negative")
         level = level or self.levels[-1]
-        units, values = self.units(level), self.scores_of(level, operation)
+        units, values = self.units(level), self.compared(level, operation)
         return [units[i] for i in sorted(range(len(units)), key=lambda i: -values[i])[:k]]
 
     def extract(
@@ -184,20 +198,10 @@ class BookSalience:
         levels, scores = data.get("levels"), data.get("scores of chapters")
         if not isinstance(levels, list) or not levels or levels != [level for level in LEVELS if level in levels]:
             raise ValueError(f"this is no result of score_book: its 'levels' are {levels!r:.60}")
-        chapters, scenes, sentences = list[Unit](), 0, 0
-        for number, row in enumerate(data["chapters"]):
-            chapter = chapter_of(row, number, scenes, sentences)
-            scenes += len(chapter.children)
-            sentences += sum(len(scene.children) for scene in chapter.children)
-            chapters.append(chapter)
-        found = saved_scores({"scores": scores}, len(chapters)) if scores else {}
-        units = tuple(
-            Unit("chapter", i, unit.span, unit.text, {name: found[name][i] for name in found}, unit.children)
-            for i, unit in enumerate(chapters)
-        )
         context, _, approximate = saved_context(data)
         title = data.get("title")
-        result = cls(title if isinstance(title, str) else None, tuple(levels), units, context, approximate)
+        chapters = chapters_of(data["chapters"], scores)
+        result = cls(title if isinstance(title, str) else None, tuple(levels), chapters, context, approximate)
         if missing := [level for level in result.levels if not result.operations(level)]:
             raise ValueError(f"this is no result of score_book: it has no scores of {missing[0]}s")
         return result
@@ -252,7 +256,7 @@ class BookSalience:
             raise ValueError("no operation to plot; name a scored operation and level, or use None for all")
         figure = salience_figure(
             [unit.name for unit in self.units(level)],
-            self._compared(level),
+            self._windows(level),
             {name: self.scores_of(level, name) for name in names},
             {name: [unit.index for unit in self.top(top, level, name)] for name in names},
             title=f"{self.name}: {level}s",
@@ -265,17 +269,13 @@ class BookSalience:
             save_figure(figure, path)
         return figure
 
-    def _compared(self, level: Level) -> list[Span]:
-        """The ranges of the units of a level whose scores are compared with each other."""
+    def _windows(self, level: Level) -> list[Span]:
+        """The ranges of the units of a level of which each was scored by itself."""
         if level == "chapter":
             return [(0, len(self.chapters))]
         if level == "scene":
             return [(chapter.children[0].index, chapter.children[-1].index + 1) for chapter in self.chapters]
-        return [
-            (scene.children[0].index + lo, scene.children[0].index + hi)
-            for scene in self.units("scene")
-            for lo, hi in scene.windows
-        ]
+        return sentences_of(self.units("scene"))[1]
 
     def _operation(self, level: Level, name: str | None) -> str:
         """An operation of a level, by default the primary one; a `ValueError` if it was not scored there."""

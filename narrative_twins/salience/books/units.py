@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from narrative_twins.salience.operations import compared_scores
 from narrative_twins.salience.saved import saved_scores
 from narrative_twins.stories.windows import Span
 
@@ -50,6 +51,21 @@ def scores_of(units: Sequence[Unit]) -> dict[str, list[float]]:
     return {name: [unit.scores[name] for unit in units] for name in (units[0].scores if units else ())}
 
 
+def compared(units: Sequence[Unit], operation: str, windows: Sequence[Span] | None = None) -> list[float]:
+    """The scores of units of one level as ranks, bars and shades compare them, see `compared_scores`; `windows` are
+    ranges of these units that were each scored by itself, None if all were scored together."""
+    return compared_scores(operation, [unit.scores[operation] for unit in units], windows or [(0, len(units))])
+
+
+def sentences_of(scenes: Iterable[Unit]) -> tuple[list[Unit], list[Span]]:
+    """The sentences of some scenes, and their windows as ranges of these sentences."""
+    sentences, windows = list[Unit](), list[Span]()
+    for scene in scenes:
+        windows += [(len(sentences) + lo, len(sentences) + hi) for lo, hi in scene.windows]
+        sentences += scene.children
+    return sentences, windows
+
+
 def unit_scores(scores: Mapping[str, Sequence[float]], index: int) -> dict[str, float]:
     """The scores of one of several units, the inverse of `scores_of`."""
     return {name: values[index] for name, values in scores.items()}
@@ -74,6 +90,19 @@ def chapter_data(chapter: Unit) -> dict[str, Any]:
         "scenes": scenes,
         "scores of scenes": scores_of(chapter.children),
     }
+
+
+def chapters_of(rows: Sequence[Mapping[str, Any]], scores: Mapping[str, Any] | None) -> tuple[Unit, ...]:
+    """The chapters of a book from the `chapter_data` of each and from their scores; a `ValueError` if they are not
+    such data."""
+    chapters, scenes, sentences = list[Unit](), 0, 0
+    for number, row in enumerate(rows):
+        chapter = chapter_of(row, number, scenes, sentences)
+        scenes += len(chapter.children)
+        sentences += sum(len(scene.children) for scene in chapter.children)
+        chapters.append(chapter)
+    found = _saved(scores or {}, len(chapters))
+    return tuple(replace(chapter, scores=unit_scores(found, i)) for i, chapter in enumerate(chapters))
 
 
 def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int) -> Unit:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins import BookSalience, score_book
+from narrative_twins import BookSalience, Story, StorySalience, score_book
 from narrative_twins.salience.books.units import Unit
 from narrative_twins.stories.books import book_sentences, read_book
 from narrative_twins.stories.epub_writing import MEDIA_TYPE
@@ -57,6 +57,23 @@ def test_ranks_and_tops(result):
     with pytest.raises(ValueError, match="can't be negative"):
         result.top(-1)
     assert any("shifting is for sentences only" in note for note in result.notes)
+
+
+def test_disruption_is_compared_with_what_is_usual_at_the_place():
+    """As in stories: the raw scores fall within a window, so that they alone would choose the second sentence."""
+    scores = [0.0, 0.4, 0.2, 0.13, 0.0, 0.4, 0.3, 0.08]
+    leaves = [Unit("sentence", i, (i, i + 1), f"S{i}.", {"disruption": score}) for i, score in enumerate(scores)]
+    scene = Unit("scene", 0, (0, 8), "", {}, tuple(leaves), ((0, 4), (4, 8)), (0,))
+    book = BookSalience(None, ("sentence",), (Unit("chapter", 0, (0, 8), "", {}, (scene,)),))
+    texts = [[leaf.text for leaf in leaves[lo:hi]] for lo, hi in scene.windows]
+    story = StorySalience(Story.parse(texts), {"disruption": scores})
+    assert book.scores_of("sentence") == scores
+    assert book.compared("sentence") == story.compared()
+    assert book.rank("sentence") == story.rank()
+    assert book.top(1) == [leaves[6]]
+    assert list(book.extract(2)) == [leaves[3], leaves[6]]
+    assert book.notes == story.notes_on(["disruption"])
+    assert re.findall(r"background:#f29e4c[^>]*>(S\d)", book._repr_html_()) == ["S6"]
 
 
 def test_representation(result):
