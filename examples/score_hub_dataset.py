@@ -21,13 +21,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, List, Value, load_dataset
+import pyarrow
+import pyarrow.parquet
+from datasets import load_dataset
 from huggingface_hub import CommitOperationAdd, HfApi, hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
-from narrative_twins import DatasetFacts, StoryEncoder, score_stories
+from narrative_twins import DatasetFacts, StoryScorer
+from narrative_twins.corpora.scorer import COLUMNS as SCORE_COLUMNS
 from narrative_twins.hub.cards import dataset_card
-from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.stories.story import parse_windows
 
 STATE = "run.json"
@@ -35,16 +37,7 @@ SETTINGS = ("source", "config", "split", "revision", "column", "id_column", "mod
 SETTINGS += ("approximate", "limit")
 """Options that the scores depend on: they can't change within a run."""
 
-COLUMNS = {
-    "row": "number of the row in the source, from 0",
-    "id": "id of the row, if it has one",
-    "sentences": "list of texts",
-    "spans": "start and end of each sentence in the text",
-    "windows": "half-open ranges of sentences",
-    "scores": "by operation, a number for each sentence",
-    "truncated": "whether the story did not fit the encoder",
-    "error": "why the story was not scored",
-}
+COLUMNS = {"row": "number of the row in the source, from 0", "id": "id of the row, if it has one"} | SCORE_COLUMNS
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -95,29 +88,12 @@ def read_rows(options: argparse.Namespace, state: dict[str, Any]) -> Iterator[di
     yield from islice(rows.skip(state["rows"]), None if options.limit is None else options.limit - state["rows"])
 
 
-def score(rows: list[dict[str, Any]], start: int, encoder: StoryEncoder, options: argparse.Namespace) -> Dataset:
+def score(rows: list[dict[str, Any]], start: int, scorer: StoryScorer, options: argparse.Namespace) -> pyarrow.Table:
     """The scores of rows, of which the first has the number `start`."""
-    chosen = resolve_operations(options.operations, one_pass=options.approximate is not None)
-    names = [operation.name for operation in chosen]
-    found: list[dict[str, Any]] = [{"row": start + number} for number in range(len(rows))]
-    for row, source in zip(found, rows, strict=True):
-        row["id"] = None if source.get(options.id_column) is None else str(source[options.id_column])
-    stories = [row if options.column is None else row[options.column] for row in rows]
-    for result in score_stories(
-        stories,
-        encoder,
-        operations=names,
-        windows=parse_windows(options.windows),
-        approximate=options.approximate,
-        on_error=lambda error: found[error.index or 0].update(error=error.problem),
-    ):
-        data = result.to_dict()
-        found[result.index] |= {name: data[name] for name in ("sentences", "spans", "windows", "scores", "truncated")}
-    number, pairs, text = Value("int64"), List(List(Value("int64"))), Value("string")
-    scores = {name: List(Value("float64")) for name in names}
-    types = [number, text, List(text), pairs, pairs, scores, Value("bool"), text]
-    columns = {name: [row.get(name) for row in found] for name in COLUMNS}
-    return Dataset.from_dict(columns, features=Features(dict(zip(COLUMNS, types, strict=True))))
+    ids = [None if row.get(options.id_column) is None else str(row[options.id_column]) for row in rows]
+    table = scorer.table(rows if options.column is None else [row[options.column] for row in rows])
+    table = table.add_column(0, "id", pyarrow.array(ids, pyarrow.string()))
+    return table.add_column(0, "row", pyarrow.array(range(start, start + len(rows)), pyarrow.int64()))
 
 
 def card_of(options: argparse.Namespace, state: dict[str, Any]) -> str:
@@ -155,11 +131,17 @@ def run(options: argparse.Namespace) -> None:
         print(f"{options.target} is complete: {state['rows']} rows")
         return
     rows = read_rows(options, state)
-    encoder = StoryEncoder.from_pretrained(options.model, dtype=options.dtype)
+    scorer = StoryScorer(
+        options.model,
+        operations=options.operations,
+        windows=parse_windows(options.windows),
+        approximate=options.approximate,
+        dtype=options.dtype,
+    )
     while batch := list(islice(rows, options.shard)):
         with tempfile.TemporaryDirectory() as scratch:
             shard = Path(scratch) / f"{options.split}-{state['shards']:05}.parquet"
-            score(batch, state["rows"], encoder, options).to_parquet(shard)
+            pyarrow.parquet.write_table(score(batch, state["rows"], scorer, options), shard)
             state |= {"rows": state["rows"] + len(batch), "shards": state["shards"] + 1}
             push(api, options, state, shard, f"Scores of rows {state['rows'] - len(batch)} to {state['rows'] - 1}")
     if not state["rows"]:

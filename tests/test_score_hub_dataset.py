@@ -129,4 +129,4 @@ def test_the_header_names_what_the_script_imports():
         for node in ast.walk(ast.parse(text))
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
-    assert imported - set(sys.stdlib_module_names) == {"narrative_twins", "datasets", "huggingface_hub"}
+    assert imported - set(sys.stdlib_module_names) == {"narrative_twins", "datasets", "huggingface_hub", "pyarrow"}

@@ -20,6 +20,8 @@ Splitter: TypeAlias = SplitName | SplitFunction
 SPLITTERS: dict[str, SplitFunction] = {}  # the registry: functions by name; the first is the default
 
 _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
+# syntok knows these abbreviations, but not in capitals, as names are in screenplays and headlines.
+_TITLE_IN_CAPITALS = re.compile(r"\b(?:MRS?|MS|DR|PROF|REV|CAPT|COL|GEN|LT|SGT)\.$")
 _CLOSING = re.compile(r"\s?”+")
 # Ends of Chinese and Japanese sentences, which no space follows. A quotation that ends there may be part of a longer
 # sentence, so only another quotation ends it.
@@ -29,7 +31,7 @@ _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…�
 def split_sentences(text: str) -> list[str]:
     """The default splitter: `syntok`, with rules for the direct speech of stories.
 
-    - A sentence is never split after a semicolon.
+    - A sentence is never split after a semicolon, nor after a title in capitals, as in `MRS. BENNET`.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's there?" Mr. Bennet asked.`
       A longer speech is split into sentences. See `narrative_twins.stories.speech.is_tag`.
     - The name of a character in a screenplay, such as `MARTA (V.O.)`, is one sentence with what comes after it.
@@ -51,6 +53,7 @@ def split_sentences(text: str) -> list[str]:
                     start = max(start, stop)
                 # It splits after a semicolon if a capital letter follows.
                 is_open = marked[stop - 1] == ";" or is_cue(text[before:stop])
+                is_open = is_open or bool(_TITLE_IN_CAPITALS.search(text[max(before, stop - 6) : stop]))
                 if is_open or is_tag(text[max(before, stop - 10) : stop], text[stop : stop + REACH]):
                     stop = end
                 spans[-1] = (before, stop)

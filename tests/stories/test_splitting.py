@@ -27,6 +27,7 @@ from support.strategies import any_text
         ['"I know," she said.', '"You told me."'],
         ['"I know.', 'You told me!" I said.'],
         ['"They\'re alive…"', "Up above it was Sunday."],
+        ["MRS. BENNET RAN TO DR. MARSH.", "CAPT. ROY OF THE HMS.", "IT SANK."],
     ],
 )
 def test_speech_and_its_tag_are_one_sentence(sentences):
