@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from narrative_twins.commands.options import count, is_terminal, parsed_by
+from narrative_twins.commands.options import add_allow_pickle, count, is_terminal, parsed_by
 from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
 from narrative_twins.encoder.portable import BACKENDS
@@ -97,6 +97,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add_allow_pickle(parser)
     add("--backend", choices=BACKENDS, default="torch", help="library that runs the encoder (default: %(default)s)")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -135,6 +136,7 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
             device=options.device,
             dtype=options.dtype,
             context_tokens=options.context_tokens,
+            allow_pickle=options.allow_pickle,
             backend=options.backend,
         )
 
