@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
 from narrative_twins.encoder.checkpoint import ModelFacts, default_encoder, module_settings, write_checkpoint_settings
 from narrative_twins.encoder.names import resolve_name
+from narrative_twins.encoder.os_errors import os_errors
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 from narrative_twins.encoder.portable import Backend, PortableModel, PortablePasses
 from narrative_twins.encoder.tokens import Chunk, StoryTokenizer, TokenizedStory, check_vocabulary, plain_ids
@@ -174,13 +175,14 @@ class StoryEncoder:
     def save_pretrained(self, folder: str | Path) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an adapter of PEFT is merged
         into the weights that are saved. Raises ValueError if it can't be merged, the folder has an adapter, or the
-        encoder does not run by torch."""
+        encoder does not run by torch; OSError if the folder can't be written."""
         if isinstance(self.model, PortableModel):
             raise ValueError(f"the encoder runs by {self.model.backend}; save the one that it was exported from")
         check_no_adapter(folder)
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
-        model.save_pretrained(folder)
-        self.tokens.tokenizer.save_pretrained(folder)
+        with os_errors(folder):
+            model.save_pretrained(folder)
+            self.tokens.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:
