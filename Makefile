@@ -16,6 +16,8 @@ OUT ?= tables
 STORIES ?= stories
 SYNOPSES ?= synopses
 SMOKE ?=
+# For each reader, in `make fuzz`.
+SECONDS ?= 60
 # The public address of the repository, for `make dist`.
 REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
@@ -27,7 +29,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -117,6 +119,14 @@ tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in 
 attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack
 
+fuzz: $(VENV)/dev  ## each reader of files on changed inputs, SECONDS of them each (60)
+	$(BIN)/pip install --quiet --disable-pip-version-check "atheris>=3.0"
+	@mkdir -p fuzz; for kind in $$(PYTHONPATH=tests $(BIN)/python -c "from support.readers import READERS; print(*READERS)"); do \
+	mkdir -p fuzz/$$kind; echo "$$kind:"; \
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.readers $$kind -max_total_time=$(SECONDS) \
+	-artifact_prefix=fuzz/$$kind- fuzz/$$kind tests/fuzz > fuzz/$$kind.log 2>&1 || \
+	{ tail -30 fuzz/$$kind.log; echo "the input is fuzz/$$kind-*"; exit 1; }; grep -a ^Done fuzz/$$kind.log; done
+
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[ray]" "datatrove[io]>=0.10"
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
@@ -204,4 +214,4 @@ repository:
 	"make dist REPOSITORY=https://github.com/USER/narrative_twins" >&2; exit 2; }
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest .venv-lowest-scoring build dist *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest .venv-lowest-scoring build dist fuzz *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

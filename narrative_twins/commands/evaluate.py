@@ -12,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins.baselines.styles import STYLES
 from narrative_twins.commands.inputs import operations
-from narrative_twins.commands.options import count, is_terminal
+from narrative_twins.commands.options import add_allow_pickle, count, is_terminal
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.run import encoder_name, evaluate
@@ -91,6 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--approximate", choices=get_args(Approximation), help="all operations but shifting from one forward pass")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add_allow_pickle(parser)
     add("-q", "--quiet", action="store_true", help="no progress bars")
 
 
@@ -119,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
         "dtype": options.dtype,
         "device": options.device,
         "context_tokens": options.context_tokens,
+        "allow_pickle": options.allow_pickle,
     }
     comparison = evaluate(
         dict(options.encoders) or None,

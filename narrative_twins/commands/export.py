@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from narrative_twins.commands.options import add_allow_pickle
 from narrative_twins.encoder.export import export_encoder
 from narrative_twins.encoder.portable import FILES
 from narrative_twins.encoder.story_encoder import StoryEncoder
@@ -22,12 +23,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("model", nargs="?", metavar="ENCODER", help="folder or Hub id (default: the default encoder)")
     add("--backend", choices=tuple(FILES), required=True, help="the format, and the library that runs it")
     add("--dtype", choices=("float32", "int8"), default="float32", help="precision (default: %(default)s)")
+    add_allow_pickle(parser)
     add("--to", required=True, metavar="FOLDER", help="folder to write to; that of the encoder, or another one")
 
 
 def run(options: argparse.Namespace) -> int:
     """Export, and print the path of the model."""
-    encoder = StoryEncoder.from_pretrained(options.model, device="cpu", dtype="float32")
+    encoder = StoryEncoder.from_pretrained(
+        options.model, device="cpu", dtype="float32", allow_pickle=options.allow_pickle
+    )
     texts: list[str] = []
     if options.dtype == "int8":
         check_extra("train")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from narrative_twins.commands.options import count, is_terminal, parsed_by
+from narrative_twins.commands.options import add_allow_pickle, count, is_terminal, parsed_by
 from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.encoder.checkpoint import encoder_settings
 from narrative_twins.encoder.portable import BACKENDS
@@ -102,6 +102,7 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
     add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
     add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add_allow_pickle(parser)
     add("--backend", choices=BACKENDS, default="torch", help="library that runs the encoder (default: %(default)s)")
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -145,6 +146,7 @@ def read_encoder(options: argparse.Namespace) -> StoryEncoder:
             device=options.device,
             dtype=options.dtype,
             context_tokens=options.context_tokens,
+            allow_pickle=options.allow_pickle,
             backend=options.backend,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -18,15 +19,11 @@ import pyarrow.parquet
 from narrative_twins.data import sentence_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tripod import is_second_annotation, read_synopsis
-from narrative_twins.stories.reading import LimitedFile
+from narrative_twins.stories.bounded import MAX_DOCUMENT, LimitedFile, allow_long_cells
 from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location for error messages, its key in a JSON object of rows (or None), and its content."""
-
-
-MAX_DOCUMENT = 1_000_000_000
-"""Bytes of a compressed JSON document, which is read as a whole."""
 
 
 class Record(NamedTuple):
@@ -134,7 +131,12 @@ def _arrow(path: str) -> Iterator[Entry]:
 
 
 def _csv(path: str) -> Iterator[Entry]:
-    with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+    allow_long_cells()
+    with _open(path) as file:
+        if path.lower().endswith(".gz"):
+            text: Iterable[str] = codecs.iterdecode(LimitedFile(file), "utf-8-sig")
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         table = csv.DictReader(text)
         if set(sentence_table.COLUMNS) <= set(table.fieldnames or ()):
             # `line_num` is that of the row's last line, since a cell can have several.

@@ -94,7 +94,7 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
         if modules is None:
             adapter = adapter_at(name, **hub_options)
             return read_checkpoint_settings(adapter.base, **adapter.base_hub) if adapter else CheckpointSettings()
-        paths = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+        paths = {_kind(module["type"]): module["path"] for module in modules}
         for path in map(PurePosixPath, paths.values()):
             if path.is_absolute() or ".." in path.parts or "\\" in str(path):
                 raise ValueError(f"it names {str(path)!r}, which is outside of the folder")
@@ -108,6 +108,13 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
         )
     unknown = [kind for kind in paths if kind not in _KNOWN_MODULES]
     return CheckpointSettings("+".join(unknown) or mode, lowercase, prompt)
+
+
+def _kind(type_name: str) -> str:
+    """The name of a module's class; with its own module if it is not of sentence-transformers, as its code is not
+    run."""
+    known = type_name.startswith("sentence_transformers.")
+    return type_name.rsplit(".", 1)[-1] if known else type_name
 
 
 def module_settings(modules: Iterable[Any]) -> CheckpointSettings:

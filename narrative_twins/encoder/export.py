@@ -22,6 +22,7 @@ from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.attention import using_attention
 from narrative_twins.encoder.batches import padded
 from narrative_twins.encoder.checkpoint import write_checkpoint_settings
+from narrative_twins.encoder.os_errors import os_errors
 from narrative_twins.encoder.portable import EXPORTS, FILES, INT8_FILE, PortableModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
@@ -76,7 +77,8 @@ def export_encoder(
         _check_config(encoder, folder)
     # Beside the files that it will become, so that it can be renamed.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-        _save_settings(encoder, Path(scratch))
+        with os_errors(folder):
+            _save_settings(encoder, Path(scratch))
         try:
             _write_model(encoder, Path(scratch), backend, dtype, texts)
         except ImportError as error:

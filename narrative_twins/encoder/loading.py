@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
-from transformers.utils import cached_file
 
 from narrative_twins.encoder.adapters import Adapter, apply_adapter, find_adapter, has_adapter, require_peft
 from narrative_twins.encoder.quiet import quiet_loading
+from narrative_twins.encoder.weight_files import weights_problem
 
 if TYPE_CHECKING:
     import torch
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _OTHER_NAMES = ("subfolder", "variant", "gguf_file", "state_dict")
 """Options by which the weights are in other files."""
 
@@ -70,8 +69,11 @@ def merge_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> N
     try:
         with quiet_loading():
             apply_adapter(model, adapter, allow_pickle)
+            problem = _degenerate(model)
     except Exception as error:  # of any kind, since the files may contain anything
         raise OSError(one_line(f"{_at(adapter.name)}: {error}")) from error
+    if problem:
+        raise OSError(f"{_at(adapter.name)}: with the adapter, {problem}")
 
 
 def _load_plain(kind: Any, name: str | Path, allow_pickle: bool, pooler: bool, options: Mapping[str, Any]) -> Any:
@@ -79,8 +81,7 @@ def _load_plain(kind: Any, name: str | Path, allow_pickle: bool, pooler: bool, o
     options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
     if not allow_pickle:
         options["use_safetensors"] = True
-        if not any(options.get(other) for other in _OTHER_NAMES):
-            _check_safetensors(name, options)
+        _check_safetensors(name, options)
     try:
         with quiet_loading():
             # Weights of other sizes are then listed, like those that are missing.
@@ -126,16 +127,14 @@ def _at(name: str | Path) -> str:
 
 def _check_safetensors(name: str | Path, options: Mapping[str, Any]) -> None:
     """Refuse a checkpoint without weights in safetensors; transformers would ask a service to convert others."""
-    for file in _SAFETENSORS:
-        try:
-            if cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options(options)):
-                return
-        except Exception as error:
-            raise OSError(one_line(f"{_at(name)}: {error}")) from error
-    pickles = sorted(file.name for file in Path(name).glob("*.bin")) if Path(name).is_dir() else []
-    what = f"its weights are in a pickle ({pickles[0]}), which can execute code" if pickles else "no model.safetensors"
-    cure = "save the model with save_pretrained, or load it with allow_pickle=True if you trust its source"
-    raise OSError(f"{_at(name)}: {what}; {cure}")
+    if options.get("gguf_file") or options.get("state_dict"):
+        return
+    try:
+        problem = weights_problem(name, hub_options(options), options.get("variant"), options.get("subfolder") or "")
+    except Exception as error:  # of any kind, as a Hub id may be anything
+        raise OSError(one_line(f"{_at(name)}: {error}")) from error
+    if problem:
+        raise OSError(one_line(f"{_at(name)}: {problem}"))
 
 
 def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
 from narrative_twins.encoder.checkpoint import ModelFacts, default_encoder, module_settings, write_checkpoint_settings
 from narrative_twins.encoder.names import resolve_name
+from narrative_twins.encoder.os_errors import os_errors
 from narrative_twins.encoder.pooling import Pooling, check_pooling
 from narrative_twins.encoder.portable import Backend, PortableModel, PortablePasses
-from narrative_twins.encoder.tokens import Chunk, StoryTokenizer, TokenizedStory
+from narrative_twins.encoder.tokens import Chunk, StoryTokenizer, TokenizedStory, check_vocabulary, plain_ids
 
 if TYPE_CHECKING:
     import torch
@@ -59,10 +60,10 @@ class StoryEncoder:
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
+        check_vocabulary(model.name_or_path, tokenizer, vocabulary)
         self.tokens = StoryTokenizer(tokenizer, min(limit, context_tokens or limit), settings.lowercase)
         # Two short texts that differ only in the last token, for testing what the model can do.
-        plain = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))[-3:]
-        _check_vocabulary(model.name_or_path, plain, vocabulary)
+        plain = plain_ids(tokenizer)[-3:]
         text, other = (np.array([*self.tokens.head, *ids], np.int32) for ids in (plain, [*plain[:-1], plain[0]]))
         # Padding is masked, so any id will do if the tokenizer has no padding token.
         pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
@@ -174,13 +175,14 @@ class StoryEncoder:
     def save_pretrained(self, folder: str | Path) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an adapter of PEFT is merged
         into the weights that are saved. Raises ValueError if it can't be merged, the folder has an adapter, or the
-        encoder does not run by torch."""
+        encoder does not run by torch; OSError if the folder can't be written."""
         if isinstance(self.model, PortableModel):
             raise ValueError(f"the encoder runs by {self.model.backend}; save the one that it was exported from")
         check_no_adapter(folder)
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
-        model.save_pretrained(folder)
-        self.tokens.tokenizer.save_pretrained(folder)
+        with os_errors(folder):
+            model.save_pretrained(folder)
+            self.tokens.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:
@@ -289,12 +291,3 @@ def _facts(model: Any, tokenizer: Any) -> ModelFacts:
     from narrative_twins.encoder.models import model_facts
 
     return model_facts(model, tokenizer)
-
-
-def _check_vocabulary(name: str, ids: Sequence[int], size: int | None) -> None:
-    """Check the last ids of a tokenizer's vocabulary; raises ValueError if it is not that of the model, whose size is
-    given if it is known."""
-    if len(ids) < 3:
-        raise ValueError(f"the tokenizer of {name!r} has no vocabulary; its files are missing, as tokenizer.json")
-    if size is not None and ids[-1] >= size:
-        raise ValueError(f"the tokenizer has the id {ids[-1]}, and the model {size} ids; it is that of another model")

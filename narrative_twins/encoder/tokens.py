@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +27,33 @@ class Chunk(NamedTuple):
 
     ids: Ids
     pooled: Mask
+
+
+def plain_ids(tokenizer: Any) -> list[int]:
+    """The ids of a tokenizer's vocabulary in ascending order, without those of special tokens."""
+    return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
+
+
+def check_vocabulary(name: str | Path, tokenizer: Any, size: int | None) -> None:
+    """Check that a model has an embedding for each token of its tokenizer.
+
+    Args:
+        name: the model, for errors.
+        tokenizer: a `transformers` tokenizer.
+        size: how many ids the model has; None if that is not known.
+
+    Raises:
+        ValueError: the tokenizer has no vocabulary, or ids that the model does not have.
+    """
+    if len(plain_ids(tokenizer)) < 3:
+        raise ValueError(f"the tokenizer of {str(name)!r} has no vocabulary; its files are missing, as tokenizer.json")
+    token, last = max(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    if size is not None and last >= size:
+        raise ValueError(
+            f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size} ids; it is that of "
+            "another model, or tokens were added: save the model with its own tokenizer, or after "
+            "model.resize_token_embeddings(len(tokenizer))"
+        )
 
 
 class StoryTokenizer:

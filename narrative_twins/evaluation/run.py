@@ -148,7 +148,7 @@ def _baselines(names: str | Iterable[str] | None, encoder: Any, loading: Mapping
     chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
     if any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen) and not hasattr(encoder, "encode"):
         # Loaded once for all baselines, with its own pooling and context.
-        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        own = {name: value for name, value in loading.items() if name in ("device", "dtype", "allow_pickle")}
         encoder = StoryEncoder.from_pretrained(encoder, **own)
     yield from (BaselineScorer(baseline.name, encoder) for baseline in chosen)
 

@@ -11,10 +11,12 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.books import MAX_FILE, book_of
+from narrative_twins.stories import books, bounded
+from narrative_twins.stories.books import book_of
+from narrative_twins.stories.bounded import cut_lines, pieces, too_long
 from narrative_twins.stories.documents import HEAD, Document, decode, printable_name, why_not_text
 from narrative_twins.stories.pdf import pdf_text
 from narrative_twins.stories.tables import read_table
@@ -41,20 +43,18 @@ _BY_NAME_ONLY = {".rejects", ".html", ".htm", ".xhtml"}
 STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - _BY_NAME_ONLY)
 """The files of a folder that are read: not pages, which may be an earlier output of this package."""
 
-MAX_LINE = 64_000_000
-"""Bytes of a line, or of a document, in a compressed file or an archive; a few kilobytes of it can hold gigabytes."""
-
 
 def read_stories(
     paths: Iterable[str], input_format: InputFormat = "auto", named: bool | None = None, column: str | None = None
 ) -> Iterator[Document]:
-    """Read the stories of some files, lazily.
+    """Read the stories of some files, lazily and in bounded memory.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
     any form that `Story.parse` accepts; and so are the text of a PDF file, a `Book` in HTML, EPUB or Word (docx), see
     `read_book`, and a row of a table (CSV), see `read_table`.
     If there are several files, a text story gets the file name as id. Of a folder, the files with one of
-    `STORY_SUFFIXES` are read. Other kinds of files, such as images and archives, are problems.
+    `STORY_SUFFIXES` are read. Other kinds of files, such as images and archives, are problems, and so are lines and
+    texts of more than `MAX_LINE` bytes and documents (JSON, PDF) of more than `MAX_DOCUMENT`.
 
     Args:
         paths: names of files and folders; `-` is standard input.
@@ -105,7 +105,7 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
             return 0
         if kind in ("jsonl", "csv"):
             with open(path, "rb") as file:
-                lines = sum(1 for line in file if line.strip())
+                lines = sum(1 for line in cut_lines(file) if line.strip())
                 # The first line of a table names its columns.
                 count += lines if kind == "jsonl" else max(0, lines - 1)
         else:
@@ -114,18 +114,22 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
 
 
 def stories_in(
-    file: BinaryIO | LimitedFile,
+    file: BinaryIO | Iterable[bytes],
     name: str,
     input_format: InputFormat = "auto",
     named: bool = False,
     column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name the id of a text."""
-    lines = iter(file)
+    lines = cut_lines(file)
     if input_format == "auto":
         input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
         if input_format == "text" and name == "standard input":
             input_format, lines = _guess_format(lines)
+    limit = bounded.MAX_LINE
+    if input_format in ("json", "pdf", *_BOOKS):
+        limit = books.MAX_FILE if input_format in _BOOKS else bounded.MAX_DOCUMENT
+        lines = pieces(file, limit)
     if input_format != "pdf" and input_format not in _BOOKS:
         first = next(lines, b"")
         lines = chain([first], lines)
@@ -134,13 +138,19 @@ def stories_in(
             return
     if input_format == "jsonl":
         for number, line in enumerate(lines, start=1):
-            if line.strip(_BLANK):
-                yield _parse_json(f"{name}, line {number}", line)
+            where = f"{name}, line {number}"
+            if len(line) > limit:
+                yield Document(where, None, too_long("is a line", limit))
+            elif line.strip(_BLANK):
+                yield _parse_json(where, line)
         return
     if input_format == "csv":
         yield from read_table(name, lines, column)
         return
-    data = b"".join(_up_to(MAX_FILE, lines) if input_format in _BOOKS else lines)
+    data = _up_to(lines, limit)
+    if len(data) > limit and input_format not in _BOOKS:
+        yield Document(name, None, too_long("is a document", limit))
+        return
     if input_format == "json":
         document = _parse_json(name, data)
         items = document.content if isinstance(document.content, list) else None
@@ -159,27 +169,14 @@ def stories_in(
     yield text
 
 
-class LimitedFile:
-    """The lines of a binary file, for `stories_in`. Raises `ValueError` for a line, or in the whole file, that is too
-    long, before it is in memory.
-
-    Args:
-        file: the file.
-        line: maximum bytes of a line.
-        total: maximum bytes of the file; None for no limit.
-    """
-
-    def __init__(self, file: IO[bytes], line: int = MAX_LINE, total: int | None = None) -> None:
-        self.file, self.line, self.total, self.count = file, line, total, 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        while line := self.file.readline(self.line + 1):
-            self.count += len(line)
-            if len(line) > self.line:
-                raise ValueError(f"a line has more than {self.line:,} bytes; is it JSON Lines?")
-            if self.total is not None and self.count > self.total:
-                raise ValueError(f"it has more than {self.total:,} bytes; unpack it first")
-            yield line
+def _up_to(parts: Iterable[bytes], limit: int) -> bytes:
+    """The parts of a file in one, until they have more bytes than the limit."""
+    data = bytearray()
+    for part in parts:
+        data += part
+        if len(data) > limit:
+            break
+    return bytes(data)
 
 
 def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
@@ -199,15 +196,6 @@ def _decoded(name: str, read: Callable[[], Any]) -> Document:
         return Document(name, read())
     except ValueError as error:
         return Document(name, None, str(error))
-
-
-def _up_to(limit: int, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines until they have more bytes than the limit."""
-    for line in lines:
-        yield line
-        limit -= len(line)
-        if limit < 0:
-            return
 
 
 def _parse_json(name: str, data: bytes) -> Document:

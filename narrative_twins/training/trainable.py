@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset, IterableDataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
@@ -16,6 +17,8 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from tqdm.auto import tqdm
 from transformers import AutoConfig, AutoTokenizer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
+from transformers.trainer_pt_utils import safe_globals
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.encoder.adapters import tokenizer_source
@@ -24,9 +27,12 @@ from narrative_twins.encoder.loading import adapter_at, hub_options, merge_adapt
 from narrative_twins.encoder.models import check_checkpoint, model_limit
 from narrative_twins.encoder.names import resolve_name
 from narrative_twins.encoder.pooling import Pooling, check_pooling
+from narrative_twins.encoder.tokens import check_vocabulary
 
 logger = logging.getLogger(__name__)
 
+_MODEL_FILES = (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME)
+_ADAPTER_FILES = ("adapter_model.safetensors",)
 _ST_POOLINGS: dict[Pooling, str] = {"mean": "mean", "first": "cls"}
 
 
@@ -46,7 +52,7 @@ def trainable_encoder(
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
-        ValueError: the pooling is unknown.
+        ValueError: the pooling is unknown, or the tokenizer is that of another model.
     """
     name, options = (default_encoder(), options) if name is None else resolve_name(name, options)
     hub = hub_options(options)
@@ -72,6 +78,8 @@ def trainable_encoder(
         merge_adapter(transformer.auto_model, adapter, allow_pickle)
         source, tokenizer_hub = tokenizer_source(adapter)
         transformer.processor = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **tokenizer_hub)
+    vocabulary = transformer.auto_model.get_input_embeddings().num_embeddings
+    check_vocabulary(name, transformer.tokenizer, vocabulary)
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
     card = SentenceTransformerModelCardData(
         local_files_only=Path(name).exists(), generate_widget_examples=False, tags=["narrative-salience"]
@@ -155,8 +163,8 @@ def last_complete_checkpoint(folder: Path) -> str | None:
 
 
 def check_checkpoint_files(checkpoint: Path, args: Any) -> None:
-    """Check that a checkpoint of a trainer has all files that the next steps depend on, each of them complete. Raises
-    ValueError with the name of a file; transformers would go on without it, to other weights.
+    """Check that a checkpoint of a trainer has all files that the next steps depend on, each of them complete and
+    without code. Raises ValueError with the name of a file; transformers would go on without it, to other weights.
 
     Args:
         checkpoint: the folder.
@@ -172,6 +180,18 @@ def check_checkpoint_files(checkpoint: Path, args: Any) -> None:
                 f"{file} is {problem}, so training would not go on as if it had not been interrupted; resume from "
                 "another checkpoint, or start over"
             )
+        with safe_globals():
+            code = torch.serialization.get_unsafe_globals_in_checkpoint(file)
+        if code:
+            raise ValueError(
+                f"{file} names code to execute ({sorted(code)[0]}), which no trainer saves, so it is not read; resume "
+                "from a checkpoint of your own, or start over"
+            )
+    if not any((checkpoint / name).is_file() for name in (*_MODEL_FILES, *_ADAPTER_FILES)):
+        raise ValueError(
+            f"{checkpoint} has no weights in safetensors ({_MODEL_FILES[0]}), the only ones that are read; resume from "
+            "another checkpoint, or start over"
+        )
 
 
 def _step(checkpoint: Path) -> int:

@@ -9,7 +9,7 @@ import pytest
 from narrative_twins.data import records
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import RowError
-from narrative_twins.stories.reading import LimitedFile
+from narrative_twins.stories.bounded import LimitedFile
 
 
 def test_compressed_rows_are_read(tmp_path):

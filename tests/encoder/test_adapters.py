@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from narrative_twins import StoryEncoder, trainable_encoder
 from narrative_twins.encoder.adapters import has_adapter, merge_adapters, merged_copy
 from narrative_twins.training.mlm import masked_language_model
 
+from support.hostile_checkpoints import Code
 from support.models import encoder_of, modules
 
 peft = pytest.importorskip("peft")
@@ -221,3 +223,26 @@ def test_adapter_that_cannot_be_merged():
         model.add_adapter(KINDS["lora"]())
         model.is_quantized = True
         merge_adapters(model)
+
+
+def test_pickled_adapter_is_refused_before_it_is_opened(wrapped, monkeypatch):
+    folder, _ = wrapped
+    (folder / "adapter_model.safetensors").unlink()
+    (folder / "adapter_model.bin").write_bytes(pickle.dumps(Code(folder / "executed")))
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
+    with pytest.raises(
+        OSError, match="no adapter_model.safetensors; save the adapter with save_pretrained, or allow_p"
+    ):
+        StoryEncoder.from_pretrained(folder, device="cpu")
+    assert not (folder / "executed").exists()
+
+
+@pytest.mark.parametrize("kind", ["lora", "with a trained layer"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_adapter_with_values_that_are_not_finite_is_refused(kind, value, first, tmp_path):
+    peft.get_peft_model(AutoModel.from_pretrained(first), KINDS[kind]()).save_pretrained(tmp_path)
+    file = tmp_path / "adapter_model.safetensors"
+    names = [name for name in load_file(file) if "LayerNorm" in name or "lora" in name]
+    save_file({**load_file(file), names[0]: torch.full_like(load_file(file)[names[0]], value)}, file)
+    with pytest.raises(OSError, match="can't be loaded.*(not finite|NaNs detected|merged)"):
+        StoryEncoder.from_pretrained(tmp_path, device="cpu")

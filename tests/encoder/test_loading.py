@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from narrative_twins.making.align.embedding import SentenceEmbedder
 from narrative_twins.training.mlm import masked_language_model
 from narrative_twins.training.trainable import trainable_encoder
 
-from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, other_config, outside, pickled, weights
+from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, evil_index, outside, pickled, weights, with_module
 from support.models import small
 
 STORY = "Nadia found a map. It led to a mill. The mill was gone."
@@ -69,6 +70,46 @@ def test_training_and_alignment_refuse_it_too(case, load, folder):
         load(folder)
 
 
+@pytest.mark.parametrize("load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder])
+@pytest.mark.parametrize("case", [case for case in WEIGHTS if case.startswith("evil ")])
+def test_pickles_are_refused_before_they_are_opened(case, load, folder, monkeypatch):
+    damage, problem = WEIGHTS[case]
+    damage(folder)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
+    with pytest.raises(OSError, match=problem):
+        load(folder)
+    assert not (folder / "executed").exists()
+
+
+@pytest.mark.parametrize("name", ["sentence_transformers.models.Dense", "evil.Module", "evil.Pooling"])
+def test_alignment_runs_no_code_of_modules(name, folder, monkeypatch):
+    with_module(name)(folder)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
+    problem = "pickle .2_Module/pytorch_model.bin.*--allow-pickle" if "Dense" in name else f"names '{name}', which is "
+    with pytest.raises(OSError, match=problem):
+        SentenceEmbedder(folder)
+    assert not (folder / "executed").exists()
+
+
+def test_alignment_tells_what_does_not_fit_a_module(folder):
+    with_module("sentence_transformers.models.Dense")(folder)
+    (folder / "2_Module" / "pytorch_model.bin").unlink()
+    with pytest.raises(OSError, match="can't be loaded: .*model.safetensors") as refused:
+        SentenceEmbedder(folder)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder])
+@pytest.mark.parametrize("kind", ["pad_token", "mask_token", "unk_token"])
+def test_special_tokens_without_an_embedding_are_refused(kind, load, folder):
+    """They may not be in the first story that is scored, but in a later one."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({kind: "[NEW]"})
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"the tokenizer of .*encoder' has the id \d+ \('\[NEW\]'\), and the model"):
+        load(folder)
+
+
 @pytest.mark.parametrize("load", [trainable_encoder, SentenceEmbedder])
 def test_files_outside_of_the_folder_are_not_read(load, folder):
     outside(folder)
@@ -84,9 +125,37 @@ def test_pickles_are_loaded_on_request(folder):
     loaded = pipeline("narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True})
     assert len(loaded(STORY)["sentences"]) == 3
     assert trainable_encoder(folder, allow_pickle=True).encode(STORY).shape == (32,)
+    assert SentenceEmbedder(folder, allow_pickle=True)([STORY]).shape == (1, 32)
 
 
-@pytest.mark.parametrize("options", [{"variant": "fp16"}, {"use_safetensors": False}, {"subfolder": "."}])
+def test_commands_load_pickles_on_request(folder, tmp_path, capsys):
+    pickled(folder)
+    (story := tmp_path / "story.txt").write_text(STORY)
+    model = "--model", str(folder), "--device", "cpu", "--operations", "deletion"
+    assert main(["score", str(story), *model]) == 1
+    assert main(["score", str(story), *model, "--allow-pickle"]) == 0
+    works = tmp_path / "works.json"
+    works.write_text(json.dumps([{"id": "a", "story": STORY, "twins": ["A girl saw a chart. No mill stood there."]}]))
+    align = ["make", "align", str(works), "--out", str(tmp_path / "rows.jsonl"), "--encoder", str(folder), "-q"]
+    align += ["--min-sentences", "1", "--windows", "1", "--min-window", "1"]
+    assert main(align) == 1 and "--allow-pickle" in capsys.readouterr().err
+    assert main([*align, "--allow-pickle"]) == 0
+
+
+@pytest.mark.parametrize("index", ["model.safetensors.index.fp16.json", "part/model.safetensors.index.json"])
+def test_indexes_of_other_names_are_checked(index, folder):
+    evil_index(folder)
+    (folder / "part").mkdir()
+    (folder / "model.safetensors.index.json").rename(folder / index)
+    shutil.copy(folder / "config.json", folder / "part")
+    options = {"variant": "fp16"} if "fp16" in index else {"subfolder": "part"}
+    with pytest.raises(OSError, match="names 'evil.bin', which is not in safetensors"):
+        StoryEncoder.from_pretrained(folder, device="cpu", **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"weights_only": False}, {"variant": "fp16"}, {"use_safetensors": False}, {"subfolder": "."}]
+)
 def test_no_option_lets_pickles_in(options, folder):
     pickled(folder)
     (folder / "pytorch_model.fp16.bin").write_bytes((folder / "pytorch_model.bin").read_bytes())
@@ -118,14 +187,6 @@ def test_language_models_fit_as_encoders(folder, caplog):
 def test_buffers_of_earlier_releases_fit(folder):
     weights(lambda found: found | {"embeddings.position_ids": torch.arange(5)[None]})(folder)
     assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
-
-
-def test_tokenizer_of_another_model_is_refused(folder):
-    change = weights(lambda found: found | {"embeddings.word_embeddings.weight": torch.ones(50, 32)})
-    change(folder)
-    other_config(vocab_size=50)(folder)
-    with pytest.raises(ValueError, match="the tokenizer has the id .*, and the model 50 ids"):
-        StoryEncoder.from_pretrained(folder, device="cpu")
 
 
 @pytest.mark.parametrize(

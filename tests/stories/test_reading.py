@@ -65,9 +65,10 @@ def test_tables_of_roc_stories(tmp_path):
     assert list(read_stories([str(file)])) == [(f"{file}, line 2", first, None), (f"{file}, line 3", second, None)]
     assert count_stories([str(file)]) == 2
     assert [source.content for source in read_stories([str(file)], "text")][0].startswith("storyid,")
-    file.write_bytes("\n".join([*rows, "c,,\xff"]).encode("latin-1"))
+    file.write_bytes("\n".join([*rows, "c,,\xff", rows[1]]).encode("latin-1"))
     found = list(read_stories([str(file)]))
-    assert "can't be read as CSV in UTF-8 after line " in found[-1].problem and "0xff" in found[-1].problem
+    assert found[2].problem == "can't be read as CSV in UTF-8 (byte 0xff); convert the table"
+    assert found[2].name == f"{file}, line 4" and found[3].content == first
     file.write_text("")
     assert list(read_stories([str(file)])) == [] and count_stories([str(file)]) == 0
 
@@ -82,6 +83,8 @@ def test_tables_with_a_column_of_stories(tmp_path):
         ]
     file.write_text("verse\nIt rained.\n\n")
     assert [source.content for source in read_stories([str(file)])] == [{"id": None, "text": "It rained."}]
+    file.write_text("\n\nid,text\na,It rained.\n")
+    assert list(read_stories([str(file)])) == [(f"{file}, line 4", {"id": "a", "text": "It rained."}, None)]
     file.write_text("id,ours,theirs\na,It rained.,It snowed.\nb\n")
     found = list(read_stories([str(file)], column="theirs"))
     assert found[0] == (f"{file}, line 2", {"id": "a", "text": "It snowed."}, None)

@@ -28,6 +28,7 @@ from narrative_twins.training.optimizer import MasterWeightsAdamW
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support import make_curves, train_tiny
+from support.hostile_checkpoints import Code
 from support.models import encoder_of, modules, trainable
 from support.processes import started, wait_until
 
@@ -147,6 +148,29 @@ def test_checkpoint_without_its_state_is_refused(name, damage, tmp_path, checkpo
     problem = {"missing": "missing", "cut": "incomplete"}[damage]
     with pytest.raises(ValueError, match=f"checkpoint-2/{name} is {problem}"):
         train_tiny.main(settings, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_checkpoint_with_code_is_refused(name, tmp_path, checkpoint_folder):
+    shutil.copytree(checkpoint_folder, tmp_path / "run")
+    torch.save({"state": Code(tmp_path / "executed")}, tmp_path / "run" / "checkpoint-2" / name)
+    settings = json.loads((checkpoint_folder / "settings.json").read_text())
+    with pytest.raises(
+        ValueError, match=rf"checkpoint-2/{name} names code to execute \(.*exec\), which no trainer saves"
+    ):
+        train_tiny.main(settings, tmp_path / "run", resume=True)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_checkpoint_with_weights_in_a_pickle_is_refused(tmp_path, checkpoint_folder):
+    shutil.copytree(checkpoint_folder, tmp_path / "run")
+    (tmp_path / "run" / "checkpoint-2" / "model.safetensors").unlink()
+    torch.save(Code(tmp_path / "executed"), tmp_path / "run" / "checkpoint-2" / "pytorch_model.bin")
+    torch.save(Code(tmp_path / "executed"), tmp_path / "run" / "checkpoint-2" / "training_args.bin")
+    settings = json.loads((checkpoint_folder / "settings.json").read_text())
+    with pytest.raises(ValueError, match="checkpoint-2 has no weights in safetensors"):
+        train_tiny.main(settings, tmp_path / "run", resume=True)
+    assert not (tmp_path / "executed").exists()
 
 
 @pytest.fixture(scope="module")

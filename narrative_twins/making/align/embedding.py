@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
+from narrative_twins.encoder.loading import one_line
 from narrative_twins.encoder.models import check_checkpoint
+from narrative_twins.encoder.tokens import check_vocabulary
 from narrative_twins.encoder.truncation import is_truncated
+from narrative_twins.encoder.weight_files import modules_problem
 
 SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]
 """How a sentence vector is made of token states: as the settings of the checkpoint say, or by the model's pooler."""
@@ -27,6 +30,7 @@ class SentenceEmbedder:
         pooling: `"checkpoint"` for the pooling of sentence-transformers that the checkpoint is saved with, mean pooling
             if there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained: the first token
             after a dense layer with tanh, whose weights must be in the checkpoint (OSError if they are not).
+        allow_pickle: also load weights in pickles, which can execute code; else only safetensors (OSError).
 
     Attributes:
         truncated: number of sentences so far that were truncated to the encoder's context.
@@ -38,15 +42,25 @@ class SentenceEmbedder:
         device: str | None = None,
         batch_size: int = 32,
         pooling: SentencePooling = "checkpoint",
+        allow_pickle: bool = False,
     ) -> None:
         from sentence_transformers import SentenceTransformer
 
         self._name = str(name or default_encoder())
         # The checks are ours, and the model may have parts that only sentence-transformers knows.
-        check_checkpoint(self._name, pooler=pooling == "pooler")
-        self._model = SentenceTransformer(
-            self._name, device=device, model_kwargs={"dtype": "float32", "use_safetensors": True}
-        )
+        check_checkpoint(self._name, pooler=pooling == "pooler", allow_pickle=allow_pickle)
+        if problem := modules_problem(self._name, allow_pickle):
+            raise OSError(f"encoder {self._name!r} can't be loaded: {problem}")
+        try:
+            self._model = SentenceTransformer(
+                self._name,
+                device=device,
+                model_kwargs={"dtype": "float32", "use_safetensors": None if allow_pickle else True},
+            )
+        except Exception as error:  # of any kind, since the files may contain anything
+            raise OSError(one_line(f"encoder {self._name!r} can't be loaded: {error}")) from error
+        backbone: Any = self._model[0].auto_model
+        check_vocabulary(self._name, self._model.tokenizer, backbone.get_input_embeddings().num_embeddings)
         if pooling == "pooler":
             transformer: Any = self._model[0]
             transformer.modality_config = {"text": {"method": "forward", "method_output_name": "pooler_output"}}

@@ -1,0 +1,150 @@
+"""What every reader of files must do with any bytes: tell what is wrong, and raise nothing else. One function for each
+kind of file, for property tests and for fuzzing.
+
+    python -m support.readers KIND [OPTION OF LIBFUZZER ...] [FOLDER OF INPUTS]
+
+fuzzes a reader with atheris, for example with `-max_total_time=60`.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+GOOD = b'{"text": "Nadia ran. It rained."}\n'
+GOOD_ROW = b"Nadia ran. It rained.\n"
+
+
+@contextmanager
+def _file(name: str, data: bytes) -> Iterator[Path]:
+    """A file with these bytes, in memory where the system has a folder for that."""
+    fast = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=fast) as folder:
+        (file := Path(folder) / name).write_bytes(data)
+        yield file
+
+
+def stories(suffix: str) -> Callable[[bytes], None]:
+    """Story files: each story is read or has a problem in one line."""
+
+    def read(data: bytes) -> None:
+        found = _parsed(data, suffix)
+        if suffix == "jsonl" and b"\0" not in data[:1024]:
+            # Whatever comes before, a story on a line of its own is read.
+            found = _parsed(GOOD + data + b"\n" + GOOD, suffix)
+            assert found[0] == found[-1] == ("Nadia ran.", "It rained."), found
+
+    return read
+
+
+def _parsed(data: bytes, suffix: str) -> list[tuple[str, ...]]:
+    from narrative_twins.stories.reading import stories_in
+    from narrative_twins.stories.story import Story, StoryError
+
+    found: list[tuple[str, ...]] = []
+    for document in stories_in(io.BytesIO(data), f"stories.{suffix}"):
+        if document.problem is not None:
+            assert document.content is None and "\n" not in document.name
+            continue
+        try:
+            found.append(Story.parse(document.content).sentences)
+        except StoryError as error:
+            assert str(error)
+    return found
+
+
+def rows(suffix: str) -> Callable[[bytes], None]:
+    """Data files: rows, or an error that names the file."""
+
+    def read(data: bytes) -> None:
+        from narrative_twins.data.records import read_records
+        from narrative_twins.data.rows import RowError, check_twins_row
+
+        with _file(f"rows.{suffix}", data) as file:
+            try:
+                for record in read_records(str(file)):
+                    check_twins_row(dict(record.row), record.where)
+            except RowError as error:
+                assert "rows." in str(error)
+
+    return read
+
+
+def works(data: bytes) -> None:
+    """Archives of works."""
+    from narrative_twins.making.align.works import read_documents
+
+    with _file("works.zip", data) as file:
+        for document in read_documents([str(file)]):
+            assert document.problem is None or document.content is None
+
+
+def books(suffix: str) -> Callable[[bytes], None]:
+    """Books: sentences that are in the text, or an error on one line."""
+
+    def read(data: bytes) -> None:
+        from narrative_twins.stories.books import book_of, book_sentences
+
+        try:
+            book = book_of(f"book.{suffix}", data)
+        except ValueError as error:
+            assert str(error) and "\n" not in str(error)
+            return
+        for sentence in book_sentences(book):
+            start, end = sentence.span
+            assert book.text[start:end].strip()
+
+    return read
+
+
+def results(data: bytes) -> None:
+    """Saved scores."""
+    from narrative_twins.show.saved import read_results
+
+    with _file("scores.jsonl", data) as file:
+        try:
+            list(read_results([file]))
+        except ValueError as error:
+            assert "scores.jsonl" in str(error)
+
+
+def checkpoints(data: bytes) -> None:
+    """Settings of a checkpoint: every JSON file of it."""
+    from narrative_twins.encoder.checkpoint import read_checkpoint_settings
+    from narrative_twins.encoder.weight_files import weights_problem
+
+    with _file("modules.json", data) as file:
+        read_checkpoint_settings(file.parent)
+        for name in ("config.json", "model.safetensors.index.json"):
+            shutil.copy(file, file.parent / name)
+        assert weights_problem(file.parent, {}) is not None
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    **{kind: stories(kind) for kind in ("txt", "jsonl", "json", "csv")},
+    **{f"rows-{kind}": rows(kind) for kind in ("jsonl", "json", "csv", "jsonl.gz", "csv.gz", "parquet")},
+    **{f"book-{kind}": books(kind) for kind in ("txt", "md", "html", "epub", "docx")},
+    "works": works,
+    "results": results,
+    "checkpoints": checkpoints,
+}
+"""Readers by the kind of file."""
+
+
+def fuzz(kind: str, options: list[str]) -> None:
+    """Fuzz a reader until libFuzzer's options say to stop, or it fails."""
+    import atheris
+
+    with atheris.instrument_imports(include=["narrative_twins", "json", "csv"]):
+        READERS[kind](b"{}")
+    atheris.Setup([sys.argv[0], *options], READERS[kind])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    fuzz(sys.argv[1], sys.argv[2:])

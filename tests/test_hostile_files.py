@@ -1,0 +1,201 @@
+"""Files of any content: every reader tells what is wrong in bounded memory, and the other stories are read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narrative_twins.data.records import read_records
+from narrative_twins.data.rows import RowError
+from narrative_twins.stories import bounded
+from narrative_twins.stories.reading import count_stories, read_stories, stories_in
+from narrative_twins.stories.story import Story
+
+from support.readers import GOOD, GOOD_ROW, READERS
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "id text story sentences windows twin twins negative scores spans type path weight_map"
+                " transformers_weights pooling_mode".split()
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+documents = (
+    st.binary(max_size=200)
+    | values.map(lambda value: json.dumps(value).encode())
+    | st.lists(values.map(json.dumps), max_size=4).map(lambda lines: "\n".join(lines).encode())
+    | st.lists(st.lists(st.text(max_size=5), max_size=4).map(",".join), max_size=4).map(
+        lambda lines: "\n".join(["id,text", *lines]).encode("utf-8", "surrogatepass")
+    )
+)
+HOSTILE = {
+    "deep": b"[" * 100_000,
+    "deep and closed": b"[" * 100_000 + b"]" * 100_000,
+    "deep objects": b'{"text":' * 100_000,
+    "not a number": b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n[NaN]\n{"id": NaN, "text": "A."}',
+    "surrogates": b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}',
+    "huge integers": b'{"id": ' + b"9" * 5_000 + b'}\n{"windows": ' + b"9" * 4_000 + b', "text": "A."}',
+    "huge number": b'{"text": "A.", "windows": 1e999}',
+    "zeros": b'{"text": "A\\u0000."}\n{"text": "A\0."}\n\0',
+    "unclosed quotation mark": b'id,text\n1,"A b.\n2,C d.\n',
+    "unclosed text": b'{"text": "' + b"a" * 10_000,
+    "line ends": b"id,text\r1,A b.\r2,C d.",
+    "same columns": b"text,text\nA b.,C d.",
+    "not UTF-8": b'{"text": "\xff"}\n\xfe\xff',
+}
+
+
+PACKED = ("works", "rows-parquet", "book-epub", "book-docx")
+"""Kinds of files in which a document is packed, or only a header: see the tests of archives here and of books."""
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_hostile_documents(kind):
+    for data in HOSTILE.values():
+        READERS[kind](data)
+    if kind.endswith(".gz"):
+        for data in HOSTILE.values():
+            READERS[kind](gzip.compress(data))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_inputs_of_fuzzing(kind):
+    """Those to begin with, and those that made a reader fail."""
+    files = [file for file in (Path(__file__).parent / "fuzz").iterdir() if file.suffix != ".md"]
+    assert len(files) >= 10
+    for file in files:
+        READERS[kind](file.read_bytes())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in READERS if kind not in PACKED])
+def test_any_document(kind):
+    @given(documents)
+    @example(b"")
+    @example(b"\n")
+    def read(data):
+        READERS[kind](gzip.compress(data) if kind.endswith(".gz") else data)
+
+    read()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "summaries/a.json", "../a.json", "a\n.json"])
+def test_any_document_in_an_archive(name):
+    @given(documents)
+    def read(data):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(name, data)
+        READERS["works"](packed.getvalue())
+        READERS["works"](packed.getvalue()[: len(data)])
+
+    read()
+
+
+@pytest.fixture
+def short(monkeypatch) -> int:
+    """Limits of a few kilobytes instead of megabytes."""
+    monkeypatch.setattr(bounded, "MAX_LINE", 10_000)
+    monkeypatch.setattr(bounded, "MAX_DOCUMENT", 20_000)
+    yield 10_000
+    monkeypatch.undo()
+    bounded.allow_long_cells()
+
+
+def found_in(file: Path, data: bytes) -> list[object]:
+    """For each story its sentences, or its problem."""
+    file.write_bytes(data)
+    assert count_stories([str(file)]) >= 0
+    return [problem or Story.parse(content).sentences for _, content, problem in read_stories([str(file)])]
+
+
+def test_a_line_that_is_too_long_is_skipped(short, tmp_path):
+    long = json.dumps({"text": "A b. " * short}).encode() + b"\n"
+    fits = json.dumps({"text": "A " * (short // 2 - 20) + "b."}).encode() + b"\n"
+    found = found_in(tmp_path / "stories.jsonl", GOOD + long + fits + long + GOOD)
+    problem = f"is a line of more than {short:,} bytes, which is not read; divide it into stories or lines"
+    assert found[0] == found[4] == ("Nadia ran.", "It rained.")
+    assert found[1] == found[3] == problem and len(found[2]) == 1
+
+
+@pytest.mark.parametrize(("suffix", "limit"), [("txt", 10_000), ("json", 20_000), ("pdf", 20_000)])
+def test_a_document_that_is_too_long_is_refused(suffix, limit, short, tmp_path):
+    (found,) = found_in(tmp_path / f"story.{suffix}", json.dumps("A b. " * limit).encode())
+    assert found == f"is a document of more than {limit:,} bytes, which is not read; divide it into stories or lines"
+    if suffix != "pdf":
+        assert len(found_in(tmp_path / f"story.{suffix}", json.dumps("A b. " * (limit // 6)).encode())[0]) > 100
+
+
+def test_long_cells_of_tables(tmp_path):
+    """Longer than the library `csv` allows by default."""
+    found = found_in(tmp_path / "stories.csv", b"text\n" + GOOD_ROW + b"A b. " * 40_000 + b"\n" + GOOD_ROW)
+    assert found[0] == found[2] and len(found[1]) == 40_000
+
+
+@pytest.mark.parametrize("cell", [b"A b. " * 4_000, b'"' + b"A b.\n" * 4_000], ids=["a line", "many lines"])
+def test_a_cell_that_is_too_long_ends_a_table(cell, short, tmp_path):
+    found = found_in(tmp_path / "stories.csv", b"text\n" + GOOD_ROW + cell)
+    assert found[0] == ("Nadia ran.", "It rained.")
+    assert found[-1].startswith("can't be read as CSV after line 2 (") and "quotation marks" in found[-1]
+
+
+class Endless(io.RawIOBase):
+    """A file without a line break, which only ends after many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        count = min(len(buffer), self.left)
+        buffer[:count] = b"x" * count
+        self.left -= count
+        return count
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "txt", "json", "csv", "pdf"])
+def test_endless_files_are_read_in_bounded_memory(suffix, short):
+    tracemalloc.start()
+    try:
+        found = stories_in(io.BufferedReader(Endless(100_000_000)), f"stories.{suffix}")
+        assert next(found).problem is not None
+        # JSON Lines could have another line, so the rest of this one is read, and dropped.
+        assert list(found) == []
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_compressed_rows_are_bounded(suffix, tmp_path, monkeypatch):
+    """A few kilobytes that unpack to 100 MB."""
+    monkeypatch.setattr(bounded.LimitedFile.__init__, "__defaults__", (100_000, None))
+    monkeypatch.setattr("narrative_twins.data.records.MAX_DOCUMENT", 100_000)
+    with gzip.open(tmp_path / f"rows.{suffix}.gz", "wb") as file:
+        file.write(b"story,index,sentence\n" if suffix == "csv" else b'"')
+        for _ in range(100):
+            file.write(b" " * 1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RowError, match="more than 100,000 bytes"):
+            list(read_records(str(tmp_path / f"rows.{suffix}.gz")))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
