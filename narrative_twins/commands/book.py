@@ -6,26 +6,19 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
-
-from rich.console import Console
 
 from narrative_twins.commands.inputs import not_english, read_encoder, run_settings
-from narrative_twins.commands.options import is_terminal
-from narrative_twins.commands.outputs import for_stdout
+from narrative_twins.commands.outputs import BOOK_FORMATS, write_book, write_piece
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.salience.books.levels import level_operations
 from narrative_twins.salience.books.lines import book_line, chapter_line, is_complete, scored_chapters
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import BookScorer, ScoredChapter
+from narrative_twins.salience.books.scoring import BookScorer
+from narrative_twins.salience.books.units import ScoredChapter
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.show.book import TOP, book_html, book_text
 from narrative_twins.stories.book import Book
 from narrative_twins.stories.books import read_book
 from narrative_twins.stories.language import is_foreign
-
-FORMATS = ("text", "json", "jsonl", "html")
-"""The formats of the salience of a book."""
 
 _START = 100_000  # characters from which the language is told
 
@@ -51,8 +44,8 @@ def check_book(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
 def check_score(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options of `score` that do not apply to `--level`."""
     check_book(parser, options)
-    if options.format not in FORMATS:
-        parser.error(f"--format {options.format} does not apply to --level; choose from {', '.join(FORMATS)}")
+    if options.format not in BOOK_FORMATS:
+        parser.error(f"--format {options.format} does not apply to --level; choose from {', '.join(BOOK_FORMATS)}")
     if options.top is not None and options.format != "text":
         parser.error("--top with --level needs --format text: the sentences of each chapter that are shown")
 
@@ -64,18 +57,7 @@ def run_book(options: argparse.Namespace) -> int:
     if options.format == "jsonl":
         _write_lines(book, scorer, options)
         return 0
-    result = scorer.result(book, scorer.chapters(book, progress=_progress(options)))
-    pieces: Iterable[str]
-    if options.format == "text":
-        console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
-        pieces = [book_text(result, options.top or TOP, console)]
-    elif options.format == "html":
-        pieces = book_html(result)
-    else:
-        pieces = [json.dumps(result.to_dict(), ensure_ascii=False) + "\n"]
-    with out:
-        for piece in pieces:
-            _write(out, piece, options)
+    write_book(scorer.result(book, scorer.chapters(book, progress=_progress(options))), out, options)
     return 0
 
 
@@ -116,13 +98,9 @@ def _write_lines(book: Book, scorer: BookScorer, options: argparse.Namespace) ->
         for chapter in scorer.chapters(book, done, _progress(options)):
             chapters.append(chapter)
             if len(chapters) > len(done):
-                _write(out, chapter_line(chapter), options)
+                write_piece(out, chapter_line(chapter), options)
         if not complete:
-            _write(out, book_line(scorer.result(book, chapters)), options)
-
-
-def _write(out: AtomicFile, piece: str, options: argparse.Namespace) -> None:
-    out.write(for_stdout(piece, is_text=options.format == "text") if options.out == STDIN else piece)
+            write_piece(out, book_line(scorer.result(book, chapters)), options)
 
 
 def _digest(book: Book) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -10,9 +11,17 @@ from rich.console import Console
 
 from narrative_twins.commands.options import check_output, count, is_terminal, output_format, positive_share
 from narrative_twins.files import STDIN, AtomicFile
+from narrative_twins.plots.style import IMAGE_FORMATS, render
+from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.show.book import TOP, book_html, book_text
 from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.show.highlights import in_encoding
+
+BOOK_FORMATS = ("text", "json", "jsonl", "html")
+"""The formats of the salience of a book."""
+_FORMS_OF_PARTS = ("extract", *IMAGE_FORMATS)
+"""Further formats of saved scores: an extract as text, and the curves of the highest level."""
 
 
 def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -57,6 +66,42 @@ def write_output(
         for piece in write_results(results, options.format, operations, options.top, console, options.share):
             is_text = FORMATS[options.format].media_type == "text/plain"
             out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
+
+
+def check_book_output(options: argparse.Namespace) -> None:
+    """Refuse options of `show` that do not apply to the scores of a book, by a `ValueError`."""
+    formats = [form for form in (*BOOK_FORMATS, *_FORMS_OF_PARTS) if form != "jsonl"]
+    if options.format not in formats:
+        raise ValueError(f"--format {options.format} does not apply to a book; choose from {', '.join(formats)}")
+    if options.operations is not None:
+        raise ValueError("--operations does not apply to the scores of a book; choose them in score")
+    if options.top is not None and options.format not in ("text", "extract"):
+        raise ValueError("--top with a book needs --format text or extract")
+
+
+def write_book(result: BookSalience, out: AtomicFile, options: argparse.Namespace) -> None:
+    """Write the salience of a book to the output in the format of the options, but for JSON Lines."""
+    pieces: Iterable[str | bytes]
+    if options.format == "text":
+        console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
+        pieces = [book_text(result, options.top or TOP, console)]
+    elif options.format == "html":
+        pieces = book_html(result)
+    elif options.format == "extract":
+        pieces = [f"{result.extract(options.top, share=options.share)}\n"]
+    elif options.format in IMAGE_FORMATS:
+        pieces = [render(result.plot(), options.format)]
+    else:
+        pieces = [json.dumps(result.to_dict(), ensure_ascii=False) + "\n"]
+    with out:
+        for piece in pieces:
+            write_piece(out, piece, options)
+
+
+def write_piece(out: AtomicFile, piece: str | bytes, options: argparse.Namespace) -> None:
+    """Write a piece of the salience of a book to the output."""
+    is_text = options.format in ("text", "extract")
+    out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
 
 
 def for_stdout(piece: str | bytes, is_text: bool) -> str | bytes:

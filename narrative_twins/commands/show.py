@@ -11,9 +11,17 @@ from dataclasses import replace
 from itertools import chain
 
 from narrative_twins.commands.options import is_terminal
-from narrative_twins.commands.outputs import add_output_options, check_output_options, is_image, write_output
+from narrative_twins.commands.outputs import (
+    add_output_options,
+    check_book_output,
+    check_output_options,
+    is_image,
+    write_book,
+    write_output,
+)
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.plots.style import check_figure
+from narrative_twins.salience.books.lines import is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.report import INDEX, Report
 from narrative_twins.show.saved import read_results
@@ -24,8 +32,9 @@ REPORT = "report"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Show scores that were saved. Reads what score wrote as jsonl, json or html, and the folders of report; "
-        "standard input if no file is named, or for '-'. Nothing is scored, and no encoder is loaded."
+        "Show scores that were saved. Reads what score wrote as jsonl, json or html, the folders of report, and what "
+        "score --level wrote on a book as json or jsonl; standard input if no file is named, or for '-'. Nothing is "
+        "scored, and no encoder is loaded."
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="saved scores, or the folder of a report")
     add_output_options(parser, REPORT)
@@ -45,6 +54,9 @@ def run(options: argparse.Namespace) -> int:
     """Read, write."""
     if is_image(options):
         check_figure(None)
+    if any(map(is_book_salience, options.files)):
+        _show_book(options)
+        return 0
     results = _alike(read_results(options.files or [STDIN]), options.operations)
     first = next(results, None)
     if first is None:
@@ -55,6 +67,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         write_output(AtomicFile(options.out), found, options, list(first.scores))
     return 0
+
+
+def _show_book(options: argparse.Namespace) -> None:
+    if len(options.files) > 1:
+        raise ValueError("the scores of a book are shown by themselves; name one file")
+    check_book_output(options)
+    write_book(read_book_salience(options.files[0]), AtomicFile(options.out), options)
 
 
 def _write_report(results: Iterator[StorySalience], options: argparse.Namespace) -> None:

@@ -201,3 +201,37 @@ def test_invalid_options_of_extract_are_refused(run, book, arguments, message):
 
 def test_from_dict_of_the_lines(expected):
     assert BookSalience.from_dict(expected.to_dict()) == expected
+
+
+@pytest.mark.parametrize("saved", ["json", "jsonl"])
+def test_saved_scores_are_shown(saved, run, book, tmp_path, capsys):
+    """Each format is what `score` and `extract` write."""
+    assert run("score", book, "--level", LEVELS, "--out", tmp_path / f"tale.{saved}")[0] == 0
+    result = read_book_salience(tmp_path / f"tale.{saved}")
+
+    def show(*options):
+        code = main(["show", str(tmp_path / f"tale.{saved}"), *map(str, options)])
+        return code, *capsys.readouterr()
+
+    for form in ("text", "html", "json"):
+        expected = run("score", book, "--level", LEVELS, "--format", form)[1]
+        assert show("--format", form) == (0, expected, "")
+    assert show("--format", "extract", "--top", 3) == (0, f"{result.extract(3)}\n", "")
+    assert show("--format", "extract", "--share", 0.5)[1] == f"{result.extract(share=0.5)}\n"
+    assert show("--out", tmp_path / "tale.svg")[0] == 0
+    assert "The Mill" not in (tmp_path / "tale.svg").read_text()[:100]
+
+
+def test_what_show_refuses_of_a_book(run, book, tmp_path, capsys):
+    saved = tmp_path / "tale.json"
+    assert run("score", book, "--level", "chapter", "--out", saved)[0] == 0
+    for options, message in {
+        ("--format", "csv"): "--format csv does not apply to a book; choose from text, json, html, extract, png, svg",
+        ("--operations", "deletion"): "--operations does not apply to the scores of a book",
+        ("--format", "html", "--top", "2"): "--top with a book needs --format text or extract",
+        (str(saved),): "the scores of a book are shown by themselves; name one file",
+        ("--format", "extract"): "the level 'sentence' was not scored",
+    }.items():
+        capsys.readouterr()
+        assert main(["show", str(saved), *options]) == 1
+        assert message in capsys.readouterr().err

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import ScoredChapter
-from narrative_twins.salience.books.units import chapter_data, chapter_of
+from narrative_twins.salience.books.units import ScoredChapter, chapter_data, chapter_of
 
 _VECTOR = "sum of states"
 
@@ -73,6 +72,16 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
         return BookSalience.from_dict(rows[-1] | {"chapters": rows[:-1]})
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def is_book_salience(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the saved salience of a book, by the keys of its first line; False if it can't be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.loads(next((line for line in file if line.strip()), ""))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, Mapping) and ("chapters" in data or "scenes" in data)
 
 
 def _is_book(data: Any) -> bool:

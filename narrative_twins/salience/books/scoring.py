@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.levels import check_levels, level_operations
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import LEVELS, Level, Unit, unit_scores
+from narrative_twins.salience.books.units import LEVELS, Level, ScoredChapter, Unit, unit_scores
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation
 from narrative_twins.salience.plans import Approximation, check_finite, checked_scores, pooled_sums
@@ -35,18 +35,6 @@ from narrative_twins.stories.windows import Span
 
 _SHARE = 0.05
 """The share of the work on a chapter that the pass over its scenes has beside exact scores of its sentences, about."""
-
-
-class ScoredChapter(NamedTuple):
-    """A chapter whose parts are scored.
-
-    Attributes:
-        unit: the chapter, without its own scores, which need all chapters.
-        vector: the sum of its token states; empty if no level above sentences is scored.
-    """
-
-    unit: Unit
-    vector: NDArray[np.float64]
 
 
 def score_book(

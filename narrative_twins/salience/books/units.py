@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from narrative_twins.salience.operations import compared_scores
 from narrative_twins.salience.saved import saved_scores
@@ -44,6 +47,18 @@ class Unit:
     def name(self) -> str:
         """The heading of a chapter or the text of a sentence; otherwise the level and the number, as `scene 3`."""
         return self.text or f"{self.level} {self.index + 1}"
+
+
+class ScoredChapter(NamedTuple):
+    """A chapter whose parts are scored.
+
+    Attributes:
+        unit: the chapter, without its own scores, which need all chapters.
+        vector: the sum of its token states; empty if no level above sentences is scored.
+    """
+
+    unit: Unit
+    vector: NDArray[np.float64]
 
 
 def scores_of(units: Sequence[Unit]) -> dict[str, list[float]]:
