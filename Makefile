@@ -29,7 +29,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -169,6 +169,9 @@ encoder-curve: $(VENV)/package  ## agreement against the number of judged storie
 
 speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py
+
+speed-first: $(VENV)/dev  ## from the command to the table of one story, and where the time goes; two minutes on two cores
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/first_result.py
 
 speed-books: $(VENV)/package  ## a book of 20,000 sentences at all levels; ten minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/books.py

@@ -161,6 +161,14 @@ def test_training_is_measured(bert_folder):
 
 
 @pytest.mark.slow
+def test_the_first_result_is_measured():
+    pytest.importorskip("onnxruntime")
+    lines = run("first_result.py", "--rounds", 1).splitlines()
+    times = {line[:36].strip(): float(line[36:].removesuffix(" s")) for line in lines}
+    assert len(times) == 8 and all(value > 0 for value in times.values())
+
+
+@pytest.mark.slow
 def test_alignment_is_measured():
     lines = run("alignment.py").splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]

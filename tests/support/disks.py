@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 from support.chat_server import Model, serving
 from support.models import SENTENCES
+from support.processes import run_command
 from support.recognizers import save_pipeline
 
 DISKS = {"full": 0, "nearly full": 2, "read-only": None}
@@ -103,18 +103,24 @@ def run(arguments: list[str]) -> tuple[int, str]:
     return code, errors.getvalue()
 
 
+def _run(*command: object) -> None:
+    done = run_command(*command)
+    if done.returncode:
+        raise OSError(done.stderr)
+
+
 @contextmanager
 def mounted(disk: Path, free: int | None) -> Iterator[None]:
     """A small disk with this number of free blocks; read-only for None."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
+    _run("mount", "-t", "tmpfs", "-o", "size=64k", "none", disk)
     try:
         if free is None:
-            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+            _run("mount", "-o", "remount,ro", disk)
         else:
             (disk / "other").write_bytes(b"x" * (65_536 - 4_096 * free))
         yield
     finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
+        _run("umount", "--lazy", disk)
 
 
 def outcomes(folder: Path, model: str) -> Iterator[Outcome]:
@@ -147,7 +153,7 @@ def main() -> None:
     try:
         with mounted(disk, 0):
             pass
-    except (OSError, subprocess.CalledProcessError):
+    except OSError:
         return
     write_inputs(folder, model)
     found = list(outcomes(folder, model))

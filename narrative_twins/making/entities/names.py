@@ -14,6 +14,7 @@ Gender: TypeAlias = Literal["f", "m"]
 
 _GENDERS: dict[str, Gender] = {"f": "f", "female": "f", "m": "m", "male": "m"}
 _COLUMNS = ["name", "gender", "count"]
+_MAX_NAME = 100  # characters; a longer cell is an open quotation mark, or not a list of names
 # Mostly the first draw is free; after this many draws the free names are listed instead.
 _DRAWS = 20
 
@@ -99,8 +100,10 @@ def read_names(path: str | None = None) -> GivenNames:
 def _entry(row: list[str], where: str) -> tuple[str, Gender, int]:
     cells = [" ".join(cell.split()) for cell in row]
     if len(cells) != len(_COLUMNS) or not cells[0]:
-        raise ValueError(f"{where}: {','.join(row)!r} is not name,gender,count, such as Mary,f,400")
+        raise ValueError(f"{where}: {','.join(row)!r:.100} is not name,gender,count, such as Mary,f,400")
     name, gender, count = cells
+    if len(name) > _MAX_NAME:
+        raise ValueError(f"{where}: a name of {len(name):,} characters; at most {_MAX_NAME} are read")
     if gender.lower() not in _GENDERS:
         raise ValueError(f"{where}: the gender {gender!r} is neither f nor m")
     if not (count.isascii() and count.isdecimal()):

@@ -94,7 +94,7 @@ def test_formats_of_a_list(listed):
         ("name,gender,count\n", "has no name to draw"),
         ("Ada,f,0", "has no name to draw"),
         (b"\xff\xfe", "can't be read as CSV in UTF-8"),
-        (f"{'x' * 200_000},f,1", "can't be read as CSV in UTF-8"),
+        (f"{'x' * 101},f,1", "line 1: a name of 101 characters; at most 100"),
     ],
 )
 def test_invalid_lists(listed, text, problem):
