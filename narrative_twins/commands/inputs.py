@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from narrative_twins.commands.options import add_allow_pickle, count, is_terminal, parsed_by
 from narrative_twins.commands.story_input import StoryInput
+from narrative_twins.commands.threads import limit_threads_if_busy
 from narrative_twins.encoder.checkpoint import encoder_settings
 from narrative_twins.encoder.portable import BACKENDS
 from narrative_twins.encoder.quiet import no_progress_bars
@@ -140,6 +141,7 @@ def load_encoder(options: argparse.Namespace) -> StoryEncoder:
 
 def read_encoder(options: argparse.Namespace) -> StoryEncoder:
     """Load the encoder that the options name."""
+    limit_threads_if_busy()
     with no_progress_bars():
         return StoryEncoder.from_pretrained(
             options.model,
