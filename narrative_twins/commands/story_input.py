@@ -14,9 +14,15 @@ from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.language import is_foreign
+from narrative_twins.stories.plain import is_of_gutenberg
 from narrative_twins.stories.reading import InputFormat, story_digest
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError
+
+_BOOK = (
+    "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of the story, unless it "
+    "is read as a book: narrative-twins score FILE --level chapter,sentence"
+)
 
 
 class _Position(NamedTuple):
@@ -61,7 +67,7 @@ class StoryInput:
         self.splitter, self.column, self.hint = splitter, column, hint
         self.done = deque(done)
         self.found = self.problems = 0
-        self.warn_of_truncation = False
+        self.warn_of_truncation = self._told_of_book = False
         self._positions: dict[int, _Position] = {}
 
     def __length_hint__(self) -> int:
@@ -77,9 +83,8 @@ class StoryInput:
                 )
             except StoryError as error:
                 story = error
-            if self.hint and isinstance(story, Story) and is_foreign(story.text):
-                _tell(f"{name}: {self.hint}")
-                self.hint = None
+            if isinstance(story, Story):
+                self._give_hints(name, story)
             if isinstance(story, Story) and self._is_done(story):
                 continue
             self._positions[yielded] = _Position(name, self.found - 1, before_scored=bool(self.done))
@@ -90,6 +95,15 @@ class StoryInput:
                 f"can't resume: {len(self.done)} stories of the earlier run are not in the input, or not in that "
                 "order; use the same input, or write to another file"
             )
+
+    def _give_hints(self, name: str, story: Story) -> None:
+        """Tell the user, once each, of a story that is not in English or is a book."""
+        if self.hint and is_foreign(story.text):
+            _tell(f"{name}: {self.hint}")
+            self.hint = None
+        if not self._told_of_book and is_of_gutenberg(story.text):
+            _tell(f"{name}: {_BOOK}")
+            self._told_of_book = True
 
     def _is_done(self, story: Story) -> bool:
         if not self.done or self.done[0] != story_digest(story.id, story.sentences, story.windows):

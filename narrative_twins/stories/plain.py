@@ -48,6 +48,11 @@ def plain_book(text: str) -> Book:
     return make_book(text, _parts(text, is_gutenberg), title)
 
 
+def is_of_gutenberg(text: str) -> bool:
+    """Whether a text has the header of Project Gutenberg."""
+    return GUTENBERG_BEGINS.search(text, 0, _LICENCE) is not None
+
+
 def cut_licence(text: str) -> tuple[str, str | None, bool]:
     """A text without the header and the licence of Project Gutenberg, the title the header tells, and whether there was
     any."""

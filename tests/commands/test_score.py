@@ -620,3 +620,13 @@ def test_the_hint_names_the_cure(tmp_path):
     assert done.returncode == 0
     (hint,) = done.stderr.splitlines()
     assert "not to be in English" in hint and "--model" in hint and "multilingual-MiniLM" in hint and "--split" in hint
+
+
+def test_a_book_of_gutenberg_is_told_once(tmp_path, bert_folder, capsys):
+    begin = "*** START OF THE PROJECT GUTENBERG EBOOK NINE TALES ***"
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"Title: Nine Tales\n\n{begin}\n\nNadia ran. It rained.\n")
+    files = [str(tmp_path / f"{name}.txt") for name in "ab"]
+    assert main(["score", *files, "--model", bert_folder, "--out", str(tmp_path / "scores.jsonl")]) == 0
+    told = capsys.readouterr().err
+    assert told.count("seems to be a book of Project Gutenberg") == 1 and "--level chapter,sentence" in told
