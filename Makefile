@@ -29,7 +29,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest lowest-scoring dist repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -197,17 +197,14 @@ picture: $(VENV)/package  ## the README's picture
 screenshots: $(VENV)/browser  ## the README's picture of the web page, by headless Chromium
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots docs
 
-lowest:  ## all tests with the lowest versions setup.cfg allows
+lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then of all
+	rm -rf .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/python tests/support/scoring_alone.py
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
-	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist loadgroup
-
-lowest-scoring:  ## scoring with the lowest versions it needs, and nothing else installed
-	$(PYTHON) -m venv .venv-lowest-scoring
-	.venv-lowest-scoring/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
-	.venv-lowest-scoring/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
-	HF_HUB_OFFLINE=1 .venv-lowest-scoring/bin/python tests/support/scoring_alone.py
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup
 
 dist: repository $(VENV)/dev  ## both distributions for a package index, into the folder `dist`, with links to REPOSITORY
 	$(BIN)/python release/distributions.py $(REPOSITORY)
@@ -217,4 +214,4 @@ repository:
 	"make dist REPOSITORY=https://github.com/USER/narrative_twins" >&2; exit 2; }
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest .venv-lowest-scoring build dist fuzz *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest build dist fuzz *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

@@ -82,8 +82,9 @@ def begin(api: HfApi, options: argparse.Namespace) -> dict[str, Any]:
 def read_rows(options: argparse.Namespace, state: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows that are not scored yet."""
     rows = load_dataset(options.source, options.config, split=options.split, revision=state["commit"], streaming=True)
-    known = rows.column_names
-    if options.column is not None and known is not None and options.column not in known:
+    # Early releases of datasets 4 do not name the columns of a stream of JSON Lines.
+    known = rows.column_names or list(next(iter(rows), {}))
+    if options.column is not None and known and options.column not in known:
         raise ValueError(f"{options.source} has no column {options.column!r}; it has {', '.join(known)}")
     yield from islice(rows.skip(state["rows"]), None if options.limit is None else options.limit - state["rows"])
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from narrative_twins.stories.book import Book, Chapter
 from narrative_twins.stories.headings import UNKNOWN, heading_level
+from narrative_twins.stories.values import is_blank
 from narrative_twins.stories.windows import Span
 
 _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{1,100}")
@@ -86,7 +87,7 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
             run = [heading._replace(level=_APART) for heading in run[-1:]]
         elif part.kind == "break":
             broken = True
-        else:
+        elif not is_blank(text[slice(*part.span)]):
             if run or not is_open:
                 if not found and (name := _title(text, run, headings, title)) is not None:
                     title = name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from narrative_twins.stories.book import Book
 from narrative_twins.stories.splitting import SPLITTERS, SplitFunction, Splitter, check_splitter, text_regions
-from narrative_twins.stories.values import all_text, as_int, is_list
+from narrative_twins.stories.values import all_text, as_int, is_blank, is_list
 from narrative_twins.stories.windows import Span, even_windows
 
 Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
@@ -194,7 +193,7 @@ def sentence_spans(text: str, splitter: Splitter | None, regions: Sequence[Span]
 def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
     start, region = span[0], text[slice(*span)]
     # Pieces of only white space and control characters are not sentences and are in no span.
-    located = _locate([trimmed for piece in split(region) if not _blank(trimmed := str(piece).strip())], region)
+    located = _locate([trimmed for piece in split(region) if not is_blank(trimmed := str(piece).strip())], region)
     # A splitter may drop punctuation between sentences, but not letters or digits.
     edges = [0, *(edge for found in located for edge in found), len(region)]
     for lo, hi in zip(edges[::2], edges[1::2], strict=True):
@@ -218,7 +217,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
     for i, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise StoryError(f"sentence {i} is {type(sentence).__name__}, not text: {shown_value(sentence)}")
-        if _blank(sentence):
+        if is_blank(sentence):
             raise StoryError(f"sentence {i} is empty or white space; leave it out")
         check_unicode(sentence, f"sentence {i}")
     return sentences, sizes
@@ -271,11 +270,6 @@ def shown_value(value: Any) -> str:
     except ValueError:  # an integer of thousands of digits
         text = type(value).__name__
     return text if len(text) <= 100 else f"{text[:97]}..."
-
-
-def _blank(text: str) -> bool:
-    """Whether a text has only white space, control and format characters."""
-    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def check_unicode(text: str, where: str) -> None:

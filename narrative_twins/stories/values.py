@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,11 @@ def is_list(value: Any) -> bool:
 
 def all_text(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has only white space, control and format characters."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def as_int(value: Any) -> int | None:

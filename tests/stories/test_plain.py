@@ -160,7 +160,7 @@ def test_lines_of_verse_are_paragraphs():
     assert shown(book) == [(None, [prose, *verse, dialogue, prose], [])]
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", "Chapter 1\n\nChapter 2\n", "* * *"])
+@pytest.mark.parametrize("text", ["", " \n\n", "Chapter 1\n\nChapter 2\n", "* * *", "\x01\n"])
 def test_a_book_without_text_is_an_error(tmp_path, text):
     (tmp_path / "book.txt").write_text(text)
     with pytest.raises(StoryError, match=r"book\.txt: has no text of a story; check that it is complete$"):

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 from datasets import Dataset
+from packaging.version import Version
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from transformers import AutoModel, AutoTokenizer, TrainerCallback
@@ -58,8 +59,9 @@ def test_loss_curves_are_reproducible(name):
     machines: weights that differ by a millionth change the curve by less, a hundredth of the tolerance."""
     stored = json.loads(make_curves.FILE.read_text())[name]
     assert len(stored) == make_curves.STEPS
-    # Without MKL torch has other dropout masks: then compare two runs on the same machine.
-    expected = stored if torch.backends.mkl.is_available() else make_curves.curve(name)
+    # Without MKL, and in early releases, torch has other dropout masks: then compare two runs on the same machine.
+    comparable = torch.backends.mkl.is_available() and Version(torch.__version__) >= Version("2.13")
+    expected = stored if comparable else make_curves.curve(name)
     assert make_curves.curve(name) == pytest.approx(expected, rel=1e-4)
 
 
