@@ -6,12 +6,16 @@
 `--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the file. Every 50 steps
 the AUC of turning points in their windows is measured for each operation: those of TRIPOD with `--salience_source
 TRIPOD_synopses_train.csv`, or else those in the validation rows. The paper's settings are in wiki_ettin.yaml, its
-ablations in the folder configs/ablations.
+ablations in the folder configs/ablations. With `--streaming true --max_steps 10000` rows are read as they are needed,
+from files of any size.
 """
+
+from dataclasses import dataclass, field
+from functools import partial
 
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
+from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
@@ -22,11 +26,22 @@ DEFAULTS = DEFAULTS | {
     "per_device_train_batch_size": 16,
 }
 SMOKE = SMOKE | {"output_dir": "runs/wiki-smoke", "per_device_train_batch_size": 2, "max_steps": 2, "max_eval_rows": 1}
+SHUFFLED = 1000
+"""Rows of a stream in memory, from which the next one is drawn."""
+
+
+@dataclass
+class Recipe(ScriptArguments):
+    streaming: bool = field(default=False, metadata={"help": "Read rows as they are needed; needs max_steps."})
 
 
 def main() -> None:
-    arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
-    train, validation = train_and_validation(load_window_twins, script)
+    arguments, script = parse_arguments(
+        NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
+    )
+    train, validation = train_and_validation(partial(load_window_twins, streaming=script.streaming), script)
+    if script.streaming:
+        train = train.shuffle(seed=arguments.seed, buffer_size=SHUFFLED)
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)),
@@ -35,7 +50,7 @@ def main() -> None:
         validation,
         evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
-    run_training(trainer, script, train[0]["story"])
+    run_training(trainer, script, next(iter(train))["story"])
 
 
 if __name__ == "__main__":

@@ -53,6 +53,16 @@ def test_smoke(script, steps, tmp_path, bert_folder):
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
+def test_smoke_of_a_stream(tmp_path, bert_folder):
+    """Validated twice, on rows of a stream as well; the run with more steps resumes the first one."""
+    flags = "--smoke", "--streaming", "true", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
+    run("train_wiki.py", *flags)
+    out = run("train_wiki.py", *flags, "--max_steps", 3, "--resume", "--operations", "summarization")
+    assert "3 steps" in out and "\n  summarization " in out and "salience of a story" in out
+    assert [step for step, _ in losses(tmp_path)] == [1, 2, 3]
+    assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
+
+
 def test_smoke_of_salience(tmp_path, bert_folder):
     out = run("train_salience.py", "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path)
     assert "4 steps" in out and "\n  summarization " in out and "\n  deletion " in out and "\n  shifting " not in out

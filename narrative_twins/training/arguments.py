@@ -50,6 +50,13 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
     window_batch_size: int | None = field(
         default=None, metadata={"help": "Rows per batch if stories have several windows; if not set, as for others."}
     )
+    tokens_per_batch: int | None = field(
+        default=None,
+        metadata={
+            "help": "Maximum tokens per training batch, with padding; rows of similar length are together. If not set, "
+            "only rows are counted."
+        },
+    )
 
 
 @dataclass
@@ -73,4 +80,14 @@ def check_arguments(args: Any, kind: type[StoryTrainingArguments]) -> None:
         raise ValueError(
             f"hub_strategy={strategy.value!r} would push optimizer states and other files of the training to the Hub; "
             "only encoders are pushed, so use 'every_save' or 'end', and keep the checkpoints of output_dir to resume"
+        )
+
+
+def check_sampling(args: Any) -> None:
+    """Raise a ValueError if the arguments of a trainer ask for a way of sampling that it would ignore."""
+    strategy = getattr(args, "train_sampling_strategy", "random")
+    if strategy != "random":
+        raise ValueError(
+            f"train_sampling_strategy={strategy!r} is for trainers of one text per row, and sentence-transformers "
+            "ignores it; remove it, and set tokens_per_batch for batches of stories of similar length"
         )

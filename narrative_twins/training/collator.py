@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from narrative_twins.data.rows import is_nested
+from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder.tokens import Ids, StoryTokenizer
+from narrative_twins.training.token_batches import RowSize
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,15 @@ class TwinsCollator:
             "texts_row": torch.tensor([row_index for _, row_index, _ in texts]),
             **({} if name is None else {"dataset_name": name}),
         }
+
+    def size_of(self, row: Mapping[str, Any]) -> RowSize:
+        """How many texts of a row are encoded, and the tokens of the longest that may be: random choices of a dropout
+        twin are not made."""
+        columns = TWINS_COLUMNS if self.distractors else TWINS_COLUMNS[:2]
+        texts = [text for column in columns if (text := _windowed_text(row, column, Random(0))) is not None]
+        longest = max(len(self.tokens.tokenize_joined(self.tokens.texts(text.sentences))[0]) for text in texts)
+        special = len(self.tokens.head) + len(self.tokens.tail)
+        return RowSize(min(longest, self.tokens.max_text_tokens) + special, len(list(self._texts_of(row))))
 
     def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:
         """Yield side and content of each text of a row, and whether the story of the row has several windows."""

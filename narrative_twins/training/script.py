@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
@@ -29,6 +28,7 @@ from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.training.card import last_metrics
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.flags import ScriptArguments
+from narrative_twins.training.streams import is_stream
 from narrative_twins.training.trainable import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ SALIENCE = "salience"
 """Prefix of the names of salience metrics."""
 
 
-def train_and_validation(load: Callable[[str | None], Any], script: ScriptArguments) -> tuple[Dataset, Dataset | None]:
-    """Load the rows for training, and those for validation if there are any, from the sources of a script with
-    `load_story_twins` or `load_window_twins`. Errors are those of `select_split`."""
+def train_and_validation(load: Callable[[str | None], Any], script: ScriptArguments) -> tuple[Any, Any]:
+    """Load the rows for training, and those for validation or None, from the sources of a script with
+    `load_story_twins` or `load_window_twins`; streams if these stream. Errors are those of `select_split`."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -47,13 +47,15 @@ def train_and_validation(load: Callable[[str | None], Any], script: ScriptArgume
     return train, select_split(data, "validation", script.max_eval_rows) if "validation" in data else None
 
 
-def select_split(data: Mapping[str, Dataset], name: str, rows: int | None = None) -> Dataset:
-    """The split of this name, or the only split under any name; only its first `rows` rows. Raises a ValueError if
-    there are several splits, but none of this name."""
+def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
+    """The split of this name, or the only split under any name; only its first `rows` rows. A stream remains one.
+    Raises a ValueError if there are several splits, but none of this name."""
     if name not in data and len(data) != 1:
         raise ValueError(f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split")
     split = data[name] if name in data else next(iter(data.values()))
-    return split if rows is None else split.select(range(min(rows, len(split))))
+    if rows is None:
+        return split
+    return split.take(rows) if is_stream(split) else split.select(range(min(rows, len(split))))
 
 
 def labelled_stories(

@@ -9,23 +9,23 @@ import torch
 from datasets import Dataset, DatasetDict, Value
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
-from transformers import TrainerCallback
 
-from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.checkpoint import module_settings
 from narrative_twins.encoder.models import story_tokenizer
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments, check_arguments, check_sampling
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.curves import CurvesCallback
 from narrative_twins.training.judgments import judgments
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
+from narrative_twins.training.sampling import EpochCallback, TwinsSampling
 from narrative_twins.training.story_trainer import StoryTrainer
+from narrative_twins.training.streams import check_streams
 from narrative_twins.training.trainable import checked_rows, require_dropout
 
 
-class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
+class NarrativeTwinsTrainer(TwinsSampling, StoryTrainer, SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins.
 
     Loss and collator are `NarrativeTwinsLoss` and `TwinsCollator` by default. Rows are checked before training starts,
@@ -50,9 +50,9 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: the arguments are of another class or set prompts for narrative twins; `twins="dropout"` is set, or
-            a row has no twin, and the model has no dropout; another loss than `MatryoshkaLoss` wraps
-            `NarrativeTwinsLoss`.
+        ValueError: the arguments are of another class, set prompts for narrative twins, or can't be followed with a
+            stream; `twins="dropout"` is set, or a row has no twin, and the model has no dropout; another loss than
+            `MatryoshkaLoss` wraps `NarrativeTwinsLoss`.
     """
 
     training_args_class = NarrativeTwinsTrainingArguments
@@ -73,6 +73,9 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             # Judged stories alone are one of several data sets too: those with collators and checks of their own.
             train_dataset, eval_dataset = ({"judged": data} if data else data for data in (train_dataset, eval_dataset))
             loss = {"judged": loss}
+        check_sampling(args)
+        for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset)):
+            check_streams(data, name, args)
         data_sets = {**_data_sets(train_dataset), **_data_sets(eval_dataset)}
         self._given_loss: Any = self.get_default_loss if loss is None else loss
         if isinstance(loss, dict):
@@ -101,7 +104,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         for found in self.loss.values() if isinstance(self.loss, dict) else [self.loss]:
             _check_wrapper(found)
         self.add_callback(CurvesCallback())
-        self.add_callback(_EpochCallback(self))
+        self.add_callback(EpochCallback(self))
         _remove_rows(self.model.model_card_data)
 
     def set_objective(self) -> None:
@@ -187,34 +190,6 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             gather_across_devices=args.gather_across_devices,
             mini_batch_size=args.mini_batch_size,
         )
-
-    def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
-        """The usual sampler, with `window_batch_size` rows per batch if stories have several windows."""
-        if self.args.window_batch_size is not None:
-            story = dataset[0].get("story")
-            if isinstance(story, list) and is_nested(story):
-                batch_size = self.args.window_batch_size
-        return super().get_batch_sampler(dataset, batch_size, *args, **kwargs)
-
-    def get_multi_dataset_batch_sampler(self, *args: Any, **kwargs: Any) -> Any:
-        """The usual sampler, made to work with batches of different sizes."""
-        sampler = super().get_multi_dataset_batch_sampler(*args, **kwargs)
-        if self.args.window_batch_size is not None:
-            # With a batch size set, several processes would drop batches of another size as incomplete.
-            sampler.batch_size = None  # type: ignore[assignment]
-        return sampler
-
-
-class _EpochCallback(TrainerCallback):
-    """Updates the epoch of the collator, on which its random choices depend."""
-
-    def __init__(self, trainer: NarrativeTwinsTrainer) -> None:
-        self.trainer = trainer
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # A fraction if training is resumed within an epoch; rounding may put it slightly below a whole number.
-        if isinstance(self.trainer.data_collator, TwinsCollator):
-            self.trainer.data_collator.epoch = int((state.epoch or 0) + 1e-6)
 
 
 def _data_sets(data: Any) -> dict[str, Any]:

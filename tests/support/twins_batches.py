@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
 from narrative_twins.training.collator import TwinsCollator
+from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support.models import SENTENCES, trainable
 
@@ -50,7 +51,40 @@ WINDOWS = [
     },
 ]
 """Rows with windows that are missing in the twin or in the distractor."""
+FILMS = [
+    {
+        "story": [[f"Nadia found {at} coins."], ["It rained."], ["They never told anyone."]],
+        "twin": ["Money was found.", f"{at} of it.", "A flood.", "She was silent."],
+        "twin_windows": [[0], [0, 1], [1], [2]],
+        "negative": [["Her brother laughed."], [f"The mill burned down {at} times."], ["I was there."]],
+    }
+    for at in range(7)
+]
+"""Rows of a data set with windows; a sentence of each twin belongs to one of two."""
+MIXED = [
+    {
+        "story": [f"Nadia found {at} coins."] * (1 + at % 5),
+        "twin": ["Money was found."] * (1 + at % 3),
+        "negative": None if at % 4 else ["Her brother laughed.", "It rained."],
+        "negative_twin": None if at % 8 else ["He laughed."],
+    }
+    for at in range(24)
+]
+"""Rows of a data set whose texts differ in number and length."""
 LEVELS = {"stories": STORIES, "windows": WINDOWS}
+
+
+class Seen(NarrativeTwinsLoss):
+    """The loss of the trainer, which keeps the token ids and the windows of each batch in `batches`."""
+
+    def __init__(self, model, **options) -> None:
+        super().__init__(model, **options)
+        self.batches: list[tuple[str, str]] = []
+
+    def forward(self, sentence_features, labels=None):
+        (texts,) = sentence_features
+        self.batches.append((str(texts["input_ids"].tolist()), str(texts["window_ids"].tolist())))
+        return super().forward([texts], labels)
 
 
 @cache

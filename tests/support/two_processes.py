@@ -3,6 +3,7 @@
 two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
 two_processes.py train SETTINGS FOLDER  a short training run
 two_processes.py mlm SETTINGS FOLDER    a step of masked language modeling
+two_processes.py resume SETTINGS FOLDER the batches of runs, and of the same runs resumed
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,6 +25,8 @@ from narrative_twins.training.arguments import MaskedLanguageModelTrainingArgume
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, MaskedTextsCollator, masked_language_model
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
+
+from support.twins_batches import Seen
 
 
 def loss(file: Path, folder: Path) -> None:
@@ -80,8 +84,31 @@ def mlm(file: Path, folder: Path) -> None:
         (folder / f"mlm-{world}.json").write_text(json.dumps(logged))
 
 
+def resume(file: Path, folder: Path) -> None:
+    """Save which batches each of several runs has in this process, from the start and resumed after `save_steps`."""
+    settings = json.loads(file.read_text())
+    found = {}
+    for name, case in settings["runs"].items():
+        output = str(folder / f"output of {name}")
+        args = NarrativeTwinsTrainingArguments(output, **settings["arguments"], **case["arguments"])
+        sets: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
+        if len(sets) == 1:
+            (sets,) = sets.values()
+        if case["shards"]:
+            # More shards than processes, of different sizes.
+            sets = sets.to_iterable_dataset(num_shards=case["shards"]).shuffle(seed=1, buffer_size=3)
+        batches = []
+        for checkpoint in (None, f"{output}/checkpoint-{args.save_steps}"):
+            model = SentenceTransformer(settings["model"], device="cpu")
+            loss = Seen(model)
+            NarrativeTwinsTrainer(model, args, sets, loss=loss).train(checkpoint)
+            batches.append(loss.batches)
+        found[name] = batches
+    (folder / f"batches-{dist.get_rank()}.json").write_text(json.dumps(found))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"loss": loss, "train": train, "mlm": mlm}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    {"loss": loss, "train": train, "mlm": mlm, "resume": resume}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
     # Otherwise the threads of the group may abort the process when it ends.
     dist.destroy_process_group()

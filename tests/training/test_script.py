@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, IterableDataset
 
 from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.flags import ScriptArguments
@@ -25,6 +25,11 @@ def test_one_split():
     assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "a file has only the split train"
     with pytest.raises(ValueError, match="no split 'validation', only train, test"):
         select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
+
+
+def test_a_stream_remains_one():
+    stream = select_split({"train": ROWS.to_iterable_dataset()}, "train", 2)
+    assert isinstance(stream, IterableDataset) and [row["story"] for row in stream] == ROWS["story"][:2]
 
 
 def test_train_and_validation():

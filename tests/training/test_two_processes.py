@@ -16,7 +16,7 @@ from narrative_twins.training.losses import NarrativeTwinsLoss
 from support import two_processes
 from support.models import encoder_of, trainable
 from support.processes import run_python
-from support.twins_batches import STORIES, WINDOWS, assert_same, features, trained
+from support.twins_batches import FILMS, MIXED, STORIES, WINDOWS, assert_same, features, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
@@ -33,7 +33,13 @@ CHANGED = {
 def run_two(*arguments: object) -> None:
     """Run the script in two processes."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(SCRIPT.parents[1]),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     run_python(*torchrun, SCRIPT, *arguments, env=environment)
 
 
@@ -144,3 +150,31 @@ def test_masked_language_modeling_matches_one_process(size, tmp_path):
     run_two("mlm", file, tmp_path)
     one, two = (json.loads((tmp_path / f"mlm-{count}.json").read_text()) for count in (1, 2))
     assert np.array(two) == pytest.approx(np.array(one), rel=1e-4) and len(two) == 2
+
+
+def test_resumed_runs_have_the_same_batches(tmp_path):
+    """A stream in its third pass, and data sets by tokens and by rows in their second epoch. No rows are in both
+    processes, and both have equally many batches."""
+    trainable().save(str(tmp_path / "model"), create_model_card=False)
+    stream = {"rows": {"films": FILMS}, "shards": 3, "arguments": {"max_steps": 5, "save_steps": 4}}
+    mixed = {"tokens_per_batch": 250, "num_train_epochs": 2, "save_steps": 9}
+    runs = {
+        "stream": stream,
+        "tokens": {"rows": {"mixed": MIXED}, "shards": None, "arguments": mixed},
+        "several": {
+            "rows": {"a": MIXED[:9], "b": FILMS},
+            "shards": None,
+            "arguments": {"num_train_epochs": 3, "save_steps": 5},
+        },
+    }
+    arguments = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "per_device_train_batch_size": 2}
+    settings = {"model": str(tmp_path / "model"), "runs": runs, "arguments": arguments}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    run_two("resume", tmp_path / "settings.json", tmp_path)
+    first, second = (json.loads((tmp_path / f"batches-{rank}.json").read_text()) for rank in (0, 1))
+    for name, run in runs.items():
+        skipped = run["arguments"]["save_steps"]
+        for whole, resumed in (first[name], second[name]):
+            assert len(whole) > skipped and resumed == whole[skipped:], name
+        assert len(first[name][0]) == len(second[name][0])
+        assert all(one != other for one, other in zip(first[name][0], second[name][0], strict=True))

@@ -1,0 +1,110 @@
+"""Training on streams: which rows are read, also after a resume, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
+
+from support.models import trainable
+from support.twins_batches import FILMS, Seen
+
+
+def stream(rows=FILMS, shards: int = 1, shuffled: bool = True):
+    found = Dataset.from_list(rows).to_iterable_dataset(num_shards=shards)
+    return found.shuffle(seed=3, buffer_size=4) if shuffled else found
+
+
+def arguments(folder, **options) -> NarrativeTwinsTrainingArguments:
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "max_steps": 10}
+    settings |= {"per_device_train_batch_size": 2, "learning_rate": 1e-3, "logging_steps": 1}
+    return NarrativeTwinsTrainingArguments(str(folder), **settings | options)
+
+
+def train(folder, data, resume=None, **options) -> tuple[list[tuple[str, str]], NarrativeTwinsTrainer]:
+    model = trainable()
+    loss = Seen(model)
+    trainer = NarrativeTwinsTrainer(model, arguments(folder, **options), data, loss=loss)
+    trainer.train(resume)
+    return loss.batches, trainer
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_resumed_run_goes_on_at_the_right_row(workers, tmp_path):
+    """In the third pass over a shuffled stream of windows: 7 rows, 4 batches a pass."""
+    options = {"save_strategy": "steps", "save_steps": 9, "max_steps": 11, "dataloader_num_workers": workers}
+    whole, trainer = train(tmp_path, stream(shards=2), **options)
+    assert trainer.state.global_step == len(whole) == 11
+    assert whole[8:] not in (whole[:3], whole[4:7]) and whole[:4] != whole[4:8], "each pass has an order of its own"
+    expected = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    resumed, trainer = train(tmp_path, stream(shards=2), str(tmp_path / "checkpoint-9"), **options)
+    assert resumed == whole[9:]
+    for name, weight in trainer.model.state_dict().items():
+        torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [3, 4, 5])
+def test_a_resume_near_the_end_of_a_pass(steps, tmp_path):
+    """4 batches a pass, two of them in a step."""
+    options = {"gradient_accumulation_steps": 2, "max_steps": 6, "save_strategy": "steps", "save_steps": steps}
+    whole, _ = train(tmp_path, stream(), **options)
+    resumed, _ = train(tmp_path, stream(), str(tmp_path / f"checkpoint-{steps}"), **options)
+    assert resumed == whole[2 * steps :]
+
+
+def test_longer_run_from_a_finished_one(tmp_path):
+    whole, _ = train(tmp_path / "whole", stream(), max_steps=5)
+    train(tmp_path, stream(), max_steps=4, save_strategy="steps", save_steps=4)
+    resumed, _ = train(tmp_path, stream(), str(tmp_path / "checkpoint-4"), max_steps=5)
+    assert resumed == whole[4:]
+
+
+def test_each_pass_has_random_choices_of_its_own(tmp_path):
+    batches, _ = train(tmp_path, stream(shuffled=False), max_steps=20)
+    passes = [batches[at : at + 4] for at in range(0, 20, 4)]
+    assert len({str([ids for ids, _ in each]) for each in passes}) == 1, "the stream is not shuffled"
+    assert len({str([windows for _, windows in each]) for each in passes}) > 1
+
+
+def test_rows_with_windows_have_their_own_batch_size(tmp_path):
+    args = arguments(tmp_path, window_batch_size=3)
+    trainer = NarrativeTwinsTrainer(trainable(), args, stream(), eval_dataset=stream())
+    for loader in (trainer.get_train_dataloader(), trainer.get_eval_dataloader()):
+        assert [int(batch["texts_row"].max()) + 1 for batch in loader] == [3, 3, 1]
+    assert trainer.evaluate()["eval_loss"] > 0
+
+
+def test_the_encoder_is_saved_after_a_stream(tmp_path):
+    _, trainer = train(tmp_path, stream(), max_steps=1)
+    trainer.save_encoder(tmp_path / "final")
+    assert load_file(tmp_path / "final" / "model.safetensors")
+    assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_steps": -1}, "train_dataset is a stream, whose length is not known; set max_steps"),
+        ({"tokens_per_batch": 100}, "tokens_per_batch=100 needs the lengths of all rows, and train_dataset is"),
+        ({"batch_sampler": "no_duplicates"}, "batch_sampler='no_duplicates' chooses rows by number, and train_dataset"),
+        ({"train_sampling_strategy": "group_by_length"}, "'group_by_length' is .*; remove it, and set tokens"),
+    ],
+)
+def test_settings_that_need_a_length_are_refused(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path, **options), stream())
+
+
+def test_several_data_sets_with_a_stream_are_refused(tmp_path):
+    rows = {"stories": Dataset.from_list(FILMS), "films": stream()}
+    with pytest.raises(ValueError, match=r"train_dataset\['films'\] is a stream.*interleave_datasets"):
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), rows)
+
+
+def test_a_stream_without_a_batch_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="the stream has no batch of 20 rows"):
+        train(tmp_path, stream(), per_device_train_batch_size=20, dataloader_drop_last=True)
