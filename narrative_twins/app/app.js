@@ -1,6 +1,6 @@
-// A text becomes the story: gradio reads it as if it was typed.
-function setStory(text) {
-  const area = document.querySelector("#story textarea");
+// A text becomes the content of a text field: gradio reads it as if it was typed.
+function setText(field, text) {
+  const area = document.querySelector(`${field} textarea`);
   area.value = text;
   area.dispatchEvent(new Event("input", {bubbles: true}));
   area.scrollTop = 0;
@@ -21,13 +21,14 @@ addEventListener("keydown", event => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
   event.preventDefault();
   event.stopPropagation();
-  if (!event.repeat) document.querySelector("#score").click();
+  const buttons = [...document.querySelectorAll("#score, #score-book")];
+  if (!event.repeat) buttons.find(button => button.checkVisibility())?.click();
 }, true);
 
 addEventListener("click", async event => {
   const button = event.target.closest("button");
   if (button?.id === "example") {
-    setStory(button.dataset.story);
+    setText("#story", button.dataset.story);
     // After gradio has taken the text.
     setTimeout(() => document.querySelector("#score").click());
   } else if (button?.matches(".copy")) {
@@ -45,19 +46,34 @@ addEventListener("click", async event => {
   }
 });
 
-// Files are read by the browser into the text field, so that the server has no endpoint that takes a file.
+// Files are read by the browser into a text field, so that the server has no endpoint that takes a file: a story as its
+// text, a book as its name and its content in base64.
 addEventListener("change", async event => {
-  if (!event.target.matches("#open input")) return;
-  const [file] = event.target.files, problem = document.querySelector("#open .problem");
+  const field = event.target.closest("#open, #open-book");
+  if (!field || !event.target.matches("input[type=file]")) return;
+  const [file] = event.target.files, problem = field.querySelector(".problem"), isBook = field.id === "open-book";
   const limit = Number(event.target.dataset.limit);
   event.target.value = "";
   problem.textContent = "";
   if (!file) return;
   try {
     if (file.size > limit) throw new RangeError();
-    setStory(new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer()));
+    const content = await file.arrayBuffer();
+    if (isBook) {
+      setText("#book", `${file.name.replaceAll("\n", " ")}\n${inBase64(new Uint8Array(content))}`);
+      field.querySelector(".name").textContent = file.name;
+    } else {
+      setText("#story", new TextDecoder("utf-8", {fatal: true}).decode(content));
+    }
   } catch (error) {
     problem.textContent = error instanceof TypeError ? `${file.name} is not UTF-8 text.`
       : error instanceof RangeError ? `${file.name} is larger than ${limit} bytes.` : `${file.name} can't be read.`;
   }
 });
+
+function inBase64(bytes) {
+  let binary = "";
+  // Functions take only so many arguments.
+  for (let at = 0; at < bytes.length; at += 32768) binary += String.fromCharCode(...bytes.subarray(at, at + 32768));
+  return btoa(binary);
+}

@@ -1,11 +1,13 @@
-"""Estimates of how long an encoder takes to score a story on this machine."""
+"""Estimates of how long an encoder takes to score a story or book on this machine."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from math import inf
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.books.scoring import BookScorer
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation, workload
@@ -35,6 +37,31 @@ class LoadedEncoder:
         # The machine may have been busy, or idle, when the speed was measured.
         self.speed = measured_speed(self.encoder, 1)
         return self._estimate(operations, story, approximate, patience)
+
+    def book_seconds(self, scorer: BookScorer, stories: Sequence[Story], patience: float) -> float:
+        """The estimated time of a book, whose chapters are `stories`. Raises `ValueError` with faster alternatives if
+        it is above `patience`."""
+        self.speed = measured_speed(self.encoder, 1)
+        texts = [self.encoder.tokenize(story.sentences) for story in stories]
+        counts = [tokens.count_tokens((0, len(story))) for story, tokens in zip(stories, texts, strict=True)]
+        once = sum(counts) / self.speed
+        above = once * any(level != "sentence" for level in scorer.levels)
+        one_pass = above + 2 * once  # as in `_estimate`
+        limit = min(MAX_COUNTED_TOKENS, int(self.speed * patience))
+        seconds = one_pass if "sentence" in scorer.levels else above
+        if "sentence" in scorer.levels and scorer.approximate is None:
+            work = 0
+            for story, tokens in zip(stories, texts, strict=True):
+                work += workload(scorer.operations["sentence"], tokens, story.windows, limit)
+                if work > limit:
+                    break
+            seconds = above + (inf if work > limit else work / self.speed)
+        if seconds <= patience:
+            return seconds
+        hint = f"choose one pass ({format_duration(one_pass)})" if one_pass <= patience < seconds else "use the command"
+        raise ValueError(
+            f"The book takes more than {format_duration(limit / self.speed)} to score on this machine; {hint}."
+        )
 
     def _estimate(
         self, operations: list[Operation], story: Story, approximate: Approximation | None, patience: float

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import os
 from collections.abc import Callable, Iterator
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+from narrative_twins.app.book_layout import book_input, book_results, connect_book_events
+from narrative_twins.app.book_page import BookPage
 from narrative_twins.app.endpoint import add_endpoint, parameters
 from narrative_twins.app.guard import Checks
 from narrative_twins.app.guide import guide
 from narrative_twins.app.page import METHODS, Page, Parts, Visitor
-from narrative_twins.app.queue import MAX_CHARACTERS
+from narrative_twins.app.parts import handler, html, set_busy
+from narrative_twins.app.requests import MAX_CHARACTERS
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.stories.splitting import SPLITTERS
 
@@ -48,16 +50,21 @@ def import_gradio() -> Any:
 def build_blocks(gr: Any, page: Page) -> Any:
     """The page as gradio blocks, whose events call `page`."""
     with gr.Blocks(title="Narrative salience", analytics_enabled=False) as blocks:
-        _html(gr, _INTRODUCTION)
+        html(gr, _INTRODUCTION)
         with gr.Row(elem_id="columns"):
-            with gr.Column(elem_id="entry", min_width=280):
-                parts = _input_column(gr, page.any_encoder)
+            with gr.Column(elem_id="entry", min_width=280), gr.Tabs(elem_id="kinds"):
+                with gr.Tab("A story"):
+                    parts = _input_column(gr, page.any_encoder)
+                with gr.Tab("A book"):
+                    book = book_input(gr)
             with gr.Column(elem_id="reading", min_width=280):
                 parts |= _results_column(gr)
-                _html(gr, guide(), elem_id="guide")
-        _connect_events(gr, page, parts)
-        blocks.unload(_handler(gr, page.cancel))
+                book |= book_results(gr)
+                html(gr, guide(), elem_id="guide")
+        _connect_events(gr, page, parts, book["results"])
+        blocks.unload(handler(gr, page.cancel))
         add_endpoint(gr, page)
+        connect_book_events(gr, BookPage(page), book, [parts["results"], parts["invitation"]])
     return blocks
 
 
@@ -95,13 +102,13 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
         "text": gr.Textbox(
             label="Story", lines=10, max_lines=10, placeholder="Once upon a time …", elem_id="story", autoscroll=False
         ),
-        "open": _html(gr, _OPEN.format(limit=4 * MAX_CHARACTERS, story=escape(_example())), elem_id="open"),
+        "open": html(gr, _OPEN.format(limit=4 * MAX_CHARACTERS, story=escape(_example())), elem_id="open"),
     }
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel")
-    parts["status"] = _html(gr, elem_id="status")
-    _html(gr, _FOLD, elem_id="fold")
+    parts["status"] = html(gr, elem_id="status")
+    html(gr, _FOLD, elem_id="fold")
     with gr.Column(elem_id="settings"):
         parts |= _settings(gr, any_encoder)
     return parts
@@ -134,24 +141,27 @@ def _example() -> str:
 
 
 def _results_column(gr: Any) -> dict[str, Any]:
-    parts = {"token": gr.State(""), "invitation": _html(gr, _INVITATION)}
+    parts = {"token": gr.State(""), "invitation": html(gr, _INVITATION)}
     with gr.Column(visible=False, elem_id="results") as results:
         parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
-        parts["advice"] = _html(gr)
-        parts["curve"] = _html(gr, elem_id="curve")
-        parts["shaded"] = _html(gr, elem_id="shaded")
-        _html(gr, _LEGEND)
-        parts["downloads"] = _html(gr)
+        parts["advice"] = html(gr)
+        parts["curve"] = html(gr, elem_id="curve")
+        parts["shaded"] = html(gr, elem_id="shaded")
+        html(gr, _LEGEND)
+        parts["downloads"] = html(gr)
         parts["k"] = gr.Slider(
             1, 5, 5, step=1, label="Extract", info="the most salient sentences, in story order", elem_id="k", buttons=[]
         )
-        parts["salient"] = _html(gr, elem_id="salient")
+        parts["salient"] = html(gr, elem_id="salient")
     return parts | {"results": results}
 
 
-def _connect_events(gr: Any, page: Page, parts: dict[str, Any]) -> None:
+def _connect_events(gr: Any, page: Page, parts: dict[str, Any], other: Any) -> None:
+    """Connect the parts for stories to `page`; `other` is hidden when there are results."""
+
     def update(changes: Parts) -> dict[Any, Any]:
-        return {parts[name]: value for name, value in _updates(gr, changes).items()}
+        found = {parts[name]: value for name, value in _updates(gr, changes).items()}
+        return found | ({other: gr.update(visible=False)} if "shaded" in changes and "token" in changes else {})
 
     def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
         yield from map(update, page.score(visitor, *inputs))
@@ -161,10 +171,10 @@ def _connect_events(gr: Any, page: Page, parts: dict[str, Any]) -> None:
 
     options = {"show_progress": "hidden", "api_visibility": "private"}
     inputs = [parts[name] for name in ("text", "operations", "windows", "method", "split", "encoder") if name in parts]
-    outputs = [part for name, part in parts.items() if name != "open"]
+    outputs = [part for name, part in parts.items() if name != "open"] + [other]
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
-    parts["score"].click(_handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
-    parts["cancel"].click(_handler(gr, page.cancel), **options)
+    parts["score"].click(handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
+    parts["cancel"].click(handler(gr, page.cancel), **options)
     chosen = [parts[name] for name in ("token", "operation", "k")]
     shown = [parts[name] for name in ("advice", "curve", "shaded", "salient", "status")]
     # `input` and not `change`, which would draw everything again after each scoring.
@@ -175,10 +185,7 @@ def _connect_events(gr: Any, page: Page, parts: dict[str, Any]) -> None:
 def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
     """Changes of the page as gradio updates."""
     updates = dict(changes)
-    if "busy" in updates:
-        busy = updates.pop("busy")
-        updates["score"] = gr.update(interactive=not busy)
-        updates["cancel"] = gr.update(visible=busy)
+    set_busy(gr, updates)
     if "operation" in updates:
         names, chosen = updates["operation"]
         updates["operation"] = gr.update(choices=names, value=chosen)
@@ -186,24 +193,3 @@ def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
         updates["k"] = gr.update(maximum=max(2, sentences), value=k)
         updates["results"], updates["invitation"] = gr.update(visible=True), gr.update(visible=False)
     return updates
-
-
-def _handler(gr: Any, function: Any) -> Any:
-    """An event handler that calls a function with the visitor first."""
-    if inspect.isgeneratorfunction(function):
-
-        def handler(request: Any, *values: Any) -> Any:
-            yield from function(Visitor.of(request), *values)
-    else:
-
-        def handler(request: Any, *values: Any) -> Any:
-            return function(Visitor.of(request), *values)
-
-    # gradio passes the request to a parameter with this annotation.
-    handler.__annotations__["request"] = gr.Request
-    return handler
-
-
-def _html(gr: Any, value: str = "", **options: Any) -> Any:
-    """A piece of HTML without gradio's own style."""
-    return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from narrative_twins.app.estimates import format_duration
 from narrative_twins.app.guide import advice_on
-from narrative_twins.app.queue import Job, ScoreRequest, ScoringQueue
+from narrative_twins.app.jobs import Job, Request
+from narrative_twins.app.queue import ScoringQueue
+from narrative_twins.app.requests import ScoreRequest
+from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.show.book import book_html, book_json
 from narrative_twins.show.formats import write_results
 from narrative_twins.show.highlights import marked
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
@@ -25,6 +29,8 @@ ONE_PASS = "one pass"
 Method: TypeAlias = Literal["exact", "one pass"]
 METHODS = get_args(Method)
 DOWNLOADS = ("json", "csv", "html")
+BOOK_DOWNLOADS: dict[str, Callable[[BookSalience], Iterator[str]]] = {"json": book_json, "html": book_html}
+NO_RESULT = "These results are no longer stored; score the text again."
 _CANCELLED = "Cancelled. The scoring has stopped."
 
 Parts = dict[str, Any]
@@ -54,7 +60,7 @@ class Page:
 
     def __init__(self, queue: ScoringQueue, pause: float = 0.3, any_encoder: bool = False) -> None:
         self.queue, self.pause, self.any_encoder = queue, pause, any_encoder
-        self.results: OrderedDict[str, StorySalience] = OrderedDict()
+        self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         self.jobs: dict[Visitor, Job] = {}
 
     def score(
@@ -68,11 +74,19 @@ class Page:
         encoder: str = "",
     ) -> Iterator[Parts]:
         """Score a story: yields its progress, and in the end the results or an error message."""
+        yield from self.run(
+            visitor, lambda: self._request(text, operations, windows, method, split, encoder), self._finished
+        )
+
+    def run(
+        self, visitor: Visitor, request: Callable[[], Request], finished: Callable[[Job, Any], Parts]
+    ) -> Iterator[Parts]:
+        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes of the result. A
+        `ValueError` of the request is shown as the status."""
         try:
-            request = self._request(text, operations, windows, method, split, encoder)
-            job = self.queue.start(request, visitor.address)
+            job = self.queue.start(request(), visitor.address)
         except ValueError as error:
-            yield {"status": _problem(str(error))}
+            yield {"status": problem(str(error))}
             return
         self.jobs[visitor] = job
         try:
@@ -84,9 +98,9 @@ class Page:
             self.jobs.pop(visitor, None)
         if job.result is None:
             text = job.problem or _CANCELLED
-            yield {"busy": False, "status": _problem(text) if job.problem else _status(text)}
+            yield {"busy": False, "status": problem(text) if job.problem else status(text)}
         else:
-            yield {"busy": False, **self._finished(job, job.result)}
+            yield {"busy": False, **finished(job, job.result)}
 
     def score_data(
         self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str, split: str = "sentences"
@@ -113,10 +127,10 @@ class Page:
     def shade(self, token: str, operation: str, k: int) -> Parts:
         """Show results by another operation, or with another number of most salient sentences."""
         result = self.results.get(token)
-        if result is None:
-            return {"status": _problem("These results are no longer stored; score the story again.")}
+        if not isinstance(result, StorySalience):
+            return {"status": problem(NO_RESULT)}
         if operation not in result.scores:
-            return {"status": _problem(f"The story was not scored by {operation!r}.")}
+            return {"status": problem(f"The story was not scored by {operation!r}.")}
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
@@ -127,9 +141,19 @@ class Page:
     def download(self, token: str, form: str) -> Iterator[str | bytes]:
         """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the format is unknown."""
         result = self.results[token]
+        if isinstance(result, BookSalience):
+            return BOOK_DOWNLOADS[form](result)
         if form not in DOWNLOADS:
             raise KeyError(form)
         return write_results([result], form, result.scores)
+
+    def keep(self, result: StorySalience | BookSalience) -> str:
+        """Keep a result, the oldest of which are dropped, and return its token."""
+        token = secrets.token_urlsafe(12)
+        self.results[token] = result
+        while len(self.results) > KEPT:
+            self.results.popitem(last=False)
+        return token
 
     def _request(
         self, text: str, operations: list[str], windows: str, method: str, split: str, encoder: str
@@ -154,22 +178,15 @@ class Page:
         return ScoreRequest(text, operations, chosen, name or None, approximate, split)
 
     def _finished(self, job: Job, result: StorySalience) -> Parts:
-        token = secrets.token_urlsafe(12)
-        self.results[token] = result
-        while len(self.results) > KEPT:
-            self.results.popitem(last=False)
-        sentences = len(result)
-        links = "".join(
-            f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>' for form in DOWNLOADS
-        )
+        token, sentences = self.keep(result), len(result)
         # As many as are underlined.
         k = len(marked(result, result.primary_operation))
         return {
-            "status": _status(" ".join([f"{result.extent}.", *result.notes])),
+            "status": status(" ".join([f"{result.extent}.", *result.notes])),
             "token": token,
             "operation": (list(result.scores), result.primary_operation),
             "k": (sentences, k),
-            "downloads": f'<p class="downloads"><span>Download as</span> {links}</p>',
+            "downloads": links(token, DOWNLOADS),
             **self.shade(token, result.primary_operation, k),
         }
 
@@ -177,23 +194,40 @@ class Page:
 def _extract(result: StorySalience, k: int, operation: str) -> str:
     """The extract with a button that copies it, and the same as a list with the numbers and scores of the sentences."""
     return (
-        f'<p class="extract">{escape(displayed(str(result.extract(k, operation))))}</p>'
-        '<button type="button" class="copy" aria-live="polite">Copy</button>'
+        f"{copied(str(result.extract(k, operation)))}"
         '<details class="numbered"><summary>With numbers and scores</summary>'
         f"{salient_list(result, k, operation)}</details>"
     )
 
 
-def _status(text: str) -> str:
+def copied(text: str) -> str:
+    """An extract with a button that copies it."""
+    return (
+        f'<p class="extract">{escape(displayed(text))}</p>'
+        '<button type="button" class="copy" aria-live="polite">Copy</button>'
+    )
+
+
+def links(token: str, forms: Iterable[str]) -> str:
+    """Links to a result in several formats."""
+    found = "".join(
+        f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>' for form in forms
+    )
+    return f'<p class="downloads"><span>Download as</span> {found}</p>'
+
+
+def status(text: str) -> str:
+    """A message on what is done."""
     return f'<p class="status" role="status">{escape(text)}</p>'
 
 
-def _problem(text: str) -> str:
+def problem(text: str) -> str:
+    """A message on what is wrong."""
     return f'<p class="status problem" role="alert">{escape(text)}</p>'
 
 
 def _progress(job: Job) -> str:
     if not job.began:
-        return _status(f"{job.phase} …")
+        return status(f"{job.phase} …")
     text = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
-    return _status(text) + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'
+    return status(text) + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'

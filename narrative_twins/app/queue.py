@@ -1,101 +1,21 @@
-"""A queue of scoring jobs for the web page: one story at a time, in a thread, with progress and cancellation. Stories
-that would take too long are refused, with hints on what would be faster."""
+"""A queue of scoring jobs for the web page: one story or book at a time, in a thread, with progress and cancellation.
+Those that would take too long are refused, with hints on what would be faster."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
-from threading import Condition, Event, Thread
+from threading import Condition, Thread
 
 from narrative_twins.app.estimates import LoadedEncoder
+from narrative_twins.app.jobs import Cancelled, Job, Request
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.plans import Approximation
-from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import SplitName
-from narrative_twins.stories.story import Story, Windows
 
 logger = logging.getLogger(__name__)
 
-MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_WAITING = 4  # stories of a client
 MAX_WAITING_ALL = 32  # stories of all clients; each takes one of the 40 threads of gradio
-_WAITING = "Waiting for its turn"
-
-
-@dataclass(frozen=True)
-class ScoreRequest:
-    """What to score: the arguments of `score_stories`, and what the text is split into. `encoder` is a folder or Hub
-    id, None for that of the queue."""
-
-    text: str
-    operations: Sequence[str]
-    windows: Windows = "auto"
-    encoder: str | None = None
-    approximate: Approximation | None = None
-    split: SplitName = "sentences"
-
-
-@dataclass
-class Job:
-    """A story that is scored, or waits to be scored. Made by `ScoringQueue.start`.
-
-    Attributes:
-        request: what to score.
-        phase: the current step, for users to read.
-        share: how much of the scoring is done, from 0 to 1.
-        seconds: the estimated time of the scoring; 0 until it is known.
-        began: when the scoring began, by `time.monotonic`; 0 before.
-        result, problem: the scores, or an error message of one sentence, when the job has ended.
-        ended: set when the job has ended.
-    """
-
-    request: ScoreRequest
-    phase: str = _WAITING
-    share: float = 0.0
-    seconds: float = 0.0
-    began: float = 0.0
-    result: StorySalience | None = None
-    problem: str | None = None
-    ended: Event = field(default_factory=Event)
-    _stopped: Event = field(default_factory=Event)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the job was cancelled."""
-        return self._stopped.is_set()
-
-    @property
-    def seconds_left(self) -> float:
-        """The remaining time: by the estimate at first, then by the speed so far."""
-        spent = time.monotonic() - self.began
-        return self.seconds - spent if self.share < 0.02 else spent / self.share * (1 - self.share)
-
-    def stop(self) -> None:
-        """Cancel the job; it ends after the current forward pass, or at once if it waits for its turn."""
-        self._stopped.set()
-        if self.phase == _WAITING:
-            self.ended.set()
-
-    def steps(self, pause: float) -> Iterator[None]:
-        """Wait until the job ends or is cancelled: yields every `pause` seconds."""
-        while not self.ended.wait(pause) and not self.stopped:
-            yield
-
-    def update(self, share: float) -> None:
-        """Set the share that is done. Raises `Cancelled` if the job was cancelled."""
-        self.share = share
-        if self.stopped:
-            raise Cancelled
-
-
-class Cancelled(Exception):
-    """Raised by `Job.update` to end the scoring of a cancelled job."""
 
 
 class ScoringQueue:
@@ -118,14 +38,10 @@ class ScoringQueue:
         self._thread: Thread | None = None
         self._closed = False
 
-    def start(self, request: ScoreRequest, client: str = "") -> Job:
-        """Add a story to the queue, which scores it in a thread. Raises `ValueError` with a sentence for the client if
-        the story is too long, or if too many stories are waiting."""
-        if len(request.text) > MAX_CHARACTERS:
-            raise ValueError(
-                f"The text has {len(request.text):,} characters, more than the limit of {MAX_CHARACTERS:,}; split "
-                "it, or use the command `narrative-twins score`."
-            )
+    def start(self, request: Request, client: str = "") -> Job:
+        """Add a story or book to the queue, which scores it in a thread. Raises `ValueError` with a sentence for the
+        client if it is too long, or if too many are waiting."""
+        request.check()
         job = Job(request)
         with self._changed:
             self._drop_cancelled()
@@ -182,39 +98,16 @@ class ScoringQueue:
     def _run(self, job: Job) -> None:
         try:
             job.update(0.0)
-            job.result = self._score(job)
+            job.result = job.request.run(job, self.load, self.patience)
         except Cancelled:
             job.phase = "Cancelled"
         except (OSError, ValueError, TypeError, MemoryError) as error:
             job.problem = _message(error)
         except Exception as error:
-            logger.exception("a story could not be scored")
-            job.problem = f"The story can't be scored ({type(error).__name__}: {_message(error)})"
+            logger.exception("a story or book could not be scored")
+            job.problem = f"It can't be scored ({type(error).__name__}: {_message(error)})"
         finally:
             job.ended.set()
-
-    def _score(self, job: Job) -> StorySalience:
-        request = job.request
-        operations = resolve_operations(request.operations, one_pass=request.approximate is not None)
-        job.phase = f"Splitting into {request.split}"
-        story = Story.parse(request.text, request.windows, request.split)
-        job.update(0.0)
-        job.phase = "Loading the encoder"
-        loaded = self.load(request.encoder)
-        job.update(0.0)
-        job.phase = "Estimating the time"
-        job.seconds = loaded.seconds(operations, story, request.approximate, self.patience)
-        job.update(0.0)
-        job.phase, job.began = "Scoring", time.monotonic()
-        (result,) = score_stories(
-            [story],
-            loaded.encoder,
-            operations=operations,
-            approximate=request.approximate,
-            on_truncation="ignore",
-            progress=job.update,
-        )
-        return result
 
     def load(self, name: str | None = None) -> LoadedEncoder:
         """An encoder, from memory if it is there; None for that of the queue, which stays in memory. Raises errors as

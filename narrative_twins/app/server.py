@@ -11,7 +11,7 @@ from typing import Any
 from narrative_twins.app.endpoint import endpoint_info
 from narrative_twins.app.guard import INFO, LOCAL_NAMES, Guard
 from narrative_twins.app.layout import build_blocks, import_gradio, input_checks
-from narrative_twins.app.page import Page
+from narrative_twins.app.page import NO_RESULT, Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.app.theme import theme
 from narrative_twins.show.formats import FORMATS
@@ -82,7 +82,7 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         try:
             pieces = page.download(token, form)
         except KeyError:
-            raise HTTPException(404, "These results are no longer stored; score the story again.") from None
+            raise HTTPException(404, NO_RESULT) from None
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
         return StreamingResponse(pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers)
 

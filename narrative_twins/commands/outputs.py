@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +13,7 @@ from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.plots.style import IMAGE_FORMATS, render
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.book import TOP, book_html, book_text
+from narrative_twins.show.book import TOP, book_html, book_json, book_text
 from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.show.highlights import in_encoding
 
@@ -92,7 +91,7 @@ def write_book(result: BookSalience, out: AtomicFile, options: argparse.Namespac
     elif options.format in IMAGE_FORMATS:
         pieces = [render(result.plot(), options.format)]
     else:
-        pieces = [json.dumps(result.to_dict(), ensure_ascii=False) + "\n"]
+        pieces = book_json(result)
     with out:
         for piece in pieces:
             write_piece(out, piece, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -89,6 +90,11 @@ def book_html(result: BookSalience) -> Iterator[str]:
     yield f"{escape(' '.join([result.legend, *result.notes]))}</p>\n"
     yield from Contents(result.shading).chapters(result.chapters)
     yield PAGE_END
+
+
+def book_json(result: BookSalience) -> Iterator[str]:
+    """The salience of a book as JSON, which `read_book_salience` reads, in pieces."""
+    yield json.dumps(result.to_dict(), ensure_ascii=False) + "\n"
 
 
 _STYLE = """:root { color-scheme: light dark; }

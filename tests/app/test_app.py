@@ -27,7 +27,8 @@ from narrative_twins.app.estimates import LoadedEncoder, format_duration
 from narrative_twins.app.guard import POLICY
 from narrative_twins.app.guide import ADVICE, guide
 from narrative_twins.app.page import KEPT, ONE_PASS, Page, Visitor
-from narrative_twins.app.queue import MAX_WAITING, MAX_WAITING_ALL, ScoreRequest, ScoringQueue
+from narrative_twins.app.queue import MAX_WAITING, MAX_WAITING_ALL, ScoringQueue
+from narrative_twins.app.requests import ScoreRequest
 from narrative_twins.app.server import application
 from narrative_twins.commands.cli import main
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
@@ -232,7 +233,7 @@ def test_scores_are_those_of_the_engine(page, bert_folder):
     assert Parsed(found["shaded"]).text == TALE
     other = page.shade(found["token"], "shifting", 2)
     assert "shaded by shifting" in other["shaded"] and other["salient"].count("<li") == 2
-    assert "score the story again" in page.shade("gone", "shifting", 2)["status"]
+    assert "score the text again" in page.shade("gone", "shifting", 2)["status"]
 
 
 def test_truncation_and_approximation_are_noted(page, monkeypatch):
@@ -270,7 +271,7 @@ def test_errors_are_one_sentence(page, options, message):
 
 def test_unexpected_errors_are_one_sentence(page, monkeypatch):
     monkeypatch.setattr(ScoringQueue, "load", lambda self, name=None: {}["nothing"])
-    assert "The story can&#x27;t be scored (KeyError" in scored(page)["status"]
+    assert "It can&#x27;t be scored (KeyError" in scored(page)["status"]
 
 
 def test_lone_surrogates_are_replaced(page):

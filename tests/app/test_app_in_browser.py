@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.books import WRITERS, WrittenChapter
 from support.browser import browser, contrasts, misplaced  # noqa: F401
 from support.processes import COMMAND, LIMIT, started
 
@@ -26,6 +27,10 @@ HOSTILE = (
     "<img src=x onerror='document.title=1'> שלום עולם. The end &amp; more."
 )
 LONG = " ".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300))
+BOOK = [
+    WrittenChapter("Chapter 1: The Map", ["Nadia found a map. It rained.", "She laughed & left."], [1]),
+    WrittenChapter("Chapter 2: The Mill", ["The mill was gone. Nobody knew why. It was dark."], []),
+]
 WAIT = LIMIT * 1000
 
 
@@ -64,9 +69,9 @@ def page(server, browser):  # noqa: F811
 
 def score(page, text, method="exact"):
     page.get_by_label("Story", exact=True).fill(text)
-    if not page.get_by_label(method, exact=True).is_checked():
+    if not page.get_by_label(method, exact=True).first.is_checked():
         unfold_settings(page)
-        page.get_by_label(method, exact=True).check()
+        page.get_by_label(method, exact=True).first.check()
     page.get_by_role("button", name="Score").click()
 
 
@@ -221,7 +226,7 @@ def test_two_thousand_sentences_in_one_pass(page):
     score(page, text, "one pass")
     assert shown(page).locator(".sentence").count() == 2_000
     assert shown(page).text_content() == text
-    assert "The story was truncated" in page.locator("#status").text_content()
+    assert "The story is longer than the 512 tokens" in page.locator("#status").text_content()
     assert page.locator(".salient li").count() == 400
 
 
@@ -412,3 +417,55 @@ def test_settings_are_folded_on_a_narrow_page(page, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width and misplaced(page) == []
         page.keyboard.press("Enter")
         assert not settings.is_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_book(page, width, tmp_path):
+    """Opened, scored, read down to the sentences, copied and downloaded; the story before it is gone."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.get_by_role("tab", name="A book").click()
+    book = tmp_path / "tale.epub"
+    book.write_bytes(WRITERS["book3.epub"]("A <b>Tale</b>", BOOK))
+    page.locator("#open-book input").set_input_files(book)
+    page.get_by_text("tale.epub").wait_for()
+    assert misplaced(page) == []
+    # By the keyboard; the button of stories is not visible.
+    page.keyboard.press("Control+Enter")
+    contents = page.locator(".contents")
+    contents.wait_for(timeout=WAIT)
+    assert "2 chapters, 3 scenes, 6 sentences" in page.locator("#book-status").text_content()
+    assert page.locator("#contents h2").text_content() == "A <b>Tale</b>"
+    sentence = contents.get_by_text("Nobody knew why.")
+    assert not sentence.is_visible()
+    contents.get_by_text("Chapter 2: The Mill").click()
+    sentence.wait_for()
+    assert "summarization" in sentence.get_attribute("title")
+    assert not page.locator(".invitation").is_visible() and misplaced(page) == []
+    before = page.locator("#book-extract .extract").text_content()
+    page.locator("#share input[type=number]").fill("50")
+    page.wait_for_function(
+        "before => document.querySelector('#book-extract .extract').textContent.length > before", arg=len(before)
+    )
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#book-extract .copy").click()
+    page.locator("#book-extract").get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#book-extract .extract").text_content()
+    with page.expect_download() as download:
+        page.locator("#book-results").get_by_role("link", name="JSON").click()
+    saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert saved["levels"] == ["chapter", "scene", "sentence"]
+    page.get_by_role("tab", name="A story").click()
+    score(page, OMAR)
+    shown(page)
+    assert not contents.is_visible()
+
+
+def test_a_book_that_can_not_be_read(page, tmp_path):
+    page.get_by_role("tab", name="A book").click()
+    (tmp_path / "book.epub").write_bytes(b"no archive")
+    page.locator("#open-book input").set_input_files(tmp_path / "book.epub")
+    page.get_by_text("book.epub").wait_for()
+    page.locator("#score-book").click()
+    page.locator("#book-status [role=alert]").wait_for(timeout=WAIT)
+    assert "Book.epub: " in page.locator("#book-status").text_content()
+    assert not page.locator("#book-results").is_visible()

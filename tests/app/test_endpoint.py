@@ -19,7 +19,8 @@ import pytest
 from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.app.guard import CANCEL, EVENTS, MAX_BODY
 from narrative_twins.app.page import Page
-from narrative_twins.app.queue import MAX_CHARACTERS, MAX_WAITING, ScoringQueue
+from narrative_twins.app.queue import MAX_WAITING, ScoringQueue
+from narrative_twins.app.requests import MAX_CHARACTERS
 from narrative_twins.app.server import application
 from narrative_twins.encoder.passes import ForwardPasses
 

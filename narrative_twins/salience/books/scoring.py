@@ -201,6 +201,11 @@ class _Place(NamedTuple):
     sentences: int
 
 
+def chapter_stories(book: Book, splitter: Splitter | None = None) -> list[Story]:
+    """The chapters of a book as the stories that their sentences are scored in, with their windows."""
+    return [_story(book, chapter)[0] for chapter in divided_chapters(book, splitter)]
+
+
 def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span, ...]]]:
     """A chapter as a story, and the windows of each scene, in which the first sentence of the scene has the index 0."""
     start, end = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
