@@ -4,6 +4,7 @@ the config for GPUs in examples/configs."""
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer
-from narrative_twins.training.resuming import check_shards
+from narrative_twins.training.resuming import check_shards, warn_of_process_count
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.sharding import set_sharding
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
@@ -149,6 +150,28 @@ def test_shards_are_resumed(folder, name, processes):
     kept = [[entry for entry in result["steps"] if "loss" in entry] for result in (found, expected)]
     assert [entry["step"] for entry in kept[0]] == [1, 2, 3, 4]
     assert_equal_steps(*kept)
+
+
+def test_plain_checkpoints_are_resumed_by_another_number(folder, caplog):
+    """With as many rows per step, which have the same loss; a warning says what differs."""
+    checkpoint = folder / "ddp" / "twins" / "checkpoint-2"
+    resumed = {"twins": CASES["twins"] | {"resumed": str(checkpoint)}}
+    with caplog.at_level(logging.WARNING):
+        run(folder, "one resumed", two_processes.steps, resumed, per_device_train_batch_size=6)
+    (message,) = [
+        text for text in caplog.messages if "checkpoint-2 was saved on 2 processes, and this run has 1" in text
+    ]
+    assert "rows" not in message
+    kept = [[e for e in read(folder, name)["steps"] if "loss" in e] for name in ("one resumed", "ddp")]
+    assert_equal_steps(*kept)
+
+
+def test_other_rows_per_step_are_warned_of(folder, caplog):
+    checkpoint = folder / "ddp" / "twins" / "checkpoint-2"
+    warn_of_process_count(checkpoint, SimpleNamespace(world_size=4, train_batch_size=3, save_on_each_node=False))
+    (message,) = caplog.messages
+    assert "saved on 2 processes, and this run has 4" in message
+    assert "its batches have 12 rows on all processes together, before 6" in message
 
 
 def trainer_of(folder, **changes) -> NarrativeTwinsTrainer:
