@@ -9,6 +9,8 @@ from typing import Any
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from narrative_twins.training.shards import METADATA, check_code
+
 logger = logging.getLogger(__name__)
 
 FSDP_CONFIG = "examples/configs/fsdp.yaml"
@@ -17,7 +19,7 @@ _WEIGHTS = {"SHARDED_STATE_DICT": "pytorch_model_fsdp_0", "FULL_STATE_DICT": "py
 """The weights in a checkpoint, by the setting `fsdp_state_dict_type`."""
 
 _LAST_FILES = {
-    "SHARDED_STATE_DICT": ("pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata"),
+    "SHARDED_STATE_DICT": (f"pytorch_model_fsdp_0/{METADATA}", f"optimizer_0/{METADATA}"),
     "FULL_STATE_DICT": ("pytorch_model_fsdp.bin", "optimizer.bin"),
 }
 """The last files of weights and of optimizer states that are written, by the same setting."""
@@ -60,7 +62,8 @@ def warn_of_process_count(checkpoint: Path, args: Any) -> bool:
 
 
 def check_shards(checkpoint: Path, accelerator: Any | None) -> None:
-    """Raise a ValueError if a checkpoint was saved in another form than a run can be resumed from.
+    """Raise a ValueError if a checkpoint was saved in another form than a run can be resumed from, or its shards are
+    incomplete or name code.
 
     Args:
         checkpoint: the folder.
@@ -86,3 +89,6 @@ def check_shards(checkpoint: Path, accelerator: Any | None) -> None:
                 f"{checkpoint / name} is missing, so the shards are not complete; resume from another checkpoint, or "
                 "start over"
             )
+    if form == "SHARDED_STATE_DICT":
+        for name in _LAST_FILES[form]:
+            check_code((checkpoint / name).parent)

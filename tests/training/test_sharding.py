@@ -3,8 +3,10 @@ the config for GPUs in examples/configs."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import pickle
 import shutil
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load_file
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.fsdp import StateDictType
 from transformers import Trainer
 
@@ -210,6 +213,44 @@ def test_checkpoints_of_another_form_are_refused(folder, tmp_path):
     (incomplete / "optimizer_0" / ".metadata").unlink()
     with pytest.raises(ValueError, match="metadata is missing, so the shards are not complete"):
         check_shards(incomplete, accelerator(state_dict_type=StateDictType.SHARDED_STATE_DICT))
+
+
+class Code:
+    """What writes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self):
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize("place", ["metadata", "value", "other folder"])
+def test_shards_that_name_code_are_refused(folder, tmp_path, place):
+    checkpoint = shutil.copytree(folder / "fsdp" / "twins" / "checkpoint-2", tmp_path / "checkpoint-2")
+    sharded = accelerator(state_dict_type=StateDictType.SHARDED_STATE_DICT)
+    check_shards(checkpoint, sharded)
+    shards, bad = checkpoint / "optimizer_0", Code(tmp_path / "written")
+    metadata = FileSystemReader(shards).read_metadata()
+    index = next(index for index in metadata.storage_data if index.fqn == "optimizer.param_groups.0.lr")
+    found = metadata.storage_data[index]
+    value = io.BytesIO()
+    torch.save(bad, value)
+    if place == "value":
+        file = shards / found.relative_path
+        found.offset, found.length = file.stat().st_size, len(value.getvalue())
+        file.write_bytes(file.read_bytes() + value.getvalue())
+    elif place == "other folder":
+        found.relative_path = f"../{found.relative_path}"
+    else:
+        metadata = bad
+    (shards / ".metadata").write_bytes(pickle.dumps(metadata))
+    message = (
+        "another kind" if place == "other folder" else "names code to execute .*touch|names code to execute .*getattr"
+    )
+    with pytest.raises(ValueError, match=f"optimizer_0.* is not read: it .*({message})"):
+        check_shards(checkpoint, sharded)
+    assert not bad.file.exists()
 
 
 def refuse(message: str, model=None, losses=None, **changes) -> None:
