@@ -15,14 +15,8 @@ logger = logging.getLogger(__name__)
 
 FSDP_CONFIG = "examples/configs/fsdp.yaml"
 
-_WEIGHTS = {"SHARDED_STATE_DICT": "pytorch_model_fsdp_0", "FULL_STATE_DICT": "pytorch_model_fsdp.bin"}
-"""The weights in a checkpoint, by the setting `fsdp_state_dict_type`."""
-
-_LAST_FILES = {
-    "SHARDED_STATE_DICT": (f"pytorch_model_fsdp_0/{METADATA}", f"optimizer_0/{METADATA}"),
-    "FULL_STATE_DICT": ("pytorch_model_fsdp.bin", "optimizer.bin"),
-}
-"""The last files of weights and of optimizer states that are written, by the same setting."""
+_SHARDS = "pytorch_model_fsdp_0", "optimizer_0"
+"""The folders of the shards of weights and of optimizer states in a checkpoint."""
 
 
 def saved_processes(checkpoint: Path) -> int:
@@ -61,34 +55,30 @@ def warn_of_process_count(checkpoint: Path, args: Any) -> bool:
     return True
 
 
-def check_shards(checkpoint: Path, accelerator: Any | None) -> None:
-    """Raise a ValueError if a checkpoint was saved in another form than a run can be resumed from, or its shards are
-    incomplete or name code.
+def check_shards(checkpoint: Path, sharded: bool) -> None:
+    """Raise a ValueError if a checkpoint was saved with FSDP and a run is without, or the other way round, or if its
+    shards are incomplete or name code.
 
     Args:
         checkpoint: the folder.
-        accelerator: the accelerator of a run with FSDP; None for a run without.
+        sharded: whether the run is with FSDP.
     """
-    form = next((form for form, name in _WEIGHTS.items() if (checkpoint / name).exists()), None)
-    needed = None if accelerator is None else accelerator.state.fsdp_plugin.state_dict_type.name
-    if form is not None and needed is None:
+    has_shards = (checkpoint / _SHARDS[0]).exists()
+    if has_shards and not sharded:
         raise ValueError(
             f"{checkpoint} was saved with FSDP by {saved_processes(checkpoint)} processes, and this run is without "
             f"FSDP; resume it on several processes with `accelerate launch --config_file {FSDP_CONFIG}`, or start a "
             "new run from the encoder in this folder"
         )
-    if form != needed:
-        before = "without FSDP" if form is None else f"with fsdp_state_dict_type: {form}"
+    if sharded and not has_shards:
         raise ValueError(
-            f"{checkpoint} was saved {before}, and this run has fsdp_state_dict_type: {needed}; resume it {before}, or "
-            "start a new run from the encoder in this folder"
+            f"{checkpoint} has no shards, and this run is with FSDP; resume it without FSDP, or start a new run from "
+            "the encoder in this folder"
         )
-    for name in _LAST_FILES[form] if form else ():
-        if not (checkpoint / name).is_file():
+    for name in _SHARDS if sharded else ():
+        if not (checkpoint / name / METADATA).is_file():
             raise ValueError(
-                f"{checkpoint / name} is missing, so the shards are not complete; resume from another checkpoint, or "
-                "start over"
+                f"{checkpoint / name / METADATA} is missing, so the shards are not complete; resume from another "
+                "checkpoint, or start over"
             )
-    if form == "SHARDED_STATE_DICT":
-        for name in _LAST_FILES[form]:
-            check_code((checkpoint / name).parent)
+        check_code(checkpoint / name)

@@ -140,6 +140,11 @@ def set_sharding(trainer: Any, transformer: Any, losses: Iterable[torch.nn.Modul
     plugin = trainer.accelerator.state.fsdp_plugin
     if plugin.fsdp_version != 2:
         raise ValueError(f"FSDP of version {plugin.fsdp_version} is set; set fsdp_version: 2, as in {FSDP_CONFIG}")
+    if plugin.state_dict_type.name != "SHARDED_STATE_DICT":
+        raise ValueError(
+            f"fsdp_state_dict_type: {plugin.state_dict_type.name} is set, and runs can't be resumed from checkpoints "
+            "of this kind; set SHARDED_STATE_DICT, with which the whole encoder is saved as well"
+        )
     if has_adapter(transformer):
         raise ValueError("FSDP does not work with an adapter; train without FSDP, or without the adapter")
     low = {weight.dtype for weight in transformer.parameters() if weight.dtype != torch.float32}

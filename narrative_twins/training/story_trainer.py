@@ -47,7 +47,6 @@ class StoryTrainer:
     hub_model_id: Any
     train_dataset: Any
     model_init: Any
-    accelerator: Any
     is_deepspeed_enabled: bool
     is_fsdp_enabled: bool
 
@@ -82,7 +81,7 @@ class StoryTrainer:
             resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
         if isinstance(resume_from_checkpoint, (str, Path)) and not self.is_deepspeed_enabled:
             checkpoint = Path(resume_from_checkpoint)
-            check_shards(checkpoint, self.accelerator if self.is_fsdp_enabled else None)
+            check_shards(checkpoint, self.is_fsdp_enabled)
             other_count = warn_of_process_count(checkpoint, self.args)
             if not self.is_fsdp_enabled:
                 check_checkpoint_files(checkpoint, self.args, random_state=not other_count)

@@ -191,28 +191,13 @@ def test_shards_are_refused_without_fsdp(folder, tmp_path):
         trainer_of(tmp_path).train(str(checkpoint))
 
 
-def accelerator(**changes) -> SimpleNamespace:
-    settings = {
-        "fsdp_version": 2,
-        "transformer_cls_names_to_wrap": None,
-        "state_dict_type": StateDictType.FULL_STATE_DICT,
-    }
-    plugin = SimpleNamespace(**settings | changes)
-    return SimpleNamespace(mixed_precision="no", state=SimpleNamespace(fsdp_plugin=plugin))
-
-
-def test_checkpoints_of_another_form_are_refused(folder, tmp_path):
-    checkpoint = folder / "fsdp" / "twins" / "checkpoint-2"
-    with pytest.raises(
-        ValueError, match="with fsdp_state_dict_type: SHARDED_STATE_DICT, and this run has .*FULL_STATE_D"
-    ):
-        check_shards(checkpoint, accelerator())
-    with pytest.raises(ValueError, match="was saved without FSDP, and .*; resume it without FSDP, or start"):
-        check_shards(folder / "ddp" / "twins" / "checkpoint-2", accelerator())
-    incomplete = shutil.copytree(checkpoint, tmp_path / "checkpoint-2")
+def test_checkpoints_without_complete_shards_are_refused(folder, tmp_path):
+    with pytest.raises(ValueError, match="has no shards, and this run is with FSDP; resume it without FSDP, or start"):
+        check_shards(folder / "ddp" / "twins" / "checkpoint-2", True)
+    incomplete = shutil.copytree(folder / "fsdp" / "twins" / "checkpoint-2", tmp_path / "checkpoint-2")
     (incomplete / "optimizer_0" / ".metadata").unlink()
     with pytest.raises(ValueError, match="metadata is missing, so the shards are not complete"):
-        check_shards(incomplete, accelerator(state_dict_type=StateDictType.SHARDED_STATE_DICT))
+        check_shards(incomplete, True)
 
 
 class Code:
@@ -228,8 +213,7 @@ class Code:
 @pytest.mark.parametrize("place", ["metadata", "value", "other folder"])
 def test_shards_that_name_code_are_refused(folder, tmp_path, place):
     checkpoint = shutil.copytree(folder / "fsdp" / "twins" / "checkpoint-2", tmp_path / "checkpoint-2")
-    sharded = accelerator(state_dict_type=StateDictType.SHARDED_STATE_DICT)
-    check_shards(checkpoint, sharded)
+    check_shards(checkpoint, True)
     shards, bad = checkpoint / "optimizer_0", Code(tmp_path / "written")
     metadata = FileSystemReader(shards).read_metadata()
     index = next(index for index in metadata.storage_data if index.fqn == "optimizer.param_groups.0.lr")
@@ -249,8 +233,14 @@ def test_shards_that_name_code_are_refused(folder, tmp_path, place):
         "another kind" if place == "other folder" else "names code to execute .*touch|names code to execute .*getattr"
     )
     with pytest.raises(ValueError, match=f"optimizer_0.* is not read: it .*({message})"):
-        check_shards(checkpoint, sharded)
+        check_shards(checkpoint, True)
     assert not bad.file.exists()
+
+
+def accelerator(**changes) -> SimpleNamespace:
+    settings = {"fsdp_version": 2, "transformer_cls_names_to_wrap": None}
+    plugin = SimpleNamespace(**settings | {"state_dict_type": StateDictType.SHARDED_STATE_DICT} | changes)
+    return SimpleNamespace(mixed_precision="no", state=SimpleNamespace(fsdp_plugin=plugin))
 
 
 def refuse(message: str, model=None, losses=None, **changes) -> None:
@@ -264,6 +254,7 @@ def test_settings_that_do_not_work_with_fsdp_are_refused():
     model = model_of()
     twins = NarrativeTwinsLoss(model)
     refuse("FSDP of version 1 is set; set fsdp_version: 2, as in examples/configs/fsdp.yaml", fsdp_version=1)
+    refuse("FULL_STATE_DICT is set, .* set SHARDED_STATE_DICT", state_dict_type=StateDictType.FULL_STATE_DICT)
     refuse("weights in bfloat16; load the encoder with dtype='float32', and set bf16=True", trainable().bfloat16())
     refuse("the same mini_batch_size", losses=[twins, SalienceLoss(model, mini_batch_size=2)])
     refuse("and CosineSimilarityLoss makes another number", losses=[twins, CosineSimilarityLoss(model)])
