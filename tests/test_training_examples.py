@@ -27,7 +27,8 @@ from support.examples import EXAMPLES, run
 from support.models import SENTENCES, trainable
 from support.processes import run_python
 
-CONFIGS = sorted((EXAMPLES / "configs").rglob("*.yaml"))
+CONFIGS = sorted(file for file in (EXAMPLES / "configs").rglob("*.yaml") if file.stem != "fsdp")
+"""All but that of accelerate."""
 
 
 def losses(folder: Path) -> list[list[float]]:

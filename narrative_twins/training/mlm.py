@@ -73,7 +73,8 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: a setting is invalid, the model is not a text encoder, or its tokenizer has no mask token.
+        ValueError: a setting is invalid, FSDP is on, the model is not a text encoder, or its tokenizer has no mask
+            token.
     """
 
     args: MaskedLanguageModelTrainingArguments
@@ -123,6 +124,11 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             model_init=model_init,
             **options,
         )
+        if self.is_fsdp_enabled:
+            raise ValueError(
+                "masked language modeling does not work with FSDP; train without it, and with mini_batch_size if a "
+                "batch exceeds the memory"
+            )
         self.set_objective()
         # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their number does not matter.
         self.model_accepts_loss_kwargs = True

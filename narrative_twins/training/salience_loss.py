@@ -10,6 +10,7 @@ from torch import Tensor
 
 from narrative_twins.encoder.tokens import StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.training.gathering import is_sharded
 from narrative_twins.training.judgments import JudgedStoriesCollator, JudgedWindow
 from narrative_twins.training.window_loss import WindowLoss
 
@@ -86,7 +87,10 @@ class SalienceLoss(WindowLoss):
             )
         judged: list[JudgedWindow] = features[0]["judged"]
         texts = {name: features[0][name] for name in ("input_ids", "attention_mask", "window_ids")}
-        if not judged:
+        if not judged and is_sharded(self.model):
+            # Other processes wait for a forward pass.
+            texts = {name: values.new_full((1, 1), name == "attention_mask") for name, values in texts.items()}
+        elif not judged:
             # A loss that all parameters have a part in, as other processes expect.
             return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))
         return self.loss_of_texts(texts, judged)

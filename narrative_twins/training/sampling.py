@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 from tqdm.auto import tqdm
 from transformers import TrainerCallback
 
@@ -49,9 +50,10 @@ class TwinsSampling:
             return whole_stream_loader(build(dataset, self._rows_per_batch(dataset, batch_size), dataset_kind))
         self._is_trained = dataset_kind == "train"
         loader = build(dataset, batch_size, dataset_kind)
-        if self.args.window_batch_size is not None or self._is_trained and self.args.tokens_per_batch is not None:
+        # Those of one data set by rows need their batch size.
+        if isinstance(loader.batch_sampler, (TokenBatchSampler, MultiDatasetDefaultBatchSampler)):
             # With a batch size set, several processes would drop batches of another size as incomplete.
-            loader.batch_sampler.batch_size = None
+            loader.batch_sampler.batch_size = None  # type: ignore[assignment]
         return loader
 
     def _rows_per_batch(self, dataset: Any, batch_size: int) -> int:

@@ -22,6 +22,7 @@ from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import HubError, create_repository, full_id, push_encoder
 from narrative_twins.training.card import training_facts
 from narrative_twins.training.optimizer import optimizer_for
+from narrative_twins.training.resuming import check_shards, warn_of_process_count
 from narrative_twins.training.trainable import check_checkpoint_files, last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ class StoryTrainer:
     hub_model_id: Any
     train_dataset: Any
     model_init: Any
+    is_deepspeed_enabled: bool
+    is_fsdp_enabled: bool
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.facts: dict[str, Any] = {}
@@ -69,14 +72,19 @@ class StoryTrainer:
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any) -> Any:
         """Train as `transformers.Trainer.train` does.
 
-        `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped. A ValueError if a
-        file of the checkpoint is missing or damaged, with which training would go on to other weights; a
-        FloatingPointError if the loss is not finite.
+        `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped. Warns if another
+        number of processes has saved the checkpoint. A ValueError if a file of it is missing or damaged, with which
+        training would go on to other weights, or if it was saved with FSDP and the run is without, or the other way
+        round; a FloatingPointError if the loss is not finite.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
-        if isinstance(resume_from_checkpoint, (str, Path)) and not self._is_sharded:
-            check_checkpoint_files(Path(resume_from_checkpoint), self.args)
+        if isinstance(resume_from_checkpoint, (str, Path)) and not self.is_deepspeed_enabled:
+            checkpoint = Path(resume_from_checkpoint)
+            check_shards(checkpoint, self.is_fsdp_enabled)
+            other_count = warn_of_process_count(checkpoint, self.args)
+            if not self.is_fsdp_enabled:
+                check_checkpoint_files(checkpoint, self.args, random_state=not other_count)
         with ExitStack() as self._changes:
             return super().train(resume_from_checkpoint, *args, **options)  # type: ignore[misc]
 
@@ -109,11 +117,6 @@ class StoryTrainer:
             return super().get_eval_dataloader(*args, **options)  # type: ignore[misc]
         finally:
             self.args.dataloader_drop_last = dropped
-
-    @property
-    def _is_sharded(self) -> bool:
-        """Whether DeepSpeed or FSDP save the state of the optimizer, in files of their own."""
-        return bool(getattr(self, "is_deepspeed_enabled", False) or getattr(self, "is_fsdp_enabled", False))
 
     def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
         """A step of training. Raises `FloatingPointError` if the loss is not finite, before anything is saved."""

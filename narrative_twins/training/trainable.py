@@ -162,16 +162,17 @@ def last_complete_checkpoint(folder: Path) -> str | None:
     return None
 
 
-def check_checkpoint_files(checkpoint: Path, args: Any) -> None:
+def check_checkpoint_files(checkpoint: Path, args: Any, random_state: bool = True) -> None:
     """Check that a checkpoint of a trainer has all files that the next steps depend on, each of them complete and
     without code. Raises ValueError with the name of a file; transformers would go on without it, to other weights.
 
     Args:
         checkpoint: the folder.
         args: the arguments of the trainer.
+        random_state: whether the random state of this process is among the files.
     """
     ranked = f"rng_state_{args.process_index}.pth" if args.world_size > 1 else "rng_state.pth"
-    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, ranked):
+    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, *([ranked] if random_state else [])):
         file = checkpoint / name
         # torch saves zip archives, whose index is at the end.
         problem = "missing" if not file.is_file() else None if zipfile.is_zipfile(file) else "incomplete or damaged"

@@ -20,12 +20,13 @@ from narrative_twins.training.judgments import judgments
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.sampling import EpochCallback, TwinsSampling
+from narrative_twins.training.sharding import ShardedTraining, set_sharding
 from narrative_twins.training.story_trainer import StoryTrainer
 from narrative_twins.training.streams import check_streams
 from narrative_twins.training.trainable import checked_rows, require_dropout
 
 
-class NarrativeTwinsTrainer(TwinsSampling, StoryTrainer, SentenceTransformerTrainer):
+class NarrativeTwinsTrainer(TwinsSampling, ShardedTraining, StoryTrainer, SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins.
 
     Loss and collator are `NarrativeTwinsLoss` and `TwinsCollator` by default. Rows are checked before training starts,
@@ -51,8 +52,8 @@ class NarrativeTwinsTrainer(TwinsSampling, StoryTrainer, SentenceTransformerTrai
     Raises:
         RowError: a row is invalid; names the data set and the row.
         ValueError: the arguments are of another class, set prompts for narrative twins, or can't be followed with a
-            stream; `twins="dropout"` is set, or a row has no twin, and the model has no dropout; another loss than
-            `MatryoshkaLoss` wraps `NarrativeTwinsLoss`.
+            stream; a setting does not work with FSDP; `twins="dropout"` is set, or a row has no twin, and the model
+            has no dropout; another loss than `MatryoshkaLoss` wraps `NarrativeTwinsLoss`.
     """
 
     training_args_class = NarrativeTwinsTrainingArguments
@@ -101,8 +102,10 @@ class NarrativeTwinsTrainer(TwinsSampling, StoryTrainer, SentenceTransformerTrai
         )
         if self.model_init is not None:
             self.set_objective()
-        for found in self.loss.values() if isinstance(self.loss, dict) else [self.loss]:
+        losses = list(self.loss.values()) if isinstance(self.loss, dict) else [self.loss]
+        for found in losses:
             _check_wrapper(found)
+        set_sharding(self, self.transformer, losses)
         self.add_callback(CurvesCallback())
         self.add_callback(EpochCallback(self))
         _remove_rows(self.model.model_card_data)

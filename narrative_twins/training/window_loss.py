@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
+from math import inf
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from narrative_twins.encoder.checkpoint import module_settings
 from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
+from narrative_twins.training.gathering import is_sharded, same_number_of_texts
 
 PASS_TOKENS = {True: 2_560, False: 1_000_000}
 """Maximum padded tokens per forward pass, on a CPU (True) and on other devices (False). A CPU is fastest if the token
@@ -50,7 +52,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         """The loss of the texts of a batch: `input_ids`, `attention_mask` and `window_ids` (-1: not pooled)."""
         if self.uses_gradient_cache:
             # The mixin passes its second argument on to `calculate_loss` as `labels`.
-            return self.forward_cached([texts], layout)
+            return self.forward_cached([same_number_of_texts(texts) if is_sharded(self.model) else texts], layout)
         return self.loss_of_vectors(self.embed(texts, count_windows(texts)), layout)
 
     def embed_minibatch(
@@ -80,8 +82,10 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         """Window vectors of texts, shape (texts, W, D)."""
         ids, mask, window_ids = (texts[name] for name in ("input_ids", "attention_mask", "window_ids"))
         vectors, indices = [], []
+        # Processes exchange sharded weights in each pass, so all of them make one.
+        limit = inf if is_sharded(self.model) else PASS_TOKENS[ids.device.type == "cpu"]
         # Encode texts of similar length together, with little padding; then restore their order.
-        for part, longest in batches_by_length(mask.sum(dim=1), PASS_TOKENS[ids.device.type == "cpu"]):
+        for part, longest in batches_by_length(mask.sum(dim=1), limit):
             features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
             output = self.model(features)
             # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as the states are.
@@ -91,7 +95,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return torch.cat(vectors)[torch.cat(indices).argsort()]
 
 
-def batches_by_length(lengths: Tensor, tokens: int) -> Iterator[tuple[Tensor, int]]:
+def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, int]]:
     """Yield indices of texts, short ones first, in batches of about `tokens` padded tokens, with the longest length."""
     order = lengths.argsort()
     sizes = lengths[order].tolist()

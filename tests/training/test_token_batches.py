@@ -138,6 +138,13 @@ def test_trainer_limits_training_batches(tmp_path):
     assert all(texts * longest <= 250 or count == 1 for count, (texts, longest) in found)
 
 
+@pytest.mark.parametrize("rows", [MIXED, FILMS], ids=["stories", "windows"])
+def test_one_data_set_by_rows_has_a_length(rows, tmp_path):
+    settings = arguments(tmp_path, tokens_per_batch=None, window_batch_size=2)
+    loader = NarrativeTwinsTrainer(trainable(), settings, Dataset.from_list(rows)).get_train_dataloader()
+    assert len(loader) == len(list(loader)) == {24: 4, 5: 3}[len(rows)]
+
+
 def test_a_resumed_run_has_the_same_batches(tmp_path):
     def train(resume=None):
         model = trainable()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,33 +12,18 @@ from transformers import BertForMaskedLM
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support import two_processes
+from support.launching import run_two
 from support.models import encoder_of, trainable
-from support.processes import run_python
 from support.twins_batches import FILMS, MIXED, STORIES, WINDOWS, assert_same, features, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
-
-SCRIPT = Path(two_processes.__file__)
 
 CHANGED = {
     "windows": [{"in_story_negatives": False}, {"in_batch_negatives": False}],
     "stories": [{"in_batch_negatives": False}, {"distractor_loss": "separate"}],
 }
 """Settings to compare besides the default ones, by level."""
-
-
-def run_two(*arguments: object) -> None:
-    """Run the script in two processes."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(SCRIPT.parents[1]),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    run_python(*torchrun, SCRIPT, *arguments, env=environment)
 
 
 def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
