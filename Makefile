@@ -26,7 +26,8 @@ FILM_OPERATIONS ?= summarization,deletion,disruption
 
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+# Without restarts: after the end of a worker, xdist waits forever for the groups it had.
+PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist repository clean
@@ -204,7 +205,7 @@ lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring al
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/python tests/support/scoring_alone.py
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
-	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 dist: repository $(VENV)/dev  ## both distributions for a package index, into the folder `dist`, with links to REPOSITORY
 	$(BIN)/python release/distributions.py $(REPOSITORY)
