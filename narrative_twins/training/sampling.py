@@ -30,15 +30,17 @@ class TwinsSampling:
     _is_trained = False
 
     def train(self, *args: Any, **options: Any) -> Any:
-        """Train as `StoryTrainer.train` does. A ValueError also if a stream had no rows for a batch."""
-        done = super().train(*args, **options)  # type: ignore[misc]
-        if is_stream(self.train_dataset) and not self.state.global_step:
-            rows = self.args.train_batch_size * self.args.world_size
-            raise ValueError(
-                f"the stream has no batch of {rows} rows, so nothing was trained; use a smaller "
-                "per_device_train_batch_size or, on one process, dataloader_drop_last=False"
-            )
-        return done
+        """Train as `StoryTrainer.train` does. A ValueError also if a stream has no rows for a batch."""
+        if is_stream(self.train_dataset):
+            # A loader without a batch ends `transformers` without a word or, in early releases, by a TypeError.
+            rows = self._rows_per_batch(self.train_dataset, self.args.train_batch_size) * self.args.world_size
+            needed = rows if self.args.dataloader_drop_last else 1
+            if sum(1 for _ in self.train_dataset.take(needed)) < needed:
+                raise ValueError(
+                    f"the stream has no batch of {needed} rows, so nothing can be trained; use a smaller "
+                    "per_device_train_batch_size or, on one process, dataloader_drop_last=False"
+                )
+        return super().train(*args, **options)  # type: ignore[misc]
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
         """A data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each process reads the whole of a
