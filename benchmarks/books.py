@@ -18,7 +18,7 @@ import torch
 
 from narrative_twins import StoryEncoder, score_book
 from narrative_twins.data import load_window_twins
-from narrative_twins.stories.book import Book, Chapter
+from narrative_twins.stories.books.book import Book, Chapter
 
 
 def long_book(sentences: int) -> Book:

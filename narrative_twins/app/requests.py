@@ -14,7 +14,7 @@ from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.plans import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.books import book_of
+from narrative_twins.stories.books.reading import book_of
 from narrative_twins.stories.documents import printable_name
 from narrative_twins.stories.splitting import SplitName
 from narrative_twins.stories.story import Story, Windows

@@ -16,8 +16,8 @@ from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer
 from narrative_twins.salience.books.units import ScoredChapter
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.books import read_book
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.language import is_foreign
 
 _START = 100_000  # characters from which the language is told

@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from narrative_twins.commands.rows import count_inputs, read_inputs
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.stories.books.plain import is_of_gutenberg
 from narrative_twins.stories.language import is_foreign
-from narrative_twins.stories.plain import is_of_gutenberg
 from narrative_twins.stories.reading import InputFormat, story_digest
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError

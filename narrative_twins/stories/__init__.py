@@ -1,10 +1,10 @@
 """Stories: sentences in order, their windows, and how story files and books are read."""
 
-from narrative_twins.stories.book import Book as Book
-from narrative_twins.stories.book import Chapter as Chapter
-from narrative_twins.stories.books import BookSentence as BookSentence
-from narrative_twins.stories.books import book_sentences as book_sentences
-from narrative_twins.stories.books import read_book as read_book
+from narrative_twins.stories.books.book import Book as Book
+from narrative_twins.stories.books.book import Chapter as Chapter
+from narrative_twins.stories.books.reading import BookSentence as BookSentence
+from narrative_twins.stories.books.reading import book_sentences as book_sentences
+from narrative_twins.stories.books.reading import read_book as read_book
 from narrative_twins.stories.headings import find_headings as find_headings
 from narrative_twins.stories.reading import InputFormat as InputFormat
 from narrative_twins.stories.reading import count_stories as count_stories

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories import books, bounded
-from narrative_twins.stories.books import book_of
+from narrative_twins.stories import bounded
+from narrative_twins.stories.books import reading as books
+from narrative_twins.stories.books.reading import book_of
 from narrative_twins.stories.bounded import cut_lines, pieces, too_long
 from narrative_twins.stories.documents import HEAD, Document, decode, printable_name, why_not_text
 from narrative_twins.stories.pdf import pdf_text

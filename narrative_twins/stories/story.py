@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.stories.book import Book
+from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.splitting import SPLITTERS, SplitFunction, Splitter, check_splitter, text_regions
 from narrative_twins.stories.values import all_text, as_int, is_blank, is_list
 from narrative_twins.stories.windows import Span, even_windows

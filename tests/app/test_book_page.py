@@ -17,7 +17,7 @@ from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.app.requests import MAX_BOOK
 from narrative_twins.commands.cli import main
 from narrative_twins.salience.books.units import LEVELS
-from narrative_twins.stories.books import read_book
+from narrative_twins.stories.books.reading import read_book
 
 from support.books import WRITERS, WrittenChapter
 from support.processes import wait_until

@@ -88,7 +88,7 @@ def books(suffix: str) -> Callable[[bytes], None]:
     """Books: sentences that are in the text, or an error on one line."""
 
     def read(data: bytes) -> None:
-        from narrative_twins.stories.books import book_of, book_sentences
+        from narrative_twins.stories.books.reading import book_of, book_sentences
 
         try:
             book = book_of(f"book.{suffix}", data)

@@ -11,7 +11,7 @@ from math import floor
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.printable import one_line
 from narrative_twins.salience.books.units import Unit, compared, sentences_of
-from narrative_twins.stories.epub_writing import Section, epub
+from narrative_twins.stories.books.epub_writing import Section, epub
 
 DEFAULT_SHARE = 1 / 10
 

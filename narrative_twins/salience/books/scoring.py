@@ -26,9 +26,9 @@ from narrative_twins.salience.books.units import LEVELS, Level, ScoredChapter, U
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation
 from narrative_twins.salience.plans import Approximation, check_finite, checked_scores, pooled_sums
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.books import read_book
-from narrative_twins.stories.scenes import DividedChapter, divided_chapters, paragraph_starts
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.reading import read_book
+from narrative_twins.stories.books.scenes import DividedChapter, divided_chapters, paragraph_starts
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, partition
 from narrative_twins.stories.windows import Span

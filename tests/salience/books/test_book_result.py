@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from narrative_twins import BookSalience, Story, StorySalience, score_book
 from narrative_twins.salience.books.units import Unit
-from narrative_twins.stories.books import book_sentences, read_book
-from narrative_twins.stories.epub_writing import MEDIA_TYPE
+from narrative_twins.stories.books.epub_writing import MEDIA_TYPE
+from narrative_twins.stories.books.reading import book_sentences, read_book
 
 from support.tales import TALE, book_of
 

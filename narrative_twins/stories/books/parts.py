@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from narrative_twins.stories.book import Book, Chapter
+from narrative_twins.stories.books.book import Book, Chapter
 from narrative_twins.stories.headings import UNKNOWN, heading_level
 from narrative_twins.stories.values import is_blank
 from narrative_twins.stories.windows import Span

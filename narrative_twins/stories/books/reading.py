@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from narrative_twins.stories.book import Book
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.docx import docx_book
+from narrative_twins.stories.books.epub import epub_book
+from narrative_twins.stories.books.html import html_book
+from narrative_twins.stories.books.markdown import markdown_book
+from narrative_twins.stories.books.plain import plain_book
 from narrative_twins.stories.documents import HEAD, OFFICE, decode, printable_name, why_not_text
-from narrative_twins.stories.docx import docx_book
-from narrative_twins.stories.epub import epub_book
-from narrative_twins.stories.html import html_book
-from narrative_twins.stories.markdown import markdown_book
 from narrative_twins.stories.pdf import pdf_text
-from narrative_twins.stories.plain import plain_book
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import StoryError, sentence_spans
 from narrative_twins.stories.windows import Span
@@ -82,7 +82,7 @@ def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -
     - A table of contents is left out.
 
     Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE` and `MAX_TEXT`, those of
-    `narrative_twins.stories.archive` for what is in a ZIP archive, and `MAX_DEPTH` in `markup`.
+    `narrative_twins.stories.books.archive` for what is in a ZIP archive, and `MAX_DEPTH` in `markup`.
 
     Args:
         path: the file.

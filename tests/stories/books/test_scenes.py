@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.stories.scenes import SCENE, divided_chapters, scene_spans
+from narrative_twins.stories.books.scenes import SCENE, divided_chapters, scene_spans
 
 from support.tales import book_of
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from narrative_twins.stories.book import Book
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_book, wrap_width
 from narrative_twins.stories.headings import find_headings, heading_level
-from narrative_twins.stories.parts import Part, is_break, is_verse, make_book, wrap_width
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line is a paragraph."""

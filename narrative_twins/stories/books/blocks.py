@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.parts import Part, is_break, is_verse, make_book
-from narrative_twins.stories.plain import GUTENBERG_BEGINS, GUTENBERG_ENDS
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_book
+from narrative_twins.stories.books.plain import GUTENBERG_BEGINS, GUTENBERG_ENDS
 
 LONGEST_HEADING = 300
 """Characters. Longer ones are paragraphs that somebody has set as headings."""

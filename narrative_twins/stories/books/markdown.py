@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from narrative_twins.extras import check_extra
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.parts import Part, is_break, is_verse, make_book, wrap_width
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_book, wrap_width
 from narrative_twins.stories.windows import Span
 
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)

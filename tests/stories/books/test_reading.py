@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.books import book_of, book_sentences, read_book
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.reading import book_of, book_sentences, read_book
 from narrative_twins.stories.reading import count_stories, read_stories
 
 from support.books import WRITERS, WrittenChapter, docx, epub, epub3_file, word_paragraph, xhtml

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from narrative_twins.stories.archive import Archive, inner_path, shown_name
-from narrative_twins.stories.blocks import Block, book_of_blocks
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.html import NOT_THE_STORY, HtmlBlocks, Labels
-from narrative_twins.stories.markup import NotWellFormed, parse_html, parse_xml, xml_tree
+from narrative_twins.stories.books.archive import Archive, inner_path, shown_name
+from narrative_twins.stories.books.blocks import Block, book_of_blocks
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlBlocks, Labels
+from narrative_twins.stories.books.markup import NotWellFormed, parse_html, parse_xml, xml_tree
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _TEXT_TYPES = frozenset(["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"])

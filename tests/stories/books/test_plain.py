@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.books import book_sentences, read_book
-from narrative_twins.stories.plain import plain_book
+from narrative_twins.stories.books.plain import plain_book
+from narrative_twins.stories.books.reading import book_sentences, read_book
 
 GUTENBERG = """The Project Gutenberg eBook of The Boats
 

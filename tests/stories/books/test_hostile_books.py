@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import StoryError
-from narrative_twins.stories import archive as archives
-from narrative_twins.stories import books, markup
-from narrative_twins.stories.books import book_of, read_book
+from narrative_twins.stories.books import archive as archives
+from narrative_twins.stories.books import markup
+from narrative_twins.stories.books import reading as books
+from narrative_twins.stories.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, word_paragraph, xhtml
 

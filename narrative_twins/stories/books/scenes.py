@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.books import BookSentence, book_sentences
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.reading import BookSentence, book_sentences
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.windows import Span
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from narrative_twins.stories.archive import Archive, inner_path
-from narrative_twins.stories.blocks import Block, book_of_blocks
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.markup import parse_xml, xml_tree
+from narrative_twins.stories.books.archive import Archive, inner_path
+from narrative_twins.stories.books.blocks import Block, book_of_blocks
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.markup import parse_xml, xml_tree
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _STRICT = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from narrative_twins.stories.blocks import Block, book_of_blocks
-from narrative_twins.stories.book import Book
-from narrative_twins.stories.markup import parse_html
+from narrative_twins.stories.books.blocks import Block, book_of_blocks
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.markup import parse_html
 
 Labels = Mapping[str, Sequence[tuple[str, int]]]
 
