@@ -6,6 +6,7 @@ name any file."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -95,13 +96,17 @@ def _index_problem(path: str | None, index: str, name: str | Path) -> str | None
     if path is None:
         return f"{_CONFIG} names {index!r}, which is missing; {_AGAIN}"
     try:
-        parts = json.loads(Path(path).read_text(encoding="utf-8"))["weight_map"].values()
+        parts = list(json.loads(Path(path).read_text(encoding="utf-8"))["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{index} is invalid ({type(error).__name__}: {error}); {_AGAIN}"
-    for part in dict.fromkeys(parts):
+    if not parts:
+        return f"{index} names no weights; {_AGAIN}"
+    for part in parts:
         if problem := _part_problem(index, part):
             return problem
-        if Path(name).is_dir() and not (Path(path).parent / part).is_file():
+    for part in dict.fromkeys(parts):
+        # `Path.is_file` would raise for a name that is too long for the system.
+        if Path(name).is_dir() and not os.path.isfile(Path(path).parent / part):
             return f"{index} names {part!r}, which is missing; {_AGAIN}"
     return None
 

@@ -189,6 +189,12 @@ WEIGHTS = {
         "model.safetensors.index.json is invalid .*; copy or download it again",
     ),
     "index of other types": (index_of({"weight_map": 5}), "model.safetensors.index.json is invalid .*; copy or downl"),
+    "index of lists": (
+        index_of({"weight_map": {"a": []}}),
+        r"index.json names \[\], which is not in safetensors; save",
+    ),
+    "index of nothing": (index_of({"weight_map": {}}), "model.safetensors.index.json names no weights; copy or downl"),
+    "index of a long name": (index_of({"weight_map": {"a": "b" * 300 + ".safetensors"}}), "', which is missing; copy"),
     "no weights": (without("*.safetensors"), "no model.safetensors; save the model with save_pretrained"),
     "zero": (weights(lambda found: {name: 0 * value for name, value in found.items()}), "all weights are zero"),
     "nan": (
