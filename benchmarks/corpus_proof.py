@@ -3,7 +3,8 @@ which is killed at random points, and the folder is compared with that of a run 
 
     python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--operations summarization]
 
-It prints rows a second, and the peak of memory beside that of scoring a single shard.
+It prints rows a second, and the peak of memory beside that of scoring a single shard. It fails if the folders differ or
+the peak is over the limit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import psutil
 from narrative_twins.data import load_story_twins
 
 SENTENCES = 5
+LIMIT = 300
+"""MB that the peak of memory may be above that of a single shard."""
 
 
 def write_corpus(path: Path, count: int, chance: random.Random) -> None:
@@ -107,8 +110,9 @@ def main() -> None:
         equal = contents(folder / "found") == contents(folder / "expected")
     print(f"{options.stories:,} stories in {shards} shards, killed {kills} times: {'equal' if equal else 'NOT EQUAL'}")
     print(f"{options.stories / whole.seconds:.0f} rows a second, loading included, in the run without interruption")
-    print(f"peak of memory {peak:,} MB, {peak - alone.peak:+,.0f} MB beside a single shard ({alone.peak:,.0f} MB)")
-    sys.exit(0 if equal else 1)
+    growth = peak - alone.peak
+    print(f"peak of memory {peak:,} MB, {growth:+,.0f} MB beside a single shard ({alone.peak:,.0f} MB); limit {LIMIT}")
+    sys.exit(0 if equal and growth <= LIMIT else 1)
 
 
 if __name__ == "__main__":

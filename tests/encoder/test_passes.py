@@ -48,6 +48,22 @@ def test_states_are_those_of_each_text_alone(kind, attention, lengths):
     assert torch.allclose(states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4)
 
 
+@given(lengths=st.lists(st.integers(1, 90), min_size=1, max_size=8))
+def test_passes_on_a_cpu_have_few_shapes(lengths):
+    """oneDNN caches kernels for each of them, and memory would grow."""
+    encoder, shapes = small("bert"), []
+    rows = rows_of(encoder, lengths)
+    with encoder.passes.running():
+        hook = encoder.model.embeddings.register_forward_hook(lambda _, __, states: shapes.append(states.shape[1]))
+        try:
+            states = encoder.passes.states(rows)
+        finally:
+            hook.remove()
+    (tokens,) = shapes
+    assert tokens % 32 == 0 and 0 <= tokens - sum(lengths) < 32
+    assert len(states) == sum(lengths)
+
+
 def test_model_that_cannot_pack_is_padded_and_logged(caplog):
     model, tokenizer = encoder_of("mpnet")
     with caplog.at_level(logging.INFO, "narrative_twins"):
