@@ -72,7 +72,10 @@ def _results_in(path: str) -> Iterator[tuple[str, Any]]:
 def _results_of_page(name: str, lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
     parser, count = _DataParser(), 0
     for number, line in enumerate(lines, start=1):
-        parser.feed(line.decode("utf-8", "replace"))
+        try:
+            parser.feed(line.decode("utf-8", "replace"))
+        except AssertionError as error:  # of older releases of Python, for malformed declarations
+            raise ValueError(f"{name}, line {number}: it is not valid HTML ({error}); {_READABLE}") from None
         for text in parser.found:
             try:
                 data = json.loads(text)
