@@ -149,7 +149,16 @@ def test_only_methods_that_unpack_bit_by_bit_are_used(method):
 
 
 @pytest.mark.parametrize(
-    "path", ["../secret.xhtml", "/etc/passwd", "..\\secret.xhtml", "file:///etc/passwd", "http://127.0.0.1:9/c.xhtml"]
+    "path",
+    [
+        "../secret.xhtml",
+        "/etc/passwd",
+        "..\\secret.xhtml",
+        "file:///etc/passwd",
+        "file:c.xhtml",
+        "http://127.0.0.1:9/c.xhtml",
+        "http://127.0.0.1:9",
+    ],
 )
 def test_paths_that_lead_out_are_refused(tmp_path, monkeypatch, path):
     (tmp_path / "secret.xhtml").write_text(CHAPTER)
