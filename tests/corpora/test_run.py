@@ -215,30 +215,30 @@ def test_a_full_disk(tmp_path, monkeypatch, step):
     assert files_of(folder) == files_of(tmp_path / "expected")
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux, which names the open files")
 def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
     """The shard and its new name in the folder: a crash of the machine leaves no record of a torn shard."""
-    calls = []
+    calls = []  # with the number of the file on the disk, which stays when it is renamed
     sync, replace = os.fsync, os.replace
 
     def synced(file):
-        calls.append(("on disk", Path(os.readlink(f"/proc/self/fd/{file}")).name))
+        calls.append(("sync", os.fstat(file).st_ino))
         sync(file)
 
-    def replaced(source, target):
-        calls.append(("renamed to", Path(target).name))
+    def renamed(source, target):
+        calls.append(("rename", os.stat(source).st_ino))
         replace(source, target)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", replaced)
+    monkeypatch.setattr(os, "replace", renamed)
     folder = tmp_path / "out"
     score_corpus(corpus(9), folder, Lengths(), rows=4)
-    names = [path.name for path in sorted(folder.glob("scores-*.parquet"))]
-    assert len(names) == 3
-    for name in names:
-        at = calls.index(("renamed to", name))
-        assert calls[at - 1] == ("on disk", f"_{name}.part")
-        assert calls[at + 1 : at + 3] == [("on disk", "out"), ("on disk", "_manifest.part")]
+    within, manifest = (path.stat().st_ino for path in (folder, folder / "_manifest"))
+    shards = [path.stat().st_ino for path in folder.glob("scores-*.parquet")]
+    assert len(shards) == 3
+    for shard in shards:
+        at = calls.index(("rename", shard))
+        assert calls[at - 1] == ("sync", shard)
+        assert calls[at + 1 : at + 3] == [("sync", within), ("sync", manifest)]
 
 
 def test_rows_are_read_as_they_are_needed(tmp_path):
