@@ -19,6 +19,7 @@ import torch
 from narrative_twins import StoryEncoder, score_book
 from narrative_twins.data import load_window_twins
 from narrative_twins.stories.books.book import Book, Chapter
+from narrative_twins.stories.books.reading import book_sentences
 
 
 def long_book(sentences: int) -> Book:
@@ -63,8 +64,9 @@ def main() -> None:
         before, start = peak_memory(), time.perf_counter()
         result = score_book(book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty())
         seconds = time.perf_counter() - start
+        per_thousand = 1000 * seconds / len(book_sentences(book))
         print(
-            f"{result.extent}: {seconds:.1f} s, {1000 * seconds / count:.2f} s per 1,000 sentences, "
+            f"{result.extent}: {seconds:.1f} s, {per_thousand:.2f} s per 1,000 sentences, "
             f"peak {peak_memory():.0f} MB (+{peak_memory() - before:.0f} MB)"
         )
         del book, result  # the next length is measured without them
