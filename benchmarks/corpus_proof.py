@@ -1,7 +1,7 @@
 """A proof that no row of a corpus is lost: stories recombined from those of the package are scored by the command,
 which is killed at random points, and the folder is compared with that of a run without interruption, byte by byte:
 
-    python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--operations summarization]
+    python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--approximate one-pass]
 
 It prints rows a second, and the peak of memory beside that of scoring a single shard. It fails if the folders differ or
 the peak is over the limit.

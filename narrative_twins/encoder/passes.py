@@ -30,7 +30,7 @@ BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 
 ROUNDED_TOKENS = 32
 """On a CPU the tokens of packed texts are filled up to a multiple of it. oneDNN caches kernels for each number of
-tokens, which fragment the memory: without it, the process grows by some 10 MB with every thousand stories."""
+tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000 stories."""
 
 _LOCK = RLock()
 _FIX = "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or sentence-transformer"
