@@ -79,9 +79,8 @@ test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
 
 lint: $(VENV)/dev  ## linters and types
-	$(BIN)/flake8
-	$(BIN)/isort --check-only narrative_twins tests examples benchmarks hub_cards release
-	$(BIN)/ruff format --check narrative_twins tests examples benchmarks hub_cards release
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 encoder: encoder-twins  ## train the default encoder anew, from that of encoder-twins, into the folder `runs`

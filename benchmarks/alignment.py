@@ -2,7 +2,8 @@
 
     python benchmarks/alignment.py
 
-Prints the best time of five runs on random similarities of n by n sentences. Needs `pip install dtw-python`.
+Prints the best time of five runs on random similarities of n by n sentences. Needs `pip install
+dtw-python`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main() -> None:
     for size in SIZES:
         similarities = np.random.default_rng(size).uniform(-1, 1, (size, size))
         ours = milliseconds(lambda cells=similarities: best_path(cells))
-        library = milliseconds(lambda cells=similarities: dtw.dtw(-cells, step_pattern="symmetric1"))
+        library = milliseconds(
+            lambda cells=similarities: dtw.dtw(-cells, step_pattern="symmetric1")
+        )
         print(f"{size:>4} x {size:<4}  {ours:>7.2f} ms   {library:>7.2f} ms")
 
 

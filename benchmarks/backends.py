@@ -2,15 +2,16 @@
 
     python benchmarks/backends.py [FOLDER] [--rounds 3] [--out benchmarks/results/backends.json]
 
-Scored are stories, a synopsis and a chapter of the package (the chapter without shifting), in turn by each backend in
-every round: times are medians over rounds, ratios are medians of the ratios within a round to torch with
-`dtype="auto"`. Printed besides: the largest difference of its scores from those of torch in float32, their mean
-Spearman correlation within stories, how long the encoder takes to load, its peak memory (of a new process that loads it
-and scores the stories), and, if FOLDER has `roc_val.json`, the agreement of summarization with human labels.
+Scored are stories, a synopsis and a chapter of the package (the chapter without shifting), in turn
+by each backend in every round: times are medians over rounds, ratios are medians of the ratios
+within a round to torch with `dtype="auto"`. Printed besides: the largest difference of its scores
+from those of torch in float32, their mean Spearman correlation within stories, how long the encoder
+takes to load, its peak memory (of a new process that loads it and scores the stories), and, if
+FOLDER has `roc_val.json`, the agreement of summarization with human labels.
 
-Models in int8 are those of `narrative-twins export` for OpenVINO; of onnxruntime and ctranslate2 they are made here
-only (statically quantized, calibrated on stories of the package, and by ctranslate2 itself). Libraries that are not
-installed are skipped.
+Models in int8 are those of `narrative-twins export` for OpenVINO; of onnxruntime and ctranslate2
+they are made here only (statically quantized, calibrated on stories of the package, and by
+ctranslate2 itself). Libraries that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ CALIBRATION = 200
 Load = Callable[[], StoryEncoder]
 
 
-def calibration(encoder: StoryEncoder, texts: Sequence[str], batch: int = 8) -> Iterator[dict[str, NDArray[np.int64]]]:
+def calibration(
+    encoder: StoryEncoder, texts: Sequence[str], batch: int = 8
+) -> Iterator[dict[str, NDArray[np.int64]]]:
     """The model's inputs for some texts, in batches of similar lengths."""
     rows = sorted(encoder.tokens.ids(list(texts), special=True), key=len)
     for start in range(0, len(rows), batch):
@@ -72,7 +75,11 @@ def quantize_onnx(source: Path, target: Path, inputs: list[dict[str, Any]]) -> N
     prepared = target.with_name("prepared.onnx")
     quantization.quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     quantization.quantize_static(
-        str(prepared), str(target), Reader(), op_types_to_quantize=["MatMul", "Gemm"], per_channel=True
+        str(prepared),
+        str(target),
+        Reader(),
+        op_types_to_quantize=["MatMul", "Gemm"],
+        per_channel=True,
     )
     prepared.unlink()
 
@@ -83,7 +90,12 @@ def make_models(folder: Path) -> dict[str, Path]:
     texts = [" ".join(story) for story in load_story_twins(split="train")["story"][:CALIBRATION]]
     inputs = list(calibration(encoder, texts))
     found = {}
-    for backend, dtype in (("onnx", "float32"), ("onnx", "int8"), ("openvino", "float32"), ("openvino", "int8")):
+    for backend, dtype in (
+        ("onnx", "float32"),
+        ("onnx", "int8"),
+        ("openvino", "float32"),
+        ("openvino", "int8"),
+    ):
         target = folder / f"{backend}-{dtype}"
         try:
             if (backend, dtype) == ("onnx", "int8"):
@@ -136,10 +148,14 @@ def backends(models: dict[str, Path]) -> dict[str, Load]:
             backend, dtype = name.split(", ")
             # What onnxruntime quantized has the name of a model in float32.
             dtype = dtype if backend == "openvino" else "float32"
-            found[name] = partial(StoryEncoder.from_pretrained, folder, backend=backend, dtype=dtype)
+            found[name] = partial(
+                StoryEncoder.from_pretrained, folder, backend=backend, dtype=dtype
+            )
     if "openvino, float32" in models:
         exact = models["openvino, float32"]
-        found["openvino, bfloat16"] = partial(StoryEncoder.from_pretrained, exact, backend="openvino", dtype="bfloat16")
+        found["openvino, bfloat16"] = partial(
+            StoryEncoder.from_pretrained, exact, backend="openvino", dtype="bfloat16"
+        )
     return found
 
 
@@ -155,16 +171,23 @@ def _measure_memory(load: Load) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, nargs="?", help="folder with roc_val.json")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--stories", type=int, default=30, help="number of five-sentence stories (default: 30)")
+    parser.add_argument(
+        "--stories", type=int, default=30, help="number of five-sentence stories (default: 30)"
+    )
     parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
     transformers.logging.disable_progress_bar()
     with TemporaryDirectory() as folder:
-        report = {"machine": speed.machine("cpu"), "backends": compare(backends(make_models(Path(folder))), arguments)}
+        report = {
+            "machine": speed.machine("cpu"),
+            "backends": compare(backends(make_models(Path(folder))), arguments),
+        }
     for line in table(report["backends"], arguments.work):
         print(line)
     if arguments.out is not None:
@@ -179,7 +202,10 @@ def compare(loads: dict[str, Load], arguments: argparse.Namespace) -> dict[str, 
     for name, load in loads.items():
         start = time.perf_counter()
         encoders[name] = load()
-        figures[name] = {"load seconds": round(time.perf_counter() - start, 2), "peak MB": round(peak_memory(load))}
+        figures[name] = {
+            "load seconds": round(time.perf_counter() - start, 2),
+            "peak MB": round(peak_memory(load)),
+        }
     for work in arguments.work:
         stories = speed.load_stories(work, arguments.stories)
         runs = {
@@ -190,14 +216,19 @@ def compare(loads: dict[str, Load], arguments: argparse.Namespace) -> dict[str, 
         seconds = speed.measure(runs, arguments.rounds)
         for name, times in seconds.items():
             ratios = [a / b for a, b in zip(seconds["torch, auto"], times, strict=True)]
-            figures[name][work] = {"seconds": round(median(times), 3), "times as fast": round(median(ratios), 2)}
+            figures[name][work] = {
+                "seconds": round(median(times), 3),
+                "times as fast": round(median(ratios), 2),
+            }
             figures[name][work] |= _nearness(scored[name], scored["torch, float32"])
     path = (arguments.folder or Path()) / "roc_val.json"
     if arguments.folder and path.exists():
         rows = next(iter(load_story_salience(path).values()))
         stories = [{"sentences": story} for story in rows["story"]]
         for name, encoder in encoders.items():
-            found = agreement_with_votes(_scored(stories, encoder, operations="summarization"), rows["counts"])
+            found = agreement_with_votes(
+                _scored(stories, encoder, operations="summarization"), rows["counts"]
+            )
             figures[name]["agreement"] = round(found["summarization_spearman"].value, 4)
     return figures
 
@@ -208,9 +239,15 @@ def _scored(stories: Any, encoder: StoryEncoder, **options: Any) -> list[Any]:
 
 def _nearness(found: list[Any], exact: list[Any]) -> dict[str, float]:
     """The largest difference of scores, and the mean rank correlation within stories."""
-    pairs = [(a.scores[name], b.scores[name]) for a, b in zip(found, exact, strict=True) for name in a.scores]
+    pairs = [
+        (a.scores[name], b.scores[name])
+        for a, b in zip(found, exact, strict=True)
+        for name in a.scores
+    ]
     return {
-        "largest difference": round(max(float(np.abs(np.subtract(a, b)).max()) for a, b in pairs), 5),
+        "largest difference": round(
+            max(float(np.abs(np.subtract(a, b)).max()) for a, b in pairs), 5
+        ),
         "rank": round(mean(spearman(a, b) for a, b in pairs).value, 4),
     }
 
@@ -222,12 +259,15 @@ def table(figures: dict[str, dict[str, Any]], work: list[str]) -> Iterator[str]:
     yield "|---" * (4 * len(work) + 4) + "|"
     for name, row in figures.items():
         cells = [
-            f"{row[kind]['seconds']:.3g} s | {row[kind]['times as fast']:.2f} | {row[kind]['largest difference']:.4f} "
-            f"| {row[kind]['rank']:.3f}"
+            f"{row[kind]['seconds']:.3g} s | {row[kind]['times as fast']:.2f} |"
+            f" {row[kind]['largest difference']:.4f} | {row[kind]['rank']:.3f}"
             for kind in work
         ]
         agreement = f"{row['agreement']:.3f}" if "agreement" in row else ""
-        yield f"| {name} | {' | '.join(cells)} | {agreement} | {row['load seconds']} s | {row['peak MB']} |"
+        yield (
+            f"| {name} | {' | '.join(cells)} | {agreement} | {row['load seconds']} s |"
+            f" {row['peak MB']} |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Score a long book, made of packaged synopses as chapters, at all levels in one call:
 
-    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] [--level chapter,scene,sentence]
+    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] [--level
+    chapter,scene,sentence]
 
-Prints, for each length, the seconds per 1,000 sentences, and how far the peak of resident memory grew beyond that of
-the lengths before it, so name the shorter ones first. The first 200 sentences are scored before, to warm up.
+Prints, for each length, the seconds per 1,000 sentences, and how far the peak of resident memory
+grew beyond that of the lengths before it, so name the shorter ones first. The first 200 sentences
+are scored before, to warm up.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from narrative_twins.stories.books.reading import book_sentences
 
 
 def long_book(sentences: int) -> Book:
-    """A book of at least so many sentences: a chapter is a synopsis, and its windows are paragraphs."""
+    """A book of at least so many sentences: a chapter is a synopsis, and its windows are
+    paragraphs."""
     chapters, parts, count, position = list[Chapter](), list[str](), 0, 0
 
     def add(part: str) -> tuple[int, int]:
@@ -48,7 +51,9 @@ def peak_memory() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
     parser.add_argument("--sentences", type=int, nargs="+", default=[5_000, 20_000])
     parser.add_argument("--approximate", choices=["one-pass", "none"], default="one-pass")
@@ -62,7 +67,9 @@ def main() -> None:
     for count in options.sentences:
         book = long_book(count)
         before, start = peak_memory(), time.perf_counter()
-        result = score_book(book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty())
+        result = score_book(
+            book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty()
+        )
         seconds = time.perf_counter() - start
         per_thousand = 1000 * seconds / len(book_sentences(book))
         print(

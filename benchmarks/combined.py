@@ -2,9 +2,10 @@
 
     python benchmarks/combined.py roc_val.json tripod_train.json --out figures/combined
 
-Tried are mean ranks of operations, and a ridge regression on all of them that is fitted to human labels of nine tenths
-of the stories and scores the last tenth, for each tenth (needs scikit-learn). Scores are compared within windows. Each
-row has its p-value against summarization, by the test of `narrative-twins evaluate`. Scores are saved in the folder.
+Tried are mean ranks of operations, and a ridge regression on all of them that is fitted to human
+labels of nine tenths of the stories and scores the last tenth, for each tenth (needs scikit-learn).
+Scores are compared within windows. Each row has its p-value against summarization, by the test of
+`narrative-twins evaluate`. Scores are saved in the folder.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def regression(data: LabelledStories, ranks: dict[str, list[np.ndarray]]) -> lis
     scores: list[list[float]] = [[] for _ in range(len(data))]
     for k in range(FOLDS):
         chosen = np.flatnonzero(fold != k)
-        model = Ridge().fit(np.concatenate([features[i] for i in chosen]), np.concatenate([labels[i] for i in chosen]))
+        model = Ridge().fit(
+            np.concatenate([features[i] for i in chosen]),
+            np.concatenate([labels[i] for i in chosen]),
+        )
         for i in np.flatnonzero(fold == k):
             scores[i] = model.predict(features[i]).tolist()
     return scores
@@ -52,10 +56,18 @@ def regression(data: LabelledStories, ranks: dict[str, list[np.ndarray]]) -> lis
 def table_of(data: LabelledStories, encoder: str | None, out: Path) -> Table:
     """The combinations beside each operation alone."""
     (found,) = EncoderScorer("default", [encoder]).scores(data, out / "scores", progress=True)
-    ranks = {name: in_windows(data, [list(own or ()) for own in values]) for name, values in found.values.items()}
-    values = {name: [list(own or ()) for own in by_story] for name, by_story in found.values.items()}
+    ranks = {
+        name: in_windows(data, [list(own or ()) for own in values])
+        for name, values in found.values.items()
+    }
+    values = {
+        name: [list(own or ()) for own in by_story] for name, by_story in found.values.items()
+    }
     for names in MEANS:
-        mean = [sum(columns) / len(names) for columns in zip(*(ranks[name] for name in names), strict=True)]
+        mean = [
+            sum(columns) / len(names)
+            for columns in zip(*(ranks[name] for name in names), strict=True)
+        ]
         values["mean rank of " + " and ".join(names) if len(names) < 3 else "mean rank of all"] = [
             list(own) for own in mean
         ]
@@ -71,15 +83,25 @@ def table_of(data: LabelledStories, encoder: str | None, out: Path) -> Table:
         ]
         for row in rows
     ]
-    return Table(f"{data.name}, {len(data)} stories", ["", metric, "p against summarization"], lines)
+    return Table(
+        f"{data.name}, {len(data)} stories", ["", metric, "p against summarization"], lines
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", help="stories with human labels, as for `narrative-twins evaluate`")
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data", nargs="+", help="stories with human labels, as for `narrative-twins evaluate`"
+    )
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: that of the package)"
+    )
     parser.add_argument("--stories", type=int, help="only the first stories")
-    parser.add_argument("--out", type=Path, default=Path("figures/combined"), help="folder of the scores")
+    parser.add_argument(
+        "--out", type=Path, default=Path("figures/combined"), help="folder of the scores"
+    )
     arguments = parser.parse_args()
     for source in arguments.data:
         data = load_labelled(source)

@@ -1,5 +1,5 @@
-"""Ways to score stories that `speed.py` times: this package, a reference loop, the lower bound of bare forward passes,
-and alternatives that do nearly the same."""
+"""Ways to score stories that `speed.py` times: this package, a reference loop, the lower bound of
+bare forward passes, and alternatives that do nearly the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def engine(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> R
 def outside_the_model(encoder: StoryEncoder, run: Run) -> float:
     """The share of a run's time that is not spent in the model's forward passes."""
     inside: list[float] = []
-    begin = encoder.model.register_forward_pre_hook(lambda *inputs: inside.append(-time.perf_counter()))
+    begin = encoder.model.register_forward_pre_hook(
+        lambda *inputs: inside.append(-time.perf_counter())
+    )
     end = encoder.model.register_forward_hook(lambda *outputs: inside.append(time.perf_counter()))
     start = time.perf_counter()
     try:
@@ -40,7 +42,9 @@ def outside_the_model(encoder: StoryEncoder, run: Run) -> float:
         end.remove()
 
 
-def unique_rows(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> list[np.ndarray]:
+def unique_rows(
+    encoder: StoryEncoder, stories: Sequence[Story], **options: Any
+) -> list[np.ndarray]:
     """The token ids of all texts that the model encodes to score stories."""
     seen: list[np.ndarray] = []
     states = encoder.passes.states
@@ -53,18 +57,21 @@ def unique_rows(encoder: StoryEncoder, stories: Sequence[Story], **options: Any)
 
 
 def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEncoder) -> Run:
-    """Scoring as the formulas define the operations, story by story: the texts of each operation in padded batches, in
-    float32 on a CPU. For stories that exceed the context, it reads the same text around each window as the package
-    does."""
+    """Scoring as the formulas define the operations, story by story: the texts of each operation in
+    padded batches, in float32 on a CPU. For stories that exceed the context, it reads the same text
+    around each window as the package does."""
 
     @torch.no_grad()
     def embed(texts: list[tuple[list[str], tuple[int, int] | None]]) -> torch.Tensor:
-        """For each text the mean of its token states, or of those of the sentences in a half-open range."""
+        """For each text the mean of its token states, or of those of the sentences in a half-open
+        range."""
         vectors = []
         for start in range(0, len(texts), REFERENCE_BATCH):
             batch = texts[start : start + REFERENCE_BATCH]
             joined = [" ".join(sentences) for sentences, _ in batch]
-            inputs = tokenizer(joined, padding=True, return_tensors="pt", return_offsets_mapping=True)
+            inputs = tokenizer(
+                joined, padding=True, return_tensors="pt", return_offsets_mapping=True
+            )
             offsets = inputs.pop("offset_mapping")
             mask = inputs["attention_mask"].bool()
             for row, (sentences, pooled) in enumerate(batch):
@@ -81,7 +88,9 @@ def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: Sto
     def score_window(text: list[str], lo: int, hi: int, single_window: bool) -> None:
         """All four operations on the sentences `[lo, hi)` of a text."""
 
-        def of(sentences: list[str], size: int, start: int = lo) -> tuple[list[str], tuple[int, int] | None]:
+        def of(
+            sentences: list[str], size: int, start: int = lo
+        ) -> tuple[list[str], tuple[int, int] | None]:
             return sentences, None if single_window else (start, start + size)
 
         def similarities(texts: list[Any]) -> torch.Tensor:
@@ -90,13 +99,18 @@ def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: Sto
 
         count = hi - lo
         rest = {i: text[:i] + text[i + 1 :] for i in range(lo, hi)}
-        moved = [[*rest[i][:p], text[i], *rest[i][p:]] for i in range(lo, hi) for p in range(lo, hi) if p != i]
+        moved = [
+            [*rest[i][:p], text[i], *rest[i][p:]]
+            for i in range(lo, hi)
+            for p in range(lo, hi)
+            if p != i
+        ]
         whole = of(text, count)
         if count > 1:
             1 - similarities([whole, *(of(rest[i], count - 1) for i in range(lo, hi))])  # deletion
-            1 - similarities([whole, *(of(sentences, count) for sentences in moved)]).view(count, -1).mean(
-                1
-            )  # shifting
+            1 - similarities([whole, *(of(sentences, count) for sentences in moved)]).view(
+                count, -1
+            ).mean(1)  # shifting
             prefixes = embed([of(text[: i + 1], i + 1 - lo) for i in range(lo, hi)])
             1 - F.cosine_similarity(prefixes[1:], prefixes[:-1])  # disruption
         similarities([whole, *(of([text[i]], 1, start=0) for i in range(lo, hi))])  # summarization
@@ -107,18 +121,25 @@ def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: Sto
             for span in story.windows:
                 window = tokens.window(span)
                 text = list(story.sentences[window.start : window.stop])
-                score_window(text, window.lo - window.start, window.hi - window.start, len(story.windows) == 1)
+                score_window(
+                    text,
+                    window.lo - window.start,
+                    window.hi - window.start,
+                    len(story.windows) == 1,
+                )
 
     return run
 
 
 def floor(encoder: StoryEncoder, rows: Sequence[np.ndarray], products: bool) -> Run:
-    """Forward passes only, over the same number of tokens in texts of equal length (the mean), without padding; with
-    the package's matrix products or with those of torch."""
+    """Forward passes only, over the same number of tokens in texts of equal length (the mean),
+    without padding; with the package's matrix products or with those of torch."""
     total = sum(map(len, rows))
     length = round(total / len(rows))
     size = max(1, encoder.passes.batch_tokens // length)
-    ids = torch.from_numpy(np.resize(np.concatenate(rows), (max(1, round(total / length)), length)).astype(np.int64))
+    ids = torch.from_numpy(
+        np.resize(np.concatenate(rows), (max(1, round(total / length)), length)).astype(np.int64)
+    )
     ids = ids.to(encoder.device)
 
     @torch.inference_mode()
@@ -159,7 +180,9 @@ def textrank(stories: Sequence[Story]) -> Run:
 
     def run() -> None:
         for story in stories:
-            document = PlaintextParser.from_string(" ".join(story.sentences), _Sentences(story.sentences)).document
+            document = PlaintextParser.from_string(
+                " ".join(story.sentences), _Sentences(story.sentences)
+            ).document
             TextRankSummarizer().rate_sentences(document)
 
     return run

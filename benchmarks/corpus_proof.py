@@ -1,10 +1,11 @@
-"""A proof that no row of a corpus is lost: stories recombined from those of the package are scored by the command,
-which is killed at random points, and the folder is compared with that of a run without interruption, byte by byte:
+"""A proof that no row of a corpus is lost: stories recombined from those of the package are scored
+by the command, which is killed at random points, and the folder is compared with that of a run
+without interruption, byte by byte:
 
     python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--approximate one-pass]
 
-It prints rows a second, and the peak of memory beside that of scoring a single shard. It fails if the folders differ or
-the peak is over the limit.
+It prints rows a second, and the peak of memory beside that of scoring a single shard. It fails if
+the folders differ or the peak is over the limit.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Run:
         killed: whether it was killed before its end.
     """
 
-    def __init__(self, command: list[str], kill_at: int | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, command: list[str], kill_at: int | None = None, folder: Path | None = None
+    ) -> None:
         self.peak, self.killed = 0.0, False
         self.start = time.perf_counter()
         with subprocess.Popen([*command, "--quiet"]) as process:
@@ -75,7 +78,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--stories", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=1000, help="rows of a shard")
@@ -91,7 +96,14 @@ def main() -> None:
         write_corpus(folder / "shard.jsonl", options.rows, chance)
 
         def command(source: str, out: str) -> list[str]:
-            arguments = ["score", str(folder / source), "--format", "parquet", "--out", str(folder / out)]
+            arguments = [
+                "score",
+                str(folder / source),
+                "--format",
+                "parquet",
+                "--out",
+                str(folder / out),
+            ]
             arguments += ["--operations", options.operations, "--shard-rows", str(options.rows)]
             arguments += ["--approximate", options.approximate] * (options.approximate is not None)
             arguments += ["--model", options.model] * (options.model is not None)
@@ -108,10 +120,19 @@ def main() -> None:
         last = Run(command("stories.jsonl", "found"))
         peak = max(peak, round(whole.peak), round(last.peak))
         equal = contents(folder / "found") == contents(folder / "expected")
-    print(f"{options.stories:,} stories in {shards} shards, killed {kills} times: {'equal' if equal else 'NOT EQUAL'}")
-    print(f"{options.stories / whole.seconds:.0f} rows a second, loading included, in the run without interruption")
+    print(
+        f"{options.stories:,} stories in {shards} shards, killed {kills} times:"
+        f" {'equal' if equal else 'NOT EQUAL'}"
+    )
+    print(
+        f"{options.stories / whole.seconds:.0f} rows a second, loading included, in the run without"
+        " interruption"
+    )
     growth = peak - alone.peak
-    print(f"peak of memory {peak:,} MB, {growth:+,.0f} MB beside a single shard ({alone.peak:,.0f} MB); limit {LIMIT}")
+    print(
+        f"peak of memory {peak:,} MB, {growth:+,.0f} MB beside a single shard ({alone.peak:,.0f}"
+        f" MB); limit {LIMIT}"
+    )
     sys.exit(0 if equal and growth <= LIMIT else 1)
 
 

@@ -2,9 +2,10 @@
 
     python benchmarks/first_result.py [--rounds 5] [--cold]
 
-A round runs all steps in turn, each in a process of its own, so that a step's share is its difference to the one
-before; times are medians over rounds. `--cold` empties the file cache of Linux before each process, which only root can
-do. The encoder is exported once, before the rounds, for the steps by ONNX.
+A round runs all steps in turn, each in a process of its own, so that a step's share is its
+difference to the one before; times are medians over rounds. `--cold` empties the file cache of
+Linux before each process, which only root can do. The encoder is exported once, before the rounds,
+for the steps by ONNX.
 """
 
 from __future__ import annotations
@@ -35,12 +36,24 @@ def steps(exported: str) -> dict[str, list[str]]:
     return {
         "python": ["-c", ""],
         "import torch": ["-c", "import torch"],
-        "import torch and the model's class": ["-c", "import torch; from transformers import BertModel"],
+        "import torch and the model's class": [
+            "-c",
+            "import torch; from transformers import BertModel",
+        ],
         "load the encoder": ["-c", load.format("")],
         "score": ["-c", COMMAND, "score", str(STORY)],
         "import onnxruntime": ["-c", "import onnxruntime"],
         "load the encoder, onnx": ["-c", load.format(onnx)],
-        "score, onnx": ["-c", COMMAND, "score", str(STORY), "--model", exported, "--backend", "onnx"],
+        "score, onnx": [
+            "-c",
+            COMMAND,
+            "score",
+            str(STORY),
+            "--model",
+            exported,
+            "--backend",
+            "onnx",
+        ],
     }
 
 
@@ -55,9 +68,13 @@ def seconds(arguments: list[str], cold: bool) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cold", action="store_true", help="empty the file cache before each process")
+    parser.add_argument(
+        "--cold", action="store_true", help="empty the file cache before each process"
+    )
     options = parser.parse_args()
     if options.cold and not os.access(CACHES, os.W_OK):
         parser.error("--cold: the file cache can't be emptied here; run as root on Linux")

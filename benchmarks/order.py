@@ -1,12 +1,13 @@
-"""Whether scores follow the event or its place: judged stories with their sentences in another order.
+"""Whether scores follow the event or its place: judged stories with their sentences in another
+order.
 
     python benchmarks/order.py
     python benchmarks/order.py --model runs/votes/encoder --corpus everyday
 
-Each story of the package's validation split is scored as it is, with its sentences reversed, and with the second half
-first. The votes move with their sentences. Printed is the mean Spearman correlation of the scores with the votes, and
-in brackets with the votes that the original has in the same places: an encoder that goes by place has a high number
-there.
+Each story of the package's validation split is scored as it is, with its sentences reversed, and
+with the second half first. The votes move with their sentences. Printed is the mean Spearman
+correlation of the scores with the votes, and in brackets with the votes that the original has in
+the same places: an encoder that goes by place has a high number there.
 """
 
 import argparse
@@ -29,10 +30,18 @@ def mean_agreement(scores: list[Sequence[float]], votes: list[Sequence[float]]) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    parser.add_argument("--corpus", default="stories", help="stories, everyday or prose (default: %(default)s)")
-    parser.add_argument("--stories", type=int, default=200, help="how many at most (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: the default encoder)"
+    )
+    parser.add_argument(
+        "--corpus", default="stories", help="stories, everyday or prose (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--stories", type=int, default=200, help="how many at most (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     encoder = StoryEncoder.from_pretrained(arguments.model)
     rows = list(load_story_salience(split="validation", name=arguments.corpus))[: arguments.stories]

@@ -1,11 +1,13 @@
 """Compare the ranks of faster settings with those of exact scores in float32 (`make ranks`):
 
-    python benchmarks/ranks.py FOLDER [--model FOLDER_OR_ID] [--out benchmarks/results/ranks.json] [--only roc_val.json]
+    python benchmarks/ranks.py FOLDER [--model FOLDER_OR_ID] [--out benchmarks/results/ranks.json]
+    [--only roc_val.json]
 
-FOLDER contains `roc_val.json` (five-sentence stories with human labels) and `tripod_train.json` (film synopses with
-turning points); missing files are skipped. For each setting and operation: the Spearman correlation with the exact
-scores, mean over windows; and the agreement with human labels, Spearman (stories) or AUC of turning points (synopses),
-with that of the exact scores for comparison. For exact times, use `make speed`.
+FOLDER contains `roc_val.json` (five-sentence stories with human labels) and `tripod_train.json`
+(film synopses with turning points); missing files are skipped. For each setting and operation: the
+Spearman correlation with the exact scores, mean over windows; and the agreement with human labels,
+Spearman (stories) or AUC of turning points (synopses), with that of the exact scores for
+comparison. For exact times, use `make speed`.
 """
 
 from __future__ import annotations
@@ -55,27 +57,40 @@ SETTINGS = {
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], Any]:
-    """The stories of a file, and a function that measures the agreement of their scores with the human labels."""
+    """The stories of a file, and a function that measures the agreement of their scores with the
+    human labels."""
     if path.name.startswith("roc"):
         rows = next(iter(load_story_salience(path).values()))
-        return [{"sentences": row} for row in rows["story"]], lambda found: agreement_with_votes(found, rows["counts"])
+        return [{"sentences": row} for row in rows["story"]], lambda found: agreement_with_votes(
+            found, rows["counts"]
+        )
     rows = next(iter(load_turning_points(path).values()))
     stories = [{"sentences": row["story"], "windows": row["windows"]} for row in rows]
     return stories, lambda found: agreement_with_turning_points(found, rows["turning_points"])
 
 
-def scored(model: str | None, stories: list[dict[str, Any]], setting: Setting) -> tuple[list[StorySalience], float]:
+def scored(
+    model: str | None, stories: list[dict[str, Any]], setting: Setting
+) -> tuple[list[StorySalience], float]:
     """The scored stories, and the time it took in seconds."""
     options = {"context_tokens": 512, **setting.encoder}
     encoder = StoryEncoder.from_pretrained(model, device="cpu", **options)
     start = time.perf_counter()
-    engine = {"operations": list(setting.operations), "on_truncation": "ignore", "progress": True, **setting.engine}
+    engine = {
+        "operations": list(setting.operations),
+        "on_truncation": "ignore",
+        "progress": True,
+        **setting.engine,
+    }
     results = list(score_stories(stories, encoder, **engine))
     return results, time.perf_counter() - start
 
 
-def correlation(exact: Iterable[StorySalience], found: Iterable[StorySalience], operation: str) -> float:
-    """Spearman correlation of scores, mean over windows of three or more sentences whose scores are not all equal."""
+def correlation(
+    exact: Iterable[StorySalience], found: Iterable[StorySalience], operation: str
+) -> float:
+    """Spearman correlation of scores, mean over windows of three or more sentences whose scores are
+    not all equal."""
     values = [
         spearman(a.scores[operation][lo:hi], b.scores[operation][lo:hi])
         for a, b in zip(exact, found, strict=True)
@@ -86,9 +101,13 @@ def correlation(exact: Iterable[StorySalience], found: Iterable[StorySalience], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: the default encoder)"
+    )
     parser.add_argument("--out", default="benchmarks/results/ranks.json")
     parser.add_argument("--only", choices=list(SETTINGS), action="append")
     arguments = parser.parse_args()
@@ -104,16 +123,26 @@ def main() -> None:
         baseline = {name: agreement(exact)[f"{name}_{kind}"].value for name in EXACT.operations}
         report[file] = {"exact": {"seconds": seconds, "agreement": baseline}}
         print(f"{file}: {len(stories)} stories; exact, float32: {seconds:.0f} s")
-        print(f"  {'setting':<20}{'operation':<15}{'Spearman with exact':>20}{kind + ' with labels':>22}   exact")
+        print(
+            f"  {'setting':<20}{'operation':<15}{'Spearman with exact':>20}{kind + ' with labels':>22}"
+            "   exact"
+        )
         for name, setting in SETTINGS[file].items():
             found, seconds = scored(arguments.model, stories, setting)
             measured = agreement(found)
             report[file][name] = {"seconds": seconds, "rank": {}, "agreement": {}}
             for operation in setting.operations:
-                rank, value = correlation(exact, found, operation), measured[f"{operation}_{kind}"].value
+                rank, value = (
+                    correlation(exact, found, operation),
+                    measured[f"{operation}_{kind}"].value,
+                )
                 report[file][name]["rank"][operation] = rank
                 report[file][name]["agreement"][operation] = value
-                print(f"  {name:<20}{operation:<15}{rank:>20.4f}{value:>22.4f}  {baseline[operation]:.4f}", flush=True)
+                print(
+                    f"  {name:<20}{operation:<15}{rank:>20.4f}{value:>22.4f} "
+                    f" {baseline[operation]:.4f}",
+                    flush=True,
+                )
             with AtomicFile(arguments.out) as out:
                 out.write(json.dumps(report, indent=1) + "\n")
 

@@ -1,11 +1,14 @@
-"""Time the scoring of stories (`make speed`), compared with a reference loop, bare forward passes and alternatives:
+"""Time the scoring of stories (`make speed`), compared with a reference loop, bare forward passes
+and alternatives:
 
-    python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu] [--work stories synopses]
+    python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu]
+    [--work stories synopses]
         [--rounds 5] [--out benchmarks/results/speed-minilm-cpu.json]
 
-The texts are from the package's own corpora. Each round runs all ways in turn; times are medians over rounds, ratios
-are medians of the ratios within a round, so that other load on the machine affects all ways alike. `bert-large` and
-`modernbert-1b` have random weights, which does not affect the time. Alternatives that are not installed are skipped.
+The texts are from the package's own corpora. Each round runs all ways in turn; times are medians
+over rounds, ratios are medians of the ratios within a round, so that other load on the machine
+affects all ways alike. `bert-large` and `modernbert-1b` have random weights, which does not affect
+the time. Alternatives that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +48,11 @@ LONG = ("book-exact",)
 """Work that only runs if named by `--work`: ten minutes per round on two cores."""
 SIZES = {
     "bert-large": (transformers.BertModel, transformers.BertConfig, (1024, 24, 16, 4096)),
-    "modernbert-1b": (transformers.ModernBertModel, transformers.ModernBertConfig, (1792, 28, 28, 3840)),
+    "modernbert-1b": (
+        transformers.ModernBertModel,
+        transformers.ModernBertConfig,
+        (1792, 28, 28, 3840),
+    ),
 }
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 """Dense bfloat16 FLOP/s as specified by the manufacturer."""
@@ -54,7 +61,10 @@ PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 def load_stories(work: str, count: int) -> list[Story]:
     """The texts of a kind of work; of five-sentence stories at most `count`."""
     if work == "stories":
-        return [Story.parse({"sentences": row}, 1) for row in load_story_twins(split="train")["story"][:count]]
+        return [
+            Story.parse({"sentences": row}, 1)
+            for row in load_story_twins(split="train")["story"][:count]
+        ]
     rows = load_window_twins(split="train")["story"]
     sentences = [sentence for windows in rows for window in windows for sentence in window]
     if work == "synopses":
@@ -132,14 +142,20 @@ class Bench:
         """Functions that set up each way, by name; an ImportError if a library is not installed."""
         stories, low = self.stories, self.low
         ways: dict[str, Callable[[], contenders.Run]] = {
-            "one pass, float32": lambda: contenders.engine(self.full, stories, approximate="one-pass"),
-            f"one pass, {low}": lambda: contenders.engine(self.fast, stories, approximate="one-pass"),
+            "one pass, float32": lambda: contenders.engine(
+                self.full, stories, approximate="one-pass"
+            ),
+            f"one pass, {low}": lambda: contenders.engine(
+                self.fast, stories, approximate="one-pass"
+            ),
         }
         if self.work != "book":
             ways[f"exact, {low}"] = lambda: contenders.engine(self.fast, stories)
         if self.work == "chapter":
             three = ["deletion", "disruption", "summarization"]
-            ways[f"exact but for shifting, {low}"] = lambda: contenders.engine(self.fast, stories, operations=three)
+            ways[f"exact but for shifting, {low}"] = lambda: contenders.engine(
+                self.fast, stories, operations=three
+            )
         return ways | self._alternatives() if self.work in ("stories", "synopses") else ways
 
     def outside_the_model(self, rounds: int) -> dict[str, float]:
@@ -166,30 +182,43 @@ class Bench:
         return {
             "reference loop": lambda: contenders.reference(*model(), stories, getattr(self, plain)),
             "exact, float32": lambda: contenders.engine(self.full, stories),
-            "exact, float32, padded": lambda: contenders.engine(self.encoder("float32", "padded"), stories),
-            f"exact, {low}, padded": lambda: contenders.engine(self.encoder(low, "padded"), stories),
-            "floor, plain torch": lambda: contenders.floor(getattr(self, plain), self.rows, products=False),
+            "exact, float32, padded": lambda: contenders.engine(
+                self.encoder("float32", "padded"), stories
+            ),
+            f"exact, {low}, padded": lambda: contenders.engine(
+                self.encoder(low, "padded"), stories
+            ),
+            "floor, plain torch": lambda: contenders.floor(
+                getattr(self, plain), self.rows, products=False
+            ),
             "floor, float32": lambda: contenders.floor(self.full, self.rows, products=True),
             f"floor, {low}": lambda: contenders.floor(self.fast, self.rows, products=True),
-            "sentence-transformers": lambda: contenders.sentence_transformer(self.folder, self.device, texts()),
+            "sentence-transformers": lambda: contenders.sentence_transformer(
+                self.folder, self.device, texts()
+            ),
             "TextRank (sumy)": lambda: contenders.textrank(stories),
         }
 
 
 def flop(encoder: StoryEncoder, rows: Sequence[np.ndarray]) -> float:
-    """Floating-point operations of a forward pass over texts: two per token and weight of a linear layer, and those of
-    attention, as if all of it were global."""
+    """Floating-point operations of a forward pass over texts: two per token and weight of a linear
+    layer, and those of attention, as if all of it were global."""
     linear = [layer for layer in encoder.model.modules() if isinstance(layer, torch.nn.Linear)]
     lengths = np.array([len(row) for row in rows], np.float64)
     weights = sum(layer.weight.numel() for layer in linear if "pooler" not in str(layer))
     config = encoder.model.config
-    return float(2 * weights * lengths.sum() + 4 * config.num_hidden_layers * config.hidden_size * (lengths**2).sum())
+    return float(
+        2 * weights * lengths.sum()
+        + 4 * config.num_hidden_layers * config.hidden_size * (lengths**2).sum()
+    )
 
 
 def peak_memory(bench: Bench, name: str) -> float:
     """The peak memory, in MB, of a new process that runs only this way."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure_memory, (bench.folder, bench.device, bench.work, bench.count, name))
+        return pool.apply(
+            _measure_memory, (bench.folder, bench.device, bench.work, bench.count, name)
+        )
 
 
 def _measure_memory(folder: str, device: str, work: str, count: int, name: str) -> float:
@@ -205,11 +234,21 @@ def peak_of_process() -> float:
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1e3
+    return (
+        next(
+            int(line.split()[1])
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM")
+        )
+        / 1e3
+    )
 
 
-def set_up(ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | None) -> dict[str, contenders.Run]:
-    """Set up the ways named in `only` (default: all); report and skip those that are not installed."""
+def set_up(
+    ways: dict[str, Callable[[], contenders.Run]], only: Sequence[str] | None
+) -> dict[str, contenders.Run]:
+    """Set up the ways named in `only` (default: all); report and skip those that are not
+    installed."""
     runs = {}
     for name, make in ways.items():
         if only is not None and name not in only:
@@ -231,18 +270,27 @@ def measure(runs: dict[str, contenders.Run], rounds: int) -> dict[str, list[floa
     return seconds
 
 
-def table(seconds: dict[str, list[float]], facts: dict[str, float], device: str) -> Iterator[dict[str, Any]]:
-    """A row for each way, the slowest first; ratios are to the reference loop, or to the slowest if it was not run."""
+def table(
+    seconds: dict[str, list[float]], facts: dict[str, float], device: str
+) -> Iterator[dict[str, Any]]:
+    """A row for each way, the slowest first; ratios are to the reference loop, or to the slowest if
+    it was not run."""
     slowest = max(seconds, key=lambda name: (name == "reference loop", median(seconds[name])))
     for name, times in sorted(seconds.items(), key=lambda item: -median(item[1])):
         row: dict[str, Any] = {"way": name, "seconds": round(median(times), 4)}
-        row["times as fast"] = round(median(a / b for a, b in zip(seconds[slowest], times, strict=True)), 2)
+        row["times as fast"] = round(
+            median(a / b for a, b in zip(seconds[slowest], times, strict=True)), 2
+        )
         if name.startswith(("exact", "reference", "one pass")) and "stories" in facts:
             row["stories a second"] = round(facts["stories"] / median(times), 2)
         if name.startswith(("exact, ", "floor")) and "tokens" in facts:
             row["tokens a second"] = round(facts["tokens"] / median(times))
             row["TFLOP/s"] = round(facts["flop"] / median(times) / 1e12, 2)
-            peak = [value for gpu, value in PEAKS.items() if device != "cpu" and gpu in torch.cuda.get_device_name()]
+            peak = [
+                value
+                for gpu, value in PEAKS.items()
+                if device != "cpu" and gpu in torch.cuda.get_device_name()
+            ]
             if peak:
                 row["utilisation"] = round(facts["flop"] / median(times) / peak[0], 3)
         yield row
@@ -253,16 +301,24 @@ def processor() -> dict[str, str]:
     info = Path("/proc/cpuinfo")
     if not info.exists():
         return {"processor": platform.processor()}
-    values = dict(line.split(":", 1) for line in info.read_text().split("\n\n")[0].splitlines() if ":" in line)
+    values = dict(
+        line.split(":", 1) for line in info.read_text().split("\n\n")[0].splitlines() if ":" in line
+    )
     known = {key.strip(): value.strip() for key, value in values.items()}
     return {
-        name: known[name] for name in ("vendor_id", "cpu family", "model", "model name", "stepping") if name in known
+        name: known[name]
+        for name in ("vendor_id", "cpu family", "model", "model name", "stepping")
+        if name in known
     }
 
 
 def machine(device: str) -> dict[str, Any]:
     cpu = getattr(torch.cpu, "get_capabilities", dict)()
-    name = torch.cuda.get_device_name() if device != "cpu" else cpu.get("cpu_name", platform.processor())
+    name = (
+        torch.cuda.get_device_name()
+        if device != "cpu"
+        else cpu.get("cpu_name", platform.processor())
+    )
     libraries = ("narrative_twins", "torch", "transformers", "sentence-transformers")
     return {
         "device": name,
@@ -273,14 +329,28 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="minilm", help=f"minilm, {', '.join(SIZES)}, or a folder (default: minilm)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model",
+        default="minilm",
+        help=f"minilm, {', '.join(SIZES)}, or a folder (default: minilm)",
+    )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--work", nargs="+", choices=WORK, default=[work for work in WORK if work not in LONG])
+    parser.add_argument(
+        "--work", nargs="+", choices=WORK, default=[work for work in WORK if work not in LONG]
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--stories", type=int, default=30, help="number of five-sentence stories (default: 30)")
-    parser.add_argument("--ways", nargs="+", metavar="WAY", help="run only these, by name (default: all)")
-    parser.add_argument("--memory", action="store_true", help="also measure peak memory, each in a new process")
+    parser.add_argument(
+        "--stories", type=int, default=30, help="number of five-sentence stories (default: 30)"
+    )
+    parser.add_argument(
+        "--ways", nargs="+", metavar="WAY", help="run only these, by name (default: all)"
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="also measure peak memory, each in a new process"
+    )
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
     transformers.logging.disable_progress_bar()
@@ -289,20 +359,35 @@ def main() -> None:
     for work in arguments.work:
         bench = Bench(model_folder(arguments.model), arguments.device, work, arguments.stories)
         facts = bench.facts()
-        print(f"{WORK[work]}: " + ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()), flush=True)
-        rows = list(table(measure(set_up(bench.ways(), arguments.ways), arguments.rounds), facts, arguments.device))
+        print(
+            f"{WORK[work]}: " + ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()),
+            flush=True,
+        )
+        rows = list(
+            table(
+                measure(set_up(bench.ways(), arguments.ways), arguments.rounds),
+                facts,
+                arguments.device,
+            )
+        )
         for row in rows:
             if arguments.memory and row["way"].startswith(("reference", "exact", "one pass")):
                 row["peak MB"] = round(peak_memory(bench, row["way"]))
             print(
                 "  "
-                + "   ".join(f"{value!s:<32}" if key == "way" else f"{key} {value:,}" for key, value in row.items())
+                + "   ".join(
+                    f"{value!s:<32}" if key == "way" else f"{key} {value:,}"
+                    for key, value in row.items()
+                )
             )
         report[work] = {"what": WORK[work], **facts, "rows": rows}
         if work in ("stories", "synopses"):
             shares = bench.outside_the_model(arguments.rounds)
             report[work]["outside the model"] = shares
-            print("  outside the model: " + ", ".join(f"{way} {share:.1%}" for way, share in shares.items()))
+            print(
+                "  outside the model: "
+                + ", ".join(f"{way} {share:.1%}" for way, share in shares.items())
+            )
         if arguments.out is not None:
             with AtomicFile(str(arguments.out)) as out:
                 out.write(json.dumps(report, indent=1) + "\n")

@@ -2,11 +2,13 @@
 
     python benchmarks/splitters.py FOLDER
 
-FOLDER contains `tripod_train.json`, `roc_val.json`, `narrative_twins_sample.jsonl` and `narrative_twins_long.jsonl`;
-missing files are skipped. Sentences are joined by a space and split again. The passages in `benchmarks/dialogue`, prose
-with direct speech and headings, are split in their paragraphs; the rules of the default splitter were written beside
-`gold.txt`, and `held_out.txt` was written before them and only measured. Prints the F1 of sentence ends, the share of
-stories without an error, and the seconds it took. The end of a heading counts as the end of a sentence.
+FOLDER contains `tripod_train.json`, `roc_val.json`, `narrative_twins_sample.jsonl` and
+`narrative_twins_long.jsonl`; missing files are skipped. Sentences are joined by a space and split
+again. The passages in `benchmarks/dialogue`, prose with direct speech and headings, are split in
+their paragraphs; the rules of the default splitter were written beside `gold.txt`, and
+`held_out.txt` was written before them and only measured. Prints the F1 of sentence ends, the share
+of stories without an error, and the seconds it took. The end of a heading counts as the end of a
+sentence.
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ DIALOGUE = Path(__file__).parent / "dialogue"
 
 def default(text: str) -> list[str]:
     """The sentences and headings of a text, in order, as the package tells them apart."""
-    return [text[start:end] for start, end in sorted([*Story.parse(text).spans, *find_headings(text)])]
+    return [
+        text[start:end] for start, end in sorted([*Story.parse(text).spans, *find_headings(text)])
+    ]
 
 
 def syntok_alone(text: str) -> list[str]:
     """syntok without the package's rules."""
     sentences = [tokens for paragraph in syntok.segmenter.analyze(text) for tokens in paragraph]
-    return [text[tokens[0].offset : tokens[-1].offset + len(tokens[-1].value)] for tokens in sentences]
+    return [
+        text[tokens[0].offset : tokens[-1].offset + len(tokens[-1].value)] for tokens in sentences
+    ]
 
 
 def splitters() -> dict[str, Callable[[str], list[str]]]:
@@ -54,11 +60,14 @@ def read(path: Path) -> list[list[str]]:
     if path.suffix == ".json":
         return [[s for s in row["sentences"] if s.strip()] for row in json.loads(text).values()]
     rows = [json.loads(line)["twin"] for line in text.splitlines()]
-    return [row if isinstance(row[0], str) else [s for window in row for s in window] for row in rows]
+    return [
+        row if isinstance(row[0], str) else [s for window in row for s in window] for row in rows
+    ]
 
 
 def read_passages(path: Path) -> list[list[list[str]]]:
-    """The paragraphs of each passage of a file of `benchmarks/dialogue`, as lists of sentences; see its first lines."""
+    """The paragraphs of each passage of a file of `benchmarks/dialogue`, as lists of sentences; see
+    its first lines."""
     passages: list[list[list[str]]] = []
     for line in map(str.strip, path.read_text(encoding="utf-8").splitlines()):
         if line.startswith("== "):
@@ -104,14 +113,21 @@ def read_dialogue(name: str) -> tuple[list[str], list[list[str]]]:
     """The texts of a file of `benchmarks/dialogue`, and their sentences."""
     passages = read_passages(DIALOGUE / name)
     texts = ["\n\n".join(map(" ".join, passage)) for passage in passages]
-    return texts, [[sentence for paragraph in passage for sentence in paragraph] for passage in passages]
+    return texts, [
+        [sentence for paragraph in passage for sentence in paragraph] for passage in passages
+    ]
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
     for name in ("gold.txt", "held_out.txt"):
         measure(f"dialogue/{name}", *read_dialogue(name))
-    names = ("tripod_train.json", "roc_val.json", "narrative_twins_sample.jsonl", "narrative_twins_long.jsonl")
+    names = (
+        "tripod_train.json",
+        "roc_val.json",
+        "narrative_twins_sample.jsonl",
+        "narrative_twins_long.jsonl",
+    )
     for path in (folder / name for name in names):
         if path.exists():
             stories = read(path)

@@ -1,4 +1,5 @@
-"""Print the Markdown tables of the README and docs/speed.md from the results in `benchmarks/results`:
+"""Print the Markdown tables of the README and docs/speed.md from the results in
+`benchmarks/results`:
 
 python benchmarks/tables.py
 """
@@ -11,8 +12,16 @@ from pathlib import Path
 from typing import Any
 
 LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
-SUMMARY = ("naive loop", "reference loop", "sentence-transformers", "exact, float32", "exact, auto", "one pass, auto")
-"""The rows in the README, as far as they were measured. Results before the reference loop have a naive loop instead."""
+SUMMARY = (
+    "naive loop",
+    "reference loop",
+    "sentence-transformers",
+    "exact, float32",
+    "exact, auto",
+    "one pass, auto",
+)
+"""The rows in the README, as far as they were measured. Results before the reference loop have a
+naive loop instead."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -22,9 +31,15 @@ def read(name: str) -> dict[str, Any]:
 
 
 def speed(report: dict[str, Any], ways: Collection[str] = ()) -> Iterator[str]:
-    """Seconds, and speed relative to the first row, of scoring stories and a synopsis; of some ways or all."""
-    stories, synopses = ({row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses"))
-    yield "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as fast |"
+    """Seconds, and speed relative to the first row, of scoring stories and a synopsis; of some ways
+    or all."""
+    stories, synopses = (
+        {row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses")
+    )
+    yield (
+        "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as"
+        " fast |"
+    )
     yield "|---|---|---|---|---|"
     for way, row in ((way, row) for way, row in stories.items() if not ways or way in ways):
         other = synopses[way]
@@ -38,12 +53,19 @@ def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Seconds, and speed relative to the first row, of scoring stories with different encoders."""
     found = {name: report["stories"] for name, report in reports.items()}
     yield (
-        "| | " + " | ".join(f"{name}, {work['stories']} stories | times as fast" for name, work in found.items()) + " |"
+        "| | "
+        + " | ".join(
+            f"{name}, {work['stories']} stories | times as fast" for name, work in found.items()
+        )
+        + " |"
     )
     yield "|---" * (1 + 2 * len(found)) + "|"
     rows = {name: {row["way"]: row for row in work["rows"]} for name, work in found.items()}
     for way in next(iter(rows.values())):
-        cells = (f"{ways[way]['seconds']:.3g} s | {ways[way]['times as fast']:,.1f}" for ways in rows.values())
+        cells = (
+            f"{ways[way]['seconds']:.3g} s | {ways[way]['times as fast']:,.1f}"
+            for ways in rows.values()
+        )
         yield f"| {way} | " + " | ".join(cells) + " |"
 
 
@@ -60,7 +82,9 @@ def ranks(report: dict[str, Any]) -> Iterator[str]:
                 found = file.get(setting, {})
                 known = operation in found.get("rank", {})
                 cells += (
-                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"] if known else ["", ""]
+                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"]
+                    if known
+                    else ["", ""]
                 )
                 cells.append(f"{file['exact']['agreement'][operation]:.3f}" if known else "")
             if any(cells):

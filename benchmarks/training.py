@@ -2,9 +2,10 @@
 
     python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3]
 
-"Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the longest. The others
-are the steps of `NarrativeTwinsTrainer`, in float32 and with weights in bfloat16. Each round runs all ways in turn;
-times are medians over rounds, ratios are medians of the ratios within a round.
+"Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the
+longest. The others are the steps of `NarrativeTwinsTrainer`, in float32 and with weights in
+bfloat16. Each round runs all ways in turn; times are medians over rounds, ratios are medians of the
+ratios within a round.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ WAYS = {
     "bfloat16, torch's attention": ("bfloat16", True, False),
     "bfloat16": ("bfloat16", True, True),
 }
-"""By name: the precision; whether to batch texts by length and use the fastest linear layers; whether to use the
-fastest attention."""
+"""By name: the precision; whether to batch texts by length and use the fastest linear layers;
+whether to use the fastest attention."""
 
 
-def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Callable[[], None], int]:
+def step(
+    model: str | None, rows: Any, way: tuple[str, bool, bool]
+) -> tuple[Callable[[], None], int]:
     """A training step, and its number of tokens."""
     dtype, fast, attention = way
     encoder = trainable_encoder(model, dtype=dtype)
@@ -63,8 +66,12 @@ def step(model: str | None, rows: Any, way: tuple[str, bool, bool]) -> tuple[Cal
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: the default encoder)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: the default encoder)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     for work, (load, count) in WORK.items():

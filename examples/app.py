@@ -1,9 +1,11 @@
-"""The web page for a Hugging Face Space: public, with the default encoder and a time limit for each story.
+"""The web page for a Hugging Face Space: public, with the default encoder and a time limit for each
+story.
 
     python examples/app.py
 
-On your own machine, use the command `narrative-twins app`. To create a Space, upload this file as `app.py`, the file
-`hub_cards/space_card.md` as `README.md`, and a `requirements.txt` with `narrative_twins[demo]` or its URL.
+On your own machine, use the command `narrative-twins app`. To create a Space, upload this file as
+`app.py`, the file `hub_cards/space_card.md` as `README.md`, and a `requirements.txt` with
+`narrative_twins[demo]` or its URL.
 """
 
 import os

@@ -1,11 +1,12 @@
 """Convert the corpora of the package from JSON Lines to Parquet.
 
-    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl EVERYDAY.jsonl PROSE.jsonl
+    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl EVERYDAY.jsonl
+    PROSE.jsonl
 
-VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`; EVERYDAY.jsonl and PROSE.jsonl have `id`,
-`story`, and `votes` or `kind` and `labels`. Writes train.parquet and validation.parquet of each into the package. About
-a tenth of the rows is for validation, chosen by a checksum of the id, so that rows keep their split when others are
-added. Rows keep their order.
+VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`; EVERYDAY.jsonl and
+PROSE.jsonl have `id`, `story`, and `votes` or `kind` and `labels`. Writes train.parquet and
+validation.parquet of each into the package. About a tenth of the rows is for validation, chosen by
+a checksum of the id, so that rows keep their split when others are added. Rows keep their order.
 """
 
 import json
@@ -44,8 +45,12 @@ def write(corpus: str, rows: datasets.Dataset) -> None:
         chosen = [row for row in rows if is_validation(row["id"]) == validation]
         table = pyarrow.Table.from_pylist(chosen, schema=rows.features.arrow_schema)
         # Sentences hardly repeat, so dictionary encoding would only add to the size.
-        pyarrow.parquet.write_table(table, file, compression="zstd", compression_level=19, use_dictionary=False)
-        print(f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB")
+        pyarrow.parquet.write_table(
+            table, file, compression="zstd", compression_level=19, use_dictionary=False
+        )
+        print(
+            f"{file.relative_to(PACKAGE)}: {len(chosen)} rows, {file.stat().st_size / 1e6:.2f} MB"
+        )
 
 
 def main() -> None:
@@ -55,7 +60,10 @@ def main() -> None:
         write("stories", load_story_twins(stories, "train", cache_dir=cache))
         write("synopses", load_window_twins(synopses, "train", cache_dir=cache))
     for corpus, path in zip(("everyday", "prose"), judged, strict=True):
-        write(corpus, datasets.Dataset.from_list(list(map(json.loads, Path(path).read_text().splitlines()))))
+        write(
+            corpus,
+            datasets.Dataset.from_list(list(map(json.loads, Path(path).read_text().splitlines()))),
+        )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
-"""Labels for prose without annotators: how much of each sentence other people's tellings of the same story keep.
+"""Labels for prose without annotators: how much of each sentence other people's tellings of the
+same story keep.
 
-    python examples/retold_stories.py squality_plot_twins.jsonl --out retold
-    narrative-twins evaluate --data retold/looked.jsonl --operations summarization --out retold/tables
+    python examples/retold_stories.py squality_plot_twins.jsonl --out retold narrative-twins
+    evaluate --data retold/looked.jsonl --operations summarization --out retold/tables
 
-The rows have `tellings` of one story by several writers, each with `sentences` (as SQuALITY's plot summaries). The
-label of a sentence is the mean over the other tellings of its highest similarity with a sentence there: the cosine of
-word counts, weighted by how rare a word is among the sentences of the story, so that names that are everywhere count
-little. No encoder takes part, so encoders can be compared by it.
+The rows have `tellings` of one story by several writers, each with `sentences` (as SQuALITY's plot
+summaries). The label of a sentence is the mean over the other tellings of its highest similarity
+with a sentence there: the cosine of word counts, weighted by how rare a word is among the sentences
+of the story, so that names that are everywhere count little. No encoder takes part, so encoders can
+be compared by it.
 
-Half of the stories, by a hash of their id, is written to `looked.jsonl`, to choose by, and the other half to
-`unseen.jsonl`, to report once. The labels follow shared words: a retelling in other words looks as if it kept nothing,
-and long sentences share more words. Read `given position and length` beside the plain Spearman.
+Half of the stories, by a hash of their id, is written to `looked.jsonl`, to choose by, and the
+other half to `unseen.jsonl`, to report once. The labels follow shared words: a retelling in other
+words looks as if it kept nothing, and long sentences share more words. Read `given position and
+length` beside the plain Spearman.
 """
 
 import argparse
@@ -28,17 +31,23 @@ FEWEST = 8
 
 def words(sentence: str) -> Counter[str]:
     """The words of a sentence with their counts; endings of inflection are cut off roughly."""
-    return Counter(re.sub(r"('s|s|ed|ing)$", "", word) for word in re.findall(r"[a-z']+", sentence.lower()))
+    return Counter(
+        re.sub(r"('s|s|ed|ing)$", "", word) for word in re.findall(r"[a-z']+", sentence.lower())
+    )
 
 
 def weighted(tellings: Sequence[Sequence[str]]) -> list[list[dict[str, float]]]:
     """For each sentence of each telling the weights of its words, of length 1 as a vector."""
     counts = [[words(sentence) for sentence in telling] for telling in tellings]
     total = sum(map(len, counts))
-    sentences_with = Counter(word for telling in counts for sentence in telling for word in sentence)
+    sentences_with = Counter(
+        word for telling in counts for sentence in telling for word in sentence
+    )
 
     def vector(sentence: Counter[str]) -> dict[str, float]:
-        weights = {word: count * math.log(total / sentences_with[word]) for word, count in sentence.items()}
+        weights = {
+            word: count * math.log(total / sentences_with[word]) for word, count in sentence.items()
+        }
         norm = math.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
         return {word: weight / norm for word, weight in weights.items()}
 
@@ -52,7 +61,10 @@ def kept(tellings: Sequence[Sequence[str]]) -> list[list[float]]:
     for own in range(len(tellings)):
         others = [telling for number, telling in enumerate(vectors) if number != own and telling]
         labels.append(
-            [sum(max(similarity(a, b) for b in other) for other in others) / len(others) for a in vectors[own]]
+            [
+                sum(max(similarity(a, b) for b in other) for other in others) / len(others)
+                for a in vectors[own]
+            ]
         )
     return labels
 
@@ -68,13 +80,21 @@ def labelled(row: dict) -> Iterator[dict]:
         return
     for number, (sentences, labels) in enumerate(zip(tellings, kept(tellings), strict=True)):
         if len(sentences) >= FEWEST:
-            yield {"id": f"{row['id']}-{number}", "story": sentences, "labels": [round(label, 4) for label in labels]}
+            yield {
+                "id": f"{row['id']}-{number}",
+                "story": sentences,
+                "labels": [round(label, 4) for label in labels],
+            }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", type=Path, help="JSON Lines with tellings")
-    parser.add_argument("--out", type=Path, required=True, help="folder for looked.jsonl and unseen.jsonl")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for looked.jsonl and unseen.jsonl"
+    )
     options = parser.parse_args()
     halves: dict[str, list[dict]] = {"looked": [], "unseen": []}
     for line in options.rows.read_text(encoding="utf-8").splitlines():
@@ -84,7 +104,9 @@ def main() -> None:
         halves[half] += labelled(row)
     options.out.mkdir(parents=True, exist_ok=True)
     for name, found in halves.items():
-        (options.out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+        (options.out / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in found), encoding="utf-8"
+        )
         print(f"{name}: {len(found)} tellings, {sum(len(row['story']) for row in found)} sentences")
 
 

@@ -1,11 +1,13 @@
-"""Score a corpus with datatrove, in tasks that are fixed parts of the files (`pip install 'datatrove[io]'`):
+"""Score a corpus with datatrove, in tasks that are fixed parts of the files (`pip install
+'datatrove[io]'`):
 
     python examples/score_corpus_datatrove.py stories --out scores --tasks 8 --workers 2
 
-The folder has JSON Lines with `text` and perhaps `id`. Each task reads its files, and writes `scores/00000.jsonl` and
-so on, with the scores in `metadata`. The same command goes on after an interruption: tasks that are complete (`--logs`
-has a file for each) are skipped, others begin anew. The number of tasks can't change within a run. The reader leaves
-out documents without text. On a cluster put `SlurmPipelineExecutor` in the place of `LocalPipelineExecutor`.
+The folder has JSON Lines with `text` and perhaps `id`. Each task reads its files, and writes
+`scores/00000.jsonl` and so on, with the scores in `metadata`. The same command goes on after an
+interruption: tasks that are complete (`--logs` has a file for each) are skipped, others begin anew.
+The number of tasks can't change within a run. The reader leaves out documents without text. On a
+cluster put `SlurmPipelineExecutor` in the place of `LocalPipelineExecutor`.
 """
 
 import argparse
@@ -51,7 +53,9 @@ class ScoreStories(PipelineStep):
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
     add("source", help="folder of JSON Lines")
     add("--out", required=True, help="folder of the scores")
@@ -68,7 +72,10 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     options = parse_arguments()
     step = ScoreStories(
-        encoder=options.model, operations=options.operations, approximate=options.approximate, dtype=options.dtype
+        encoder=options.model,
+        operations=options.operations,
+        approximate=options.approximate,
+        dtype=options.dtype,
     )
     executor = LocalPipelineExecutor(
         pipeline=[
@@ -80,7 +87,9 @@ def main() -> None:
         workers=options.workers,
         logging_dir=options.logs or f"{options.out.rstrip('/')}.logs",
         # Forked processes would share the threads of torch.
-        start_method="spawn" if "spawn" in multiprocessing.get_all_start_methods() else "forkserver",
+        start_method=(
+            "spawn" if "spawn" in multiprocessing.get_all_start_methods() else "forkserver"
+        ),
     )
     executor.run()
 

@@ -1,10 +1,13 @@
-"""Score a corpus with Ray Data, on this machine or a cluster (`pip install 'narrative_twins[ray]'`):
+"""Score a corpus with Ray Data, on this machine or a cluster (`pip install
+'narrative_twins[ray]'`):
 
-    python examples/score_corpus_ray.py 'stories/*.parquet' --out scores --column text --id-column id --workers 2
+    python examples/score_corpus_ray.py 'stories/*.parquet' --out scores --column text --id-column
+    id --workers 2
 
-Each worker is an actor that holds its own encoder. Ray starts a worker again that ends, and after an interruption of
-the whole run the same command goes on: Ray keeps the ids of the rows that are written in `--checkpoint`, a folder that
-all machines can reach. Ids must be unique, and all of them are held in memory.
+Each worker is an actor that holds its own encoder. Ray starts a worker again that ends, and after
+an interruption of the whole run the same command goes on: Ray keeps the ids of the rows that are
+written in `--checkpoint`, a folder that all machines can reach. Ids must be unique, and all of them
+are held in memory.
 """
 
 import argparse
@@ -20,11 +23,18 @@ from narrative_twins import StoryScorer
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("source", help="files of Parquet or JSON Lines: a name or a pattern; or a folder of Parquet")
+    add(
+        "source", help="files of Parquet or JSON Lines: a name or a pattern; or a folder of Parquet"
+    )
     add("--out", required=True, help="folder of the scores, in Parquet")
-    add("--column", help="column of the stories (default: each row is a story, with text, sentences or story)")
+    add(
+        "--column",
+        help="column of the stories (default: each row is a story, with text, sentences or story)",
+    )
     add("--id-column", default="id")
     add("--checkpoint", help="folder of the ids that are written (default: OUT.checkpoint)")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
@@ -33,21 +43,27 @@ def parse_arguments() -> argparse.Namespace:
     add("--approximate", choices=["one-pass"])
     add("--workers", type=int, default=2, help="actors, each with an encoder")
     add("--gpus", type=float, default=0, help="GPUs of a worker; 0.5 puts two on one")
-    add("--blocks", type=int, help="parts of the corpus, each written as a whole (default: as Ray divides it)")
+    add(
+        "--blocks",
+        type=int,
+        help="parts of the corpus, each written as a whole (default: as Ray divides it)",
+    )
     add("--rows", type=int, default=1000, help="rows of a batch")
     return parser.parse_args()
 
 
 def main() -> None:
     options = parse_arguments()
-    # On this machine, two slots beside those of the workers, to read and write, and to leave out what is written;
-    # without them Ray waits forever. A cluster has numbers of its own.
+    # On this machine, two slots beside those of the workers, to read and write, and to leave out
+    # what is written; without them Ray waits forever. A cluster has numbers of its own.
     cores = None if "RAY_ADDRESS" in os.environ else max(os.cpu_count() or 1, options.workers + 2)
     ray.init(num_cpus=cores, log_to_driver=False)
     context = ray.data.DataContext.get_current()
     checkpoint = Path(options.checkpoint or f"{options.out.rstrip('/')}.checkpoint").resolve()
     context.checkpoint_config = CheckpointConfig(
-        id_column=options.id_column, checkpoint_path=str(checkpoint), delete_checkpoint_on_success=False
+        id_column=options.id_column,
+        checkpoint_path=str(checkpoint),
+        delete_checkpoint_on_success=False,
     )
     files = sorted(glob.glob(options.source)) or [options.source]
     read = ray.data.read_json if files[0].endswith((".json", ".jsonl")) else ray.data.read_parquet

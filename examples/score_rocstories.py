@@ -1,13 +1,16 @@
-"""Measure agreement of salience with human labels on five-sentence stories: Spearman and AUC of each operation.
+"""Measure agreement of salience with human labels on five-sentence stories: Spearman and AUC of
+each operation.
 
-    python examples/score_rocstories.py roc_val.json [--model FOLDER_OR_ID] [--operations summarization deletion]
-    python examples/score_rocstories.py roc_val.json --server http://localhost:8000/v1 --language-model my-model
+    python examples/score_rocstories.py roc_val.json [--model FOLDER_OR_ID] [--operations
+    summarization deletion] python examples/score_rocstories.py roc_val.json --server
+    http://localhost:8000/v1 --language-model my-model
 
-The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [one number from 1 to 5 for each
-annotator]}}`, or any other source for `narrative_twins.data.load_story_salience`, such as
-`igorsterner/rocstory-salience`. With a server, a language model also scores the sentences, the upper bound of the paper
-(needs `pip install narrative_twins[making]`). Its answers are stored in a file; a second run requests only missing
-answers. `narrative-twins evaluate` has baselines, tests and plots as well.
+The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [one number from
+1 to 5 for each annotator]}}`, or any other source for `narrative_twins.data.load_story_salience`,
+such as `igorsterner/rocstory-salience`. With a server, a language model also scores the sentences,
+the upper bound of the paper (needs `pip install narrative_twins[making]`). Its answers are stored
+in a file; a second run requests only missing answers. `narrative-twins evaluate` has baselines,
+tests and plots as well.
 """
 
 import argparse
@@ -19,20 +22,38 @@ from narrative_twins.llm.server import Server
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", help="stories with human labels: a file, a folder or a Hub id")
-    parser.add_argument("--split", help="of the source, or all (default: test, else validation, else the first)")
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
-    parser.add_argument("--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean")
+    parser.add_argument(
+        "--split", help="of the source, or all (default: test, else validation, else the first)"
+    )
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: that of the package)"
+    )
+    parser.add_argument(
+        "--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean"
+    )
     parser.add_argument("--operations", nargs="+", help="salience operations (default: all)")
-    parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example float32")
+    parser.add_argument(
+        "--dtype", default="auto", help="precision of the encoder, for example float32"
+    )
     parser.add_argument("--server", help="URL of an OpenAI-compatible server of the language model")
     parser.add_argument("--language-model", help="name of the language model on the server")
-    parser.add_argument("--key-variable", help="environment variable with the API key of the server")
     parser.add_argument(
-        "--styles", nargs="+", choices=STYLES, default=["choose", "rate"], help="ways to ask (default: choose rate)"
+        "--key-variable", help="environment variable with the API key of the server"
     )
-    parser.add_argument("--answers", default="answers.jsonl", help="file for the answers (default: answers.jsonl)")
+    parser.add_argument(
+        "--styles",
+        nargs="+",
+        choices=STYLES,
+        default=["choose", "rate"],
+        help="ways to ask (default: choose rate)",
+    )
+    parser.add_argument(
+        "--answers", default="answers.jsonl", help="file for the answers (default: answers.jsonl)"
+    )
     arguments = parser.parse_args()
     if (arguments.server is None) != (arguments.language_model is None):
         parser.error("--server and --language-model must be used together")
@@ -46,8 +67,12 @@ def main() -> None:
 def score(arguments: argparse.Namespace) -> None:
     prompted = []
     if arguments.server is not None:
-        server = Server(arguments.server, arguments.language_model, key_variable=arguments.key_variable)
-        prompted = [PromptedScorer(arguments.language_model, server, arguments.answers, arguments.styles)]
+        server = Server(
+            arguments.server, arguments.language_model, key_variable=arguments.key_variable
+        )
+        prompted = [
+            PromptedScorer(arguments.language_model, server, arguments.answers, arguments.styles)
+        ]
     comparison = evaluate(
         arguments.model,
         arguments.source,

@@ -1,11 +1,14 @@
-"""Measure how well salience finds the five turning points of film synopses: AUC of each in its window, by operation.
+"""Measure how well salience finds the five turning points of film synopses: AUC of each in its
+window, by operation.
 
-    python examples/score_tripod.py TRIPOD_FOLDER [--model FOLDER_OR_ID] [--operations summarization]
+    python examples/score_tripod.py TRIPOD_FOLDER [--model FOLDER_OR_ID] [--operations
+    summarization]
 
-The source is a folder with TRIPOD's TRIPOD_synopses_train.csv and TRIPOD_synopses_test.csv, whose 99 films are scored
-together, one of these files, or any other source for `narrative_twins.data.load_turning_points`. A synopsis is split
-into five even windows, and turning point k is ranked among the sentences of window k; as in the paper, it is left out
-if it is not there. Each window is read with the whole synopsis, or as much of it as the encoder's context holds.
+The source is a folder with TRIPOD's TRIPOD_synopses_train.csv and TRIPOD_synopses_test.csv, whose
+99 films are scored together, one of these files, or any other source for
+`narrative_twins.data.load_turning_points`. A synopsis is split into five even windows, and turning
+point k is ranked among the sentences of window k; as in the paper, it is left out if it is not
+there. Each window is read with the whole synopsis, or as much of it as the encoder's context holds.
 `narrative-twins evaluate` has baselines, tests and plots as well.
 """
 
@@ -17,15 +20,29 @@ from narrative_twins.evaluation.agreement import Rule
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", help="synopses with turning points: a file, a folder or a Hub id")
     parser.add_argument("--split", default="all", help="of the source (default: all)")
-    parser.add_argument("--model", help="folder or Hub id of the encoder (default: that of the package)")
-    parser.add_argument("--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean")
-    parser.add_argument("--operations", nargs="+", help="default: all operations; shifting is by far the slowest")
-    parser.add_argument("--context-tokens", type=int, help="tokens read at once (default: the encoder's maximum)")
-    parser.add_argument("--rule", choices=get_args(Rule), default="numbered", help="containing: the window it is in")
-    parser.add_argument("--dtype", default="auto", help="precision of the encoder, for example bfloat16")
+    parser.add_argument(
+        "--model", help="folder or Hub id of the encoder (default: that of the package)"
+    )
+    parser.add_argument(
+        "--pooling", choices=["mean", "first"], help="default: that of the checkpoint, or mean"
+    )
+    parser.add_argument(
+        "--operations", nargs="+", help="default: all operations; shifting is by far the slowest"
+    )
+    parser.add_argument(
+        "--context-tokens", type=int, help="tokens read at once (default: the encoder's maximum)"
+    )
+    parser.add_argument(
+        "--rule", choices=get_args(Rule), default="numbered", help="containing: the window it is in"
+    )
+    parser.add_argument(
+        "--dtype", default="auto", help="precision of the encoder, for example bfloat16"
+    )
     arguments = parser.parse_args()
 
     try:

@@ -3,19 +3,30 @@
     accelerate launch examples/train_mlm.py --smoke
     accelerate launch examples/train_mlm.py --config examples/configs/roc_mlm.yaml --seed 1
 
-Stories, twins and distractors are separate texts, in which 15 % of the tokens are predicted; `--rows synopses` uses the
-longer stories. A batch is counted in rows, with all texts of each. Validation, the number of steps and output files are
-those of train_roc.py and train_wiki.py, for comparison.
+Stories, twins and distractors are separate texts, in which 15 % of the tokens are predicted;
+`--rows synopses` uses the longer stories. A batch is counted in rows, with all texts of each.
+Validation, the number of steps and output files are those of train_roc.py and train_wiki.py, for
+comparison.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
+from narrative_twins.data import (
+    load_story_salience,
+    load_story_twins,
+    load_turning_points,
+    load_window_twins,
+)
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
-from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import (
+    labelled_stories,
+    run_training,
+    train_and_validation,
+    validation_evaluator,
+)
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",
@@ -23,12 +34,17 @@ DEFAULTS = DEFAULTS | {
     "per_device_train_batch_size": 128,
 }
 SMOKE = SMOKE | {"output_dir": "runs/mlm-smoke"}
-LOADERS = {"stories": (load_story_twins, load_story_salience), "synopses": (load_window_twins, load_turning_points)}
+LOADERS = {
+    "stories": (load_story_twins, load_story_salience),
+    "synopses": (load_window_twins, load_turning_points),
+}
 
 
 @dataclass
 class Recipe(ScriptArguments):
-    rows: Literal["stories", "synopses"] = field(default="stories", metadata={"help": "The kind of rows to train on."})
+    rows: Literal["stories", "synopses"] = field(
+        default="stories", metadata={"help": "The kind of rows to train on."}
+    )
 
 
 def main() -> None:

@@ -3,16 +3,22 @@
     accelerate launch examples/train_roc.py --smoke
     accelerate launch examples/train_roc.py --config examples/configs/roc_bert_large.yaml --seed 1
 
-`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override the file. On two CPU
-processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`. With human labels, for example
-`--salience_source igorsterner/rocstory-salience`, the agreement of each operation is measured every 50 steps. The
-paper's settings are in roc_bert_large.yaml, its ablations in the folder configs/ablations.
+`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override the
+file. On two CPU processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`.
+With human labels, for example `--salience_source igorsterner/rocstory-salience`, the agreement of
+each operation is measured every 50 steps. The paper's settings are in roc_bert_large.yaml, its
+ablations in the folder configs/ablations.
 """
 
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
-from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import (
+    labelled_stories,
+    run_training,
+    train_and_validation,
+    validation_evaluator,
+)
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -25,11 +31,15 @@ SMOKE = SMOKE | {"output_dir": "runs/roc-smoke"}
 
 
 def main() -> None:
-    arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
+    arguments, script = parse_arguments(
+        NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__
+    )
     train, validation = train_and_validation(load_story_twins, script)
     labelled = labelled_stories(load_story_salience, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)),
+        trainable_encoder(
+            script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+        ),
         arguments,
         train,
         validation,

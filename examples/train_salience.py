@@ -3,14 +3,15 @@
     accelerate launch examples/train_salience.py --smoke
     accelerate launch examples/train_salience.py --train_source votes.jsonl --encoder runs/roc/final
 
-`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override it. The rows of
-`--train_source` are those of `load_story_salience`: stories with votes, such as `narrative-twins make judgments` makes
-for your own kind of text. Without it they are the stories and distractors of the package, whose votes were judged by a
-language model. Every third batch or so has narrative twins of the package, so that the encoder keeps telling plots
-apart.
+`--smoke` is a test run of a minute on a few rows of the package's own stories; flags override it.
+The rows of `--train_source` are those of `load_story_salience`: stories with votes, such as
+`narrative-twins make judgments` makes for your own kind of text. Without it they are the stories
+and distractors of the package, whose votes were judged by a language model. Every third batch or so
+has narrative twins of the package, so that the encoder keeps telling plots apart.
 
-All four operations are trained, since those that are not lose: shifting to the two nearest positions only, which is
-most of what it costs. `--operations summarization deletion` trains and validates these two.
+All four operations are trained, since those that are not lose: shifting to the two nearest
+positions only, which is most of what it costs. `--operations summarization deletion` trains and
+validates these two.
 """
 
 from functools import partial
@@ -43,8 +44,12 @@ SMOKE = SMOKE | {"output_dir": "runs/salience-smoke", "operations": ["summarizat
 
 
 def main() -> None:
-    arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__)
-    judged, validation = train_and_validation(partial(load_story_salience, distractors=True), script)
+    arguments, script = parse_arguments(
+        NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__
+    )
+    judged, validation = train_and_validation(
+        partial(load_story_salience, distractors=True), script
+    )
     twins = load_story_twins()
     # At most as many twins as judged stories.
     twin_rows = {
@@ -52,9 +57,17 @@ def main() -> None:
         for name, rows in (("train", judged), ("validation", validation))
     }
     labelled = labelled_stories(load_story_salience, script, None) or list(validation or [])
-    model = trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device))
-    weights = WEIGHTS if script.operations is None else {name: WEIGHTS.get(name, 1.0) for name in script.operations}
-    salience = SalienceLoss(model, weights, max_shifts=MAX_SHIFTS, mini_batch_size=arguments.mini_batch_size)
+    model = trainable_encoder(
+        script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+    )
+    weights = (
+        WEIGHTS
+        if script.operations is None
+        else {name: WEIGHTS.get(name, 1.0) for name in script.operations}
+    )
+    salience = SalienceLoss(
+        model, weights, max_shifts=MAX_SHIFTS, mini_batch_size=arguments.mini_batch_size
+    )
     trainer = NarrativeTwinsTrainer(
         model,
         arguments,

@@ -3,11 +3,11 @@
     accelerate launch examples/train_wiki.py --smoke
     accelerate launch examples/train_wiki.py --config examples/configs/wiki_ettin.yaml --seed 1
 
-`--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the file. Every 50 steps
-the AUC of turning points in their windows is measured for each operation: those of TRIPOD with `--salience_source
-TRIPOD_synopses_train.csv`, or else those in the validation rows. The paper's settings are in wiki_ettin.yaml, its
-ablations in the folder configs/ablations. With `--streaming true --max_steps 10000` rows are read as they are needed,
-from files of any size.
+`--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the
+file. Every 50 steps the AUC of turning points in their windows is measured for each operation:
+those of TRIPOD with `--salience_source TRIPOD_synopses_train.csv`, or else those in the validation
+rows. The paper's settings are in wiki_ettin.yaml, its ablations in the folder configs/ablations.
+With `--streaming true --max_steps 10000` rows are read as they are needed, from files of any size.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,12 @@ from functools import partial
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
-from narrative_twins.training.script import labelled_stories, run_training, train_and_validation, validation_evaluator
+from narrative_twins.training.script import (
+    labelled_stories,
+    run_training,
+    train_and_validation,
+    validation_evaluator,
+)
 from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -25,26 +30,37 @@ DEFAULTS = DEFAULTS | {
     "encoder": "jhu-clsp/ettin-encoder-1b",
     "per_device_train_batch_size": 16,
 }
-SMOKE = SMOKE | {"output_dir": "runs/wiki-smoke", "per_device_train_batch_size": 2, "max_steps": 2, "max_eval_rows": 1}
+SMOKE = SMOKE | {
+    "output_dir": "runs/wiki-smoke",
+    "per_device_train_batch_size": 2,
+    "max_steps": 2,
+    "max_eval_rows": 1,
+}
 SHUFFLED = 1000
 """Rows of a stream in memory, from which the next one is drawn."""
 
 
 @dataclass
 class Recipe(ScriptArguments):
-    streaming: bool = field(default=False, metadata={"help": "Read rows as they are needed; needs max_steps."})
+    streaming: bool = field(
+        default=False, metadata={"help": "Read rows as they are needed; needs max_steps."}
+    )
 
 
 def main() -> None:
     arguments, script = parse_arguments(
         NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
     )
-    train, validation = train_and_validation(partial(load_window_twins, streaming=script.streaming), script)
+    train, validation = train_and_validation(
+        partial(load_window_twins, streaming=script.streaming), script
+    )
     if script.streaming:
         train = train.shuffle(seed=arguments.seed, buffer_size=SHUFFLED)
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)),
+        trainable_encoder(
+            script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+        ),
         arguments,
         train,
         validation,

@@ -31,7 +31,11 @@ INTEGERS = datasets.Sequence(datasets.Value("int64"))
 FEATURES = {
     "labels": {"predictions": NUMBERS, "references": NUMBERS},
     "partial": {"predictions": NUMBERS, "references": NUMBERS, "lengths": NUMBERS},
-    "turning_points": {"predictions": NUMBERS, "references": INTEGERS, "windows": datasets.Sequence(INTEGERS)},
+    "turning_points": {
+        "predictions": NUMBERS,
+        "references": INTEGERS,
+        "windows": datasets.Sequence(INTEGERS),
+    },
     "entropy": {"references": NUMBERS},
 }
 
@@ -45,7 +49,10 @@ class NarrativeSalience(evaluate.Metric):
         if name not in FEATURES:
             raise ValueError(f"unknown configuration {name!r}; choose from {', '.join(FEATURES)}")
         return evaluate.MetricInfo(
-            description=DESCRIPTION, citation="", inputs_description=INPUTS, features=datasets.Features(FEATURES[name])
+            description=DESCRIPTION,
+            citation="",
+            inputs_description=INPUTS,
+            features=datasets.Features(FEATURES[name]),
         )
 
     def _compute(self, references, predictions=None, lengths=None, windows=None):
@@ -54,15 +61,24 @@ class NarrativeSalience(evaluate.Metric):
             return {"entropy": entropy, "perplexity": 2**entropy}
         if self.config_name == "turning_points":
             return _turning_points(predictions, references, windows)
-        for i, (scores, labels) in enumerate(zip(predictions, references)):
+        for i, (scores, labels) in enumerate(zip(predictions, references, strict=True)):
             if len(scores) != len(labels):
-                raise ValueError(f"story {i} has {len(scores)} scores but {len(labels)} labels; give one per sentence")
+                raise ValueError(
+                    f"story {i} has {len(scores)} scores but {len(labels)} labels; give one per"
+                    " sentence"
+                )
         if self.config_name == "partial":
-            controls = [(range(len(scores)), words) for scores, words in zip(predictions, lengths)]
+            controls = [
+                (range(len(scores)), words)
+                for scores, words in zip(predictions, lengths, strict=True)
+            ]
             return {"partial_spearman": partial_spearman(predictions, references, controls)}
         results = {}
         for name, measure in (("spearman", spearman), ("auc", auc)):
-            found = mean(measure(scores, labels) for scores, labels in zip(predictions, references))
+            found = mean(
+                measure(scores, labels)
+                for scores, labels in zip(predictions, references, strict=True)
+            )
             results |= {name: found.value, f"{name}_stories": found.counted}
         return results
 
@@ -70,14 +86,17 @@ class NarrativeSalience(evaluate.Metric):
 def _turning_points(predictions, references, windows):
     table = [
         turning_point_areas(scores, [tuple(span) for span in spans], points)
-        for scores, points, spans in zip(predictions, references, windows)
+        for scores, points, spans in zip(predictions, references, windows, strict=True)
     ]
-    means = [mean(column) for column in zip(*table)]
+    means = [mean(column) for column in zip(*table, strict=True)]
     *measures, _ = turning_point_measures([""], len(means))
-    results = {f"auc_{measure.turning_point}": value.value for measure, value in zip(measures, means)}
+    results = {
+        f"auc_{measure.turning_point}": value.value
+        for measure, value in zip(measures, means, strict=True)
+    }
     outside = [
         not span[0] <= point < span[1]
-        for points, spans in zip(references, windows)
-        for point, span in zip(points, spans)
+        for points, spans in zip(references, windows, strict=True)
+        for point, span in zip(points, spans, strict=True)
     ]
     return results | {"auc": mean(value.value for value in means).value, "left_out": sum(outside)}

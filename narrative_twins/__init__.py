@@ -36,12 +36,20 @@ if TYPE_CHECKING:
     from narrative_twins.salience.books.result import BookSalience
     from narrative_twins.salience.books.scoring import score_book
     from narrative_twins.salience.engine import score_stories
-    from narrative_twins.salience.operations import OPERATIONS, Operation, cosine, register_operation
+    from narrative_twins.salience.operations import (
+        OPERATIONS,
+        Operation,
+        cosine,
+        register_operation,
+    )
     from narrative_twins.salience.result import SalientSentence, StorySalience
     from narrative_twins.stories.splitting import split_sentences
     from narrative_twins.stories.story import Story, StoryError
     from narrative_twins.stories.windows import Order, Window
-    from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+    from narrative_twins.training.arguments import (
+        MaskedLanguageModelTrainingArguments,
+        NarrativeTwinsTrainingArguments,
+    )
     from narrative_twins.training.collator import TwinsCollator
     from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
     from narrative_twins.training.judgments import JudgedStoriesCollator
@@ -120,7 +128,10 @@ _LAZY = {
     "stories.splitting": ("split_sentences",),
     "stories.story": ("Story", "StoryError"),
     "stories.windows": ("Order", "Window"),
-    "training.arguments": ("MaskedLanguageModelTrainingArguments", "NarrativeTwinsTrainingArguments"),
+    "training.arguments": (
+        "MaskedLanguageModelTrainingArguments",
+        "NarrativeTwinsTrainingArguments",
+    ),
     "training.collator": ("TwinsCollator",),
     "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
     "training.judgments": ("JudgedStoriesCollator",),
@@ -130,8 +141,8 @@ _LAZY = {
     "training.trainable": ("trainable_encoder",),
     "training.trainer": ("NarrativeTwinsTrainer",),
 }
-"""Public names by module. Most of these modules import large libraries, so they are only imported when a name is
-used."""
+"""Public names by module. Most of these modules import large libraries, so they are only imported
+when a name is used."""
 _MODULES = {"metrics": "evaluation.metrics"} | {
     name: name
     for name in (
@@ -153,8 +164,8 @@ _lazy_name = lazy_names(__name__, _LAZY)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Make the task known as soon as there are pipelines: transformers takes seconds to import, so it is not imported
-    only for that."""
+    """Make the task known as soon as there are pipelines: transformers takes seconds to import, so
+    it is not imported only for that."""
     import_module("narrative_twins.pipeline")
 
 

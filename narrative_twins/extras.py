@@ -1,4 +1,5 @@
-"""Check of the libraries of an extra of this package, so that a missing or old one is an error with the cure."""
+"""Check of the libraries of an extra of this package, so that a missing or old one is an error with
+the cure."""
 
 from __future__ import annotations
 
@@ -8,11 +9,16 @@ from packaging.requirements import Requirement
 
 
 def check_extra(extra: str) -> None:
-    """Raise an ImportError that says what to install, if a library of an extra is missing or older than required."""
+    """Raise an ImportError that says what to install, if a library of an extra is missing or older
+    than required."""
     missing, old = [], []
     for requirement in map(Requirement, requires("narrative_twins") or ()):
         marker = requirement.marker
-        if marker is None or marker.evaluate({"extra": ""}) or not marker.evaluate({"extra": extra}):
+        if (
+            marker is None
+            or marker.evaluate({"extra": ""})
+            or not marker.evaluate({"extra": extra})
+        ):
             continue
         try:
             found = version(requirement.name)
@@ -23,4 +29,6 @@ def check_extra(extra: str) -> None:
             old.append(f"{requirement.name} must be {requirement.specifier} but is {found}")
     if missing or old:
         problems = [f"not installed: {', '.join(missing)}"] * bool(missing) + old
-        raise ImportError(f"this needs pip install 'narrative_twins[{extra}]' ({'; '.join(problems)})")
+        raise ImportError(
+            f"this needs pip install 'narrative_twins[{extra}]' ({'; '.join(problems)})"
+        )

@@ -23,21 +23,28 @@ STDIN = "-"
 class AtomicFile:
     """A file that is written as `NAME.part` and renamed to `NAME` when it is complete.
 
-    Standard output, named pipes and devices are written directly. The part file is locked, so that two processes can't
-    write the same file. If the file can't be written, an `OSError` is raised before anything is written.
+    Standard output, named pipes and devices are written directly. The part file is locked, so that
+    two processes can't write the same file. If the file can't be written, an `OSError` is raised
+    before anything is written.
 
     Args:
         path: the file, or `-` for standard output.
-        keep: after an error keep the part file; rename the part file of an earlier run to `NAME.part.old`.
-        resume: append to the part file (or to the complete file) of an earlier run instead of starting over.
+        keep: after an error keep the part file; rename the part file of an earlier run to
+            `NAME.part.old`.
+        resume: append to the part file (or to the complete file) of an earlier run instead of
+            starting over.
         sync: make each `write` wait until the data is on disk.
     """
 
-    def __init__(self, path: str, keep: bool = False, resume: bool = False, sync: bool = False) -> None:
+    def __init__(
+        self, path: str, keep: bool = False, resume: bool = False, sync: bool = False
+    ) -> None:
         self.keep, self.resume, self.sync = keep, resume, sync
         self.path = path if path == STDIN else os.path.realpath(path)
         self.part = part_path(self.path)
-        self.is_regular = path != STDIN and (os.path.isfile(self.path) or not os.path.exists(self.path))
+        self.is_regular = path != STDIN and (
+            os.path.isfile(self.path) or not os.path.exists(self.path)
+        )
         if os.path.isdir(self.path):
             raise IsADirectoryError(f"{path} is a folder; name a file in it")
         if self.is_regular and not os.path.isdir(os.path.dirname(self.path)):
@@ -56,7 +63,8 @@ class AtomicFile:
             self._rename(self.path, self.part)
         self._open()
         if not self.resume and self.keep and os.path.getsize(self.part):
-            # Keep the old part file locked until the new one is. Windows has no locks, and can't rename an open file.
+            # Keep the old part file locked until the new one is. Windows has no locks, and can't
+            # rename an open file.
             earlier = self._descriptor
             if sys.platform == "win32":
                 os.close(earlier)
@@ -72,7 +80,8 @@ class AtomicFile:
         return self
 
     def write(self, piece: str | bytes) -> None:
-        """Append text or bytes. Raises `OSError` with the name of the file, for example if no space is left."""
+        """Append text or bytes. Raises `OSError` with the name of the file, for example if no space
+        is left."""
         try:
             if self.path == STDIN:
                 write_stdout(piece)
@@ -85,15 +94,25 @@ class AtomicFile:
         except BrokenPipeError:
             raise
         except OSError as error:
-            name = self.part if self.is_regular else "standard output" if self.path == STDIN else self.path
+            name = (
+                self.part
+                if self.is_regular
+                else "standard output"
+                if self.path == STDIN
+                else self.path
+            )
             raise OSError(f"{name} can't be written: {error.strerror}") from error
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.path == STDIN:
             return
-        # A later `write` must fail: the number of the closed descriptor may be reused for another file.
+        # A later `write` must fail: the number of the closed descriptor may be reused for another
+        # file.
         descriptor, self._descriptor = self._descriptor, -1
         try:
             if sys.platform == "win32":
@@ -118,10 +137,13 @@ class AtomicFile:
             self._rename(self.part, self.path)
 
     def _open(self) -> None:
-        """Open the part file and lock it. Links are not followed, since what they lead to would be overwritten."""
+        """Open the part file and lock it. Links are not followed, since what they lead to would be
+        overwritten."""
         while True:
             try:
-                self._descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+                self._descriptor = os.open(
+                    self.part, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666
+                )
             except OSError as error:
                 if not os.path.islink(self.part):
                     raise
@@ -130,7 +152,9 @@ class AtomicFile:
                 lock(self._descriptor, self.part)
                 found = os.fstat(self._descriptor)
                 if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
-                    raise FileExistsError(f"{self.part} is also another file (a hard link); remove it first")
+                    raise FileExistsError(
+                        f"{self.part} is also another file (a hard link); remove it first"
+                    )
                 if os.path.samestat(found, os.lstat(self.part)):
                     return
             except FileNotFoundError:
@@ -146,8 +170,8 @@ class AtomicFile:
 
 
 def lock(descriptor: int, path: str) -> None:
-    """Lock an open file or folder until it is closed or the process ends, except on Windows. Raises `FileExistsError`
-    if another run has locked it."""
+    """Lock an open file or folder until it is closed or the process ends, except on Windows. Raises
+    `FileExistsError` if another run has locked it."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -155,7 +179,9 @@ def lock(descriptor: int, path: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FileExistsError(f"{path} is being written by another run; wait until it ends") from None
+        raise FileExistsError(
+            f"{path} is being written by another run; wait until it ends"
+        ) from None
 
 
 def write_stdout(piece: str | bytes) -> None:
@@ -174,12 +200,13 @@ class ResumeError(ValueError):
 
 
 class ResumableFile(AtomicFile):
-    """A file of lines that an interrupted run can resume, with the settings of the run in a JSON file beside it:
-    `NAME.part.run` during the run, then `NAME.run`.
+    """A file of lines that an interrupted run can resume, with the settings of the run in a JSON
+    file beside it: `NAME.part.run` during the run, then `NAME.run`.
 
     Args:
         path: the file, or `-` for standard output, which can't be resumed.
-        settings: all options that the lines depend on, as JSON data by name; the version of the package is added.
+        settings: all options that the lines depend on, as JSON data by name; the version of the
+            package is added.
         resume: resume an earlier run, if there is one.
         sync: see `AtomicFile`.
 
@@ -190,10 +217,14 @@ class ResumableFile(AtomicFile):
         ResumeError: the settings of the earlier run differ or are missing.
     """
 
-    def __init__(self, path: str, settings: Mapping[str, Any], resume: bool = False, sync: bool = False) -> None:
+    def __init__(
+        self, path: str, settings: Mapping[str, Any], resume: bool = False, sync: bool = False
+    ) -> None:
         super().__init__(path, keep=True, resume=resume, sync=sync)
         # Convert to JSON types (tuples to lists), to compare them with settings read from a file.
-        self.settings: dict[str, Any] = json.loads(json.dumps({"narrative_twins": _VERSION, **settings}))
+        self.settings: dict[str, Any] = json.loads(
+            json.dumps({"narrative_twins": _VERSION, **settings})
+        )
         self.lines: list[str] = complete_lines(path) if resume and self.is_regular else []
         if self.lines:
             self._check(path)
@@ -208,10 +239,13 @@ class ResumableFile(AtomicFile):
     def _check(self, path: str) -> None:
         earlier = run_settings(path)
         if earlier is None:
-            raise ResumeError(f"can't resume {path}: its settings ({run_path(path)}) are missing; start over")
+            raise ResumeError(
+                f"can't resume {path}: its settings ({run_path(path)}) are missing; start over"
+            )
         if found := difference(earlier, self.settings):
             raise ResumeError(
-                f"can't resume {path}: it was started with {found}; use the same options, or write to another file"
+                f"can't resume {path}: it was started with {found}; use the same options, or write"
+                " to another file"
             )
 
     def _rename(self, source: str, target: str) -> None:
@@ -221,9 +255,13 @@ class ResumableFile(AtomicFile):
 
 
 def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings of an earlier run that differ from those of now, in words; empty if none does."""
+    """The settings of an earlier run that differ from those of now, in words; empty if none
+    does."""
     changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
-    return ", ".join(f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})" for name in changed)
+    return ", ".join(
+        f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
+        for name in changed
+    )
 
 
 def run_settings(path: str) -> dict[str, Any] | None:
@@ -278,7 +316,8 @@ def _end_of_last_line(descriptor: int, chunk: int = 1 << 20) -> int:
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
-    """A short digest of a file, or of the files in a folder with their names; only of those with `suffixes`, if any."""
+    """A short digest of a file, or of the files in a folder with their names; only of those with
+    `suffixes`, if any."""
     digest, root = hashlib.sha256(), Path(path)
     files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
     for file in files:

@@ -1,4 +1,5 @@
-"""Names of a package that are imported when they are used, since their modules import large libraries."""
+"""Names of a package that are imported when they are used, since their modules import large
+libraries."""
 
 from __future__ import annotations
 

@@ -51,8 +51,9 @@ class _Items:
 
 
 class CountedResults(Iterator[Result]):
-    """An iterator over the results of stories whose number is known, such as those of a data set: it has a length, and
-    each loop begins at the first story, as with the iterators of other pipelines."""
+    """An iterator over the results of stories whose number is known, such as those of a data set:
+    it has a length, and each loop begins at the first story, as with the iterators of other
+    pipelines."""
 
     def __init__(self, start: Callable[[], Iterator[Result]], count: int) -> None:
         self._start, self._count, self._results = start, count, start()
@@ -71,19 +72,22 @@ class CountedResults(Iterator[Result]):
 class SaliencePipeline(Pipeline):
     """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    The default `model` is the encoder that comes with the package, see `default_encoder`. In addition to the options of
-    all pipelines (`model`, `device`, `dtype`, `revision`, `token`, `local_files_only`,
-    `model_kwargs` for `from_pretrained`, ...) it has:
+    The default `model` is the encoder that comes with the package, see `default_encoder`. In
+    addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
+    `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it has:
 
-    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`, `progress`,
-      `processes`, here or in a call: see `score_stories`;
-    - `batch_size`, here or in a call: number of stories whose variants share forward passes (default 32);
-    - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see `StoryEncoder`.
+    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`,
+      `progress`, `processes`, here or in a call: see `score_stories`;
+    - `batch_size`, here or in a call: number of stories whose variants share forward passes
+      (default 32);
+    - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see
+      `StoryEncoder`.
 
-    The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain data, see
-    `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of stories it is a list of
-    results; for any other iterable (generator, dataset, column) an iterator that reads at most a batch ahead, and has a
-    length if the iterable has one. With `on_error="skip"` the result of a bad story is None.
+    The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain
+    data, see `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of
+    stories it is a list of results; for any other iterable (generator, dataset, column) an iterator
+    that reads at most a batch ahead, and has a length if the iterable has one. With
+    `on_error="skip"` the result of a bad story is None.
     """
 
     _load_tokenizer = True
@@ -96,60 +100,78 @@ class SaliencePipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
-        kwargs.pop("local_files_only", None)  # `transformers.pipeline` has used it, but passes it on
+        kwargs.pop(
+            "local_files_only", None
+        )  # `transformers.pipeline` has used it, but passes it on
         backend = kwargs.pop("backend", "torch")
         super().__init__(*args, **kwargs)
         if backend == "torch":
             self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
         else:
-            # `transformers.pipeline` has loaded the model in torch as well, where it comes from is in its name.
+            # `transformers.pipeline` has loaded the model in torch as well, where it comes from is
+            # in its name.
             revision = getattr(self.model.config, "_commit_hash", None)
             options = encoder_options | ({"revision": revision} if revision else {})
-            self.encoder = StoryEncoder.from_pretrained(self.model.name_or_path, backend=backend, **options)
+            self.encoder = StoryEncoder.from_pretrained(
+                self.model.name_or_path, backend=backend, **options
+            )
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
         stories = inputs
-        if not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
+        if (
+            not isinstance(inputs, Iterable)
+            and hasattr(inputs, "__getitem__")
+            and hasattr(inputs, "__len__")
+        ):
             stories = _Items(inputs)  # torch's map-style datasets
         check_stories(stories)
         _, scoring_options, _ = self._sanitize_parameters(**options)
         sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"]
         size = next(size for size in sizes if size is not None)
-        start = partial(self._stream, stories, self._forward_params | scoring_options | {"batch_size": size})
+        start = partial(
+            self._stream, stories, self._forward_params | scoring_options | {"batch_size": size}
+        )
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
         found = list(start())
-        if len(found) > 1 and all(result is not None and len(result["sentences"]) == 1 for result in found):
+        if len(found) > 1 and all(
+            result is not None and len(result["sentences"]) == 1 for result in found
+        ):
             logger.warning(
-                "each of the %d stories is one sentence; a list means several stories, so pass the sentences of one "
-                'story as {"sentences": [...]}',
+                "each of the %d stories is one sentence; a list means several stories, so pass the"
+                ' sentences of one story as {"sentences": [...]}',
                 len(found),
             )
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        # The number of calls so far would give a used pipeline another fingerprint, and `datasets.map` no cache.
+        # The number of calls so far would give a used pipeline another fingerprint, and
+        # `datasets.map` no cache.
         return {**self.__dict__, "call_count": 0}
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without code, with a
-        PEFT adapter merged into the weights."""
+        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without
+        code, with a PEFT adapter merged into the weights."""
         if has_adapter(self.model):
             self.encoder.save_pretrained(save_directory)
             return
         super().save_pretrained(save_directory, **kwargs)
         self.encoder.save_settings(save_directory)
 
-    def push_to_hub(self, repo_id: str, *, commit_message: str | None = None, **options: Any) -> str:
-        """Push the encoder in the plain layout of sentence-transformers with its card, as `hub.push_encoder` does.
+    def push_to_hub(
+        self, repo_id: str, *, commit_message: str | None = None, **options: Any
+    ) -> str:
+        """Push the encoder in the plain layout of sentence-transformers with its card, as
+        `hub.push_encoder` does.
 
         Args:
             repo_id: the Hub id, `user/name`.
             commit_message: the commit message.
-            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`, `revision`, `token`.
+            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`,
+                `revision`, `token`.
 
         Returns:
             The URL of the repository.
@@ -161,7 +183,8 @@ class SaliencePipeline(Pipeline):
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""
-        # A skipped story has no result, so the gaps between the indices of results are filled with None.
+        # A skipped story has no result, so the gaps between the indices of results are filled with
+        # None.
         yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
 
         def record(error: StoryError) -> None:
@@ -180,13 +203,16 @@ class SaliencePipeline(Pipeline):
             yielded = result.index + 1
         yield from [None] * (last_skipped + 1 - yielded)
 
-    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _sanitize_parameters(
+        self, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         options.pop("num_workers", None)
         unknown = [key for key in options if key not in _SCORING_OPTIONS]
         if unknown:
             raise TypeError(
-                f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)}, batch_size; options of "
-                f"from_pretrained are given to pipeline() as model_kwargs={{{unknown[0]!r}: ...}}"
+                f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)},"
+                " batch_size; options of from_pretrained are given to pipeline() as"
+                f" model_kwargs={{{unknown[0]!r}: ...}}"
             )
         if "operations" in options:
             options["operations"] = resolve_operations(options["operations"])
@@ -210,8 +236,13 @@ def register_pipeline() -> None:
     """Register the task for `transformers.pipeline`, once."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
-            TASK, SaliencePipeline, pt_model=AutoStoryModel, default={"model": (default_encoder(), "main")}, type="text"
+            TASK,
+            SaliencePipeline,
+            pt_model=AutoStoryModel,
+            default={"model": (default_encoder(), "main")},
+            type="text",
         )
         hide_default_model_warning(default_encoder())
-        # Otherwise `save_pretrained` would copy code into a checkpoint, which would then need `trust_remote_code`.
+        # Otherwise `save_pretrained` would copy code into a checkpoint, which would then need
+        # `trust_remote_code`.
         del SaliencePipeline._registered_impl

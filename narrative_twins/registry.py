@@ -32,20 +32,26 @@ class Registry(dict[str, Item], Generic[Item]):
         self.noun = kind.split(" ", 1)[1]
 
     def add(self, subclass: type[Item]) -> None:
-        """Register an instance of a class, made without arguments, under its `name`. A class defined again, as in a
-        notebook, replaces itself; a different class with the same name raises a `ValueError`."""
+        """Register an instance of a class, made without arguments, under its `name`. A class
+        defined again, as in a notebook, replaces itself; a different class with the same name
+        raises a `ValueError`."""
         item = subclass()
         known = self.get(item.name)
         if known is not None and type(known).__qualname__ != subclass.__qualname__:
-            raise ValueError(f"{self.noun} {item.name!r} exists already ({type(known).__qualname__}); use another name")
+            raise ValueError(
+                f"{self.noun} {item.name!r} exists already ({type(known).__qualname__}); use"
+                " another name"
+            )
         self[item.name] = item
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
-        """Look up names, alone or several, and keep instances; None stands for all that are registered.
+        """Look up names, alone or several, and keep instances; None stands for all that are
+        registered.
 
         Raises:
             TypeError: an item is neither a name nor an instance.
-            ValueError: a name is unknown, nothing is given, or two different instances have the same name.
+            ValueError: a name is unknown, nothing is given, or two different instances have the
+                same name.
         """
         given: Iterable[Any]
         if items is None:
@@ -59,11 +65,14 @@ class Registry(dict[str, Item], Generic[Item]):
             if isinstance(item, str):
                 item = self._look_up(item)
             if not isinstance(item, self.base):
-                raise TypeError(f"{self.kind} is a name or an instance of {self.base.__name__}, not {item!r:.60}")
+                raise TypeError(
+                    f"{self.kind} is a name or an instance of {self.base.__name__}, not"
+                    f" {item!r:.60}"
+                )
             if chosen.setdefault(item.name, item) is not item:
                 raise ValueError(
-                    f"two different instances have the name {item.name!r}, under which results have their scores; use "
-                    "one of them"
+                    f"two different instances have the name {item.name!r}, under which results have"
+                    " their scores; use one of them"
                 )
         if not chosen:
             raise ValueError(f"no {self.noun} given; choose from {', '.join(self)}")

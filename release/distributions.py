@@ -1,7 +1,9 @@
-"""Build the distributions of the package for a package index: `make dist REPOSITORY=https://github.com/USER/NAME`.
+"""Build the distributions of the package for a package index: `make dist
+REPOSITORY=https://github.com/USER/NAME`.
 
-An index shows README.md without the files beside it. In the distributions its relative links and pictures therefore
-lead to the public repository, as it is at the tag of the version, and the metadata have the addresses of the project.
+An index shows README.md without the files beside it. In the distributions its relative links and
+pictures therefore lead to the public repository, as it is at the tag of the version, and the
+metadata have the addresses of the project.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ SOURCES = (
 _MADE = shutil.ignore_patterns("__pycache__", "*.py[cod]", ".*_cache")
 _FENCED = re.compile(r"(^```.*?^```$)", re.S | re.M)
 _PICTURE = r"!\[[^\[\]]*\]\([^()]*\)"
-_LINK = re.compile(rf"(?P<picture>!?)\[(?P<text>(?:[^\[\]]|{_PICTURE})*)\]\((?P<target>[^()\s]+)(?P<title>[^()]*)\)")
+_LINK = re.compile(
+    rf"(?P<picture>!?)\[(?P<text>(?:[^\[\]]|{_PICTURE})*)\]\((?P<target>[^()\s]+)(?P<title>[^()]*)\)"
+)
 _BUILD = """import sys
 from setuptools import build_meta
 out = sys.argv[1]  # building changes it
@@ -53,12 +57,20 @@ build_meta.build_wheel(out)
 
 
 def checked_repository(address: str) -> str:
-    """The address of a public repository, without `/` and `.git` at its end. Raises `ValueError` if it is none."""
+    """The address of a public repository, without `/` and `.git` at its end. Raises `ValueError` if
+    it is none."""
     parts = urlsplit(address)
     path = parts.path.rstrip("/").removesuffix(".git")
     plain = not (parts.query or parts.fragment or parts.username)
-    if parts.scheme != "https" or not parts.hostname or not re.fullmatch(r"/[\w.-]+/[\w.-]+", path) or not plain:
-        raise ValueError(f"{address!r} is not the address of a repository, such as https://github.com/USER/NAME")
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or not re.fullmatch(r"/[\w.-]+/[\w.-]+", path)
+        or not plain
+    ):
+        raise ValueError(
+            f"{address!r} is not the address of a repository, such as https://github.com/USER/NAME"
+        )
     return f"https://{parts.netloc}{path}"
 
 
@@ -77,17 +89,24 @@ def with_public_links(text: str, repository: str, tag: str) -> str:
         picture, title = found["picture"], found["title"]
         inside, target = _LINK.sub(public, found["text"]), found["target"]
         if not re.match(r"[a-zA-Z][\w+.-]*:|//|#", target):
-            target = f"{repository}/{'raw' if picture else 'blob'}/{tag}/{target.removeprefix('./')}"
+            target = (
+                f"{repository}/{'raw' if picture else 'blob'}/{tag}/{target.removeprefix('./')}"
+            )
         return f"{picture}[{inside}]({target}{title})"
 
     parts = _FENCED.split(text)
-    return "".join(part if number % 2 else _LINK.sub(public, part) for number, part in enumerate(parts))
+    return "".join(
+        part if number % 2 else _LINK.sub(public, part) for number, part in enumerate(parts)
+    )
 
 
 def with_addresses(settings: str, repository: str, tag: str) -> str:
-    """The text of setup.cfg with the addresses of the project. Raises `ValueError` if it has some already."""
+    """The text of setup.cfg with the addresses of the project. Raises `ValueError` if it has some
+    already."""
     if re.search(r"^project_urls\b", settings, re.M) or settings.count("[metadata]\n") != 1:
-        raise ValueError("setup.cfg needs one section [metadata], without project_urls: they are added here")
+        raise ValueError(
+            "setup.cfg needs one section [metadata], without project_urls: they are added here"
+        )
     addresses = {
         "Source": repository,
         "Documentation": f"{repository}/tree/{tag}/docs",
@@ -100,14 +119,19 @@ def with_addresses(settings: str, repository: str, tag: str) -> str:
 
 def version_of(root: Path) -> str:
     """The version that the package has. Raises `ValueError` if it is not found."""
-    found = re.search(r'^__version__ = "([^"]+)"$', (root / "narrative_twins" / "__init__.py").read_text("utf-8"), re.M)
+    found = re.search(
+        r'^__version__ = "([^"]+)"$',
+        (root / "narrative_twins" / "__init__.py").read_text("utf-8"),
+        re.M,
+    )
     if found is None:
         raise ValueError("narrative_twins/__init__.py has no line __version__ = ...")
     return found[1]
 
 
 def copy_sources(root: Path, target: Path) -> Path:
-    """Copy `SOURCES` of a folder into a new one, without what Python and the tools of developers keep beside them."""
+    """Copy `SOURCES` of a folder into a new one, without what Python and the tools of developers
+    keep beside them."""
     target.mkdir(parents=True)
     for name in SOURCES:
         if (root / name).is_dir():
@@ -118,7 +142,8 @@ def copy_sources(root: Path, target: Path) -> Path:
 
 
 def build(root: Path, out: Path, repository: str) -> list[Path]:
-    """Build the source distribution and the wheel from a copy of the repository; no network is used.
+    """Build the source distribution and the wheel from a copy of the repository; no network is
+    used.
 
     Args:
         root: the folder of the repository, which is not changed.
@@ -139,7 +164,9 @@ def build(root: Path, out: Path, repository: str) -> list[Path]:
             text = (source / name).read_text("utf-8")
             (source / name).write_text(changed(text, repository, tag), "utf-8")
         made.mkdir()
-        subprocess.run([sys.executable, "-c", _BUILD, made], cwd=source, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-c", _BUILD, made], cwd=source, check=True, stdout=subprocess.DEVNULL
+        )
         out.mkdir(parents=True, exist_ok=True)
         return [Path(shutil.copy(path, out)) for path in sorted(made.iterdir())]
 
@@ -147,8 +174,12 @@ def build(root: Path, out: Path, repository: str) -> list[Path]:
 def main(arguments: list[str] | None = None) -> int:
     """Build the distributions into a folder, and name them."""
     parser = argparse.ArgumentParser(description="build the source distribution and the wheel")
-    parser.add_argument("repository", help="the public address of the repository: https://github.com/USER/NAME")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for the files (default: dist)")
+    parser.add_argument(
+        "repository", help="the public address of the repository: https://github.com/USER/NAME"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "dist", help="the folder for the files (default: dist)"
+    )
     options = parser.parse_args(arguments)
     try:
         for path in build(ROOT, options.out, options.repository):

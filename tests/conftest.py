@@ -6,7 +6,8 @@ import os
 import signal
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# The models are so small that several threads would only wait for each other, here and in processes of tests.
+# The models are so small that several threads would only wait for each other, here and in processes
+# of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
@@ -51,7 +52,8 @@ def bert_folder(tmp_path_factory) -> str:
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """The names of tests with files as parameters: without their content, which may have the time in it."""
+    """The names of tests with files as parameters: without their content, which may have the time
+    in it."""
     return argname if isinstance(val, bytes) and len(val) > 40 else None
 
 

@@ -1,4 +1,5 @@
-"""The architecture: layers of rooms, imports from lower layers only, no import cycles, short modules."""
+"""The architecture: layers of rooms, imports from lower layers only, no import cycles, short
+modules."""
 
 from __future__ import annotations
 
@@ -20,13 +21,17 @@ evaluation pipeline show making integrations corpora
 training app
 commands
 """.split("\n")
-"""Rooms (packages, and modules beside them), lowest layer first. Rooms on the same line do not import each other."""
+"""Rooms (packages, and modules beside them), lowest layer first. Rooms on the same line do not
+import each other."""
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms.split()}
 # The root package re-exports names of rooms, and `__main__` starts the command line.
 LEVEL |= {"__init__": len(ORDER), "__main__": len(ORDER)}
 
 PACKAGE = Path(narrative_twins.__file__).parent
-MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 LIBRARIES = {
     "accelerate": "salience",
@@ -74,7 +79,8 @@ def imports_of(module: str) -> set[str]:
 
 
 def own_imports(module: str) -> set[str]:
-    """The modules of this package that a module imports, for example `data.rows` for the name `data.rows.find`."""
+    """The modules of this package that a module imports, for example `data.rows` for the name
+    `data.rows.find`."""
     found = set()
     for name in imports_of(module):
         package, *parts = name.split(".")
@@ -93,7 +99,9 @@ def test_every_module_is_in_a_room():
 def test_rooms_import_only_from_lower_rooms(module):
     for imported in own_imports(module):
         same = room_of(imported) == room_of(module)
-        assert same or LEVEL[room_of(imported)] < LEVEL[room_of(module)], f"{module} imports {imported}"
+        assert same or LEVEL[room_of(imported)] < LEVEL[room_of(module)], (
+            f"{module} imports {imported}"
+        )
 
 
 @pytest.mark.parametrize("room", LEVEL)
@@ -105,10 +113,17 @@ def test_rooms_have_no_import_cycles(room):
         pytest.fail(f"an import cycle: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.endswith("__init__") and "." in module])
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if module.endswith("__init__") and "." in module]
+)
 def test_init_modules_only_reexport_names(module):
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    names = {"TYPE_CHECKING", "_LAZY", "__getattr__", "__dir__"}  # of names that are imported when they are used
+    names = {
+        "TYPE_CHECKING",
+        "_LAZY",
+        "__getattr__",
+        "__dir__",
+    }  # of names that are imported when they are used
     for node in tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "test", node)
         lazy = getattr(target, "id", getattr(target, "name", None)) in names
@@ -123,7 +138,11 @@ def test_modules_import_names_from_where_they_are_defined(module):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_libraries_stay_in_their_rooms(library):
-    found = {room_of(module) for module in MODULES if library in {name.split(".")[0] for name in imports_of(module)}}
+    found = {
+        room_of(module)
+        for module in MODULES
+        if library in {name.split(".")[0] for name in imports_of(module)}
+    }
     assert found == set(LIBRARIES[library].split())
 
 

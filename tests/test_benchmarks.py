@@ -31,10 +31,28 @@ def run(script: str, *arguments: object) -> str:
 @pytest.mark.slow
 def test_speed_is_measured(bert_folder, tmp_path):
     out = tmp_path / "speed.json"
-    printed = run("speed.py", "--model", bert_folder, "--work", "stories", "--stories", 3, "--rounds", 1, "--out", out)
+    printed = run(
+        "speed.py",
+        "--model",
+        bert_folder,
+        "--work",
+        "stories",
+        "--stories",
+        3,
+        "--rounds",
+        1,
+        "--out",
+        out,
+    )
     report = json.loads(out.read_text())
     rows = {row["way"]: row for row in report["stories"]["rows"]}
-    assert {"reference loop", "exact, float32", "exact, auto", "one pass, auto", "floor, plain torch"} <= set(rows)
+    assert {
+        "reference loop",
+        "exact, float32",
+        "exact, auto",
+        "one pass, auto",
+        "floor, plain torch",
+    } <= set(rows)
     seconds = [row["seconds"] for row in report["stories"]["rows"]]
     assert seconds == sorted(seconds, reverse=True), "the slowest first"
     for row in rows.values():
@@ -56,8 +74,11 @@ def test_share_of_time_outside_the_model(monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(contenders.time, "perf_counter", lambda: next(clock))
     ids = torch.tensor([[5, 6]])
-    # The clock ticks at the start, before and after each of two passes, and at the end: two of five ticks are inside.
-    share = contenders.outside_the_model(encoder, lambda: [encoder.model(input_ids=ids) for _ in range(2)])
+    # The clock ticks at the start, before and after each of two passes, and at the end: two of five
+    # ticks are inside.
+    share = contenders.outside_the_model(
+        encoder, lambda: [encoder.model(input_ids=ids) for _ in range(2)]
+    )
     assert share == pytest.approx(1 - 2 / 5)
 
 
@@ -72,7 +93,10 @@ def test_reference_loop_encodes_the_same_texts_as_the_engine(windows):
         device = encoder.model.device
 
         def __call__(self, input_ids, attention_mask, **inputs):
-            seen.extend(tuple(row[mask.bool()].tolist()) for row, mask in zip(input_ids, attention_mask, strict=True))
+            seen.extend(
+                tuple(row[mask.bool()].tolist())
+                for row, mask in zip(input_ids, attention_mask, strict=True)
+            )
             return encoder.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
 
     contenders.reference(Recorder(), encoder.tokens.tokenizer, [story], encoder)()
@@ -99,19 +123,27 @@ def test_floor_encodes_the_same_number_of_tokens():
 
 @pytest.mark.slow
 def test_ranks_are_measured(bert_folder, tmp_path):
-    rows = {f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]} for at in range(4)}
+    rows = {
+        f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]}
+        for at in range(4)
+    }
     (tmp_path / "roc_val.json").write_text(json.dumps(rows))
     out = tmp_path / "ranks.json"
     printed = run("ranks.py", tmp_path, "--model", bert_folder, "--out", out)
     assert "skipped: no" in printed and "tripod_train.json" in printed
     report = json.loads(out.read_text())["roc_val.json"]
     assert set(report["one-pass"]["rank"]) == {"deletion", "disruption", "summarization"}
-    assert all(abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values())
+    assert all(
+        abs(value) <= 1 for setting in report.values() for value in setting.get("rank", {}).values()
+    )
 
 
 @pytest.mark.slow
 def test_artefacts_are_measured(bert_folder, tmp_path):
-    rows = {f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]} for at in range(4)}
+    rows = {
+        f"story {at}": {"sentences": SENTENCES[at : at + 5], "most_important": [1, 2, 2]}
+        for at in range(4)
+    }
     (tmp_path / "roc_val.json").write_text(json.dumps(rows))
     tales = [{"id": f"tale {at}", "sentences": SENTENCES * 2} for at in range(3)]
     (tmp_path / "fairytaleqa.jsonl").write_text("".join(json.dumps(tale) + "\n" for tale in tales))
@@ -121,11 +153,20 @@ def test_artefacts_are_measured(bert_folder, tmp_path):
     report = json.loads(out.read_text())
     assert list(report) == ["five sentences", "tales"]
     assert (
-        sum(report["five sentences"][half]["stories"] for half in artefacts.HALVES if half in report["five sentences"])
+        sum(
+            report["five sentences"][half]["stories"]
+            for half in artefacts.HALVES
+            if half in report["five sentences"]
+        )
         == 4
     )
-    assert "shifting" in report["five sentences"]["length"] and "shifting" not in report["tales"]["length"]
-    assert all(abs(row["with length"]) <= 1 for kind in report.values() for row in kind["length"].values())
+    assert (
+        "shifting" in report["five sentences"]["length"]
+        and "shifting" not in report["tales"]["length"]
+    )
+    assert all(
+        abs(row["with length"]) <= 1 for kind in report.values() for row in kind["length"].values()
+    )
 
 
 def test_length_is_partialled_out_of_ranks():
@@ -155,7 +196,13 @@ def test_orders_are_compared(bert_folder):
 @pytest.mark.slow
 def test_training_is_measured(bert_folder):
     lines = run("training.py", "--model", bert_folder, "--rounds", "1").splitlines()
-    ways = ["plain, float32", "float32", "plain, bfloat16", "bfloat16, torch's attention", "bfloat16"]
+    ways = [
+        "plain, float32",
+        "float32",
+        "plain, bfloat16",
+        "bfloat16, torch's attention",
+        "bfloat16",
+    ]
     assert [line.split("   ")[1].strip() for line in lines] == ways * 2
     assert all(float(line.split(" s   ")[0].split()[-1]) > 0 for line in lines)
 
@@ -171,7 +218,9 @@ def test_the_first_result_is_measured():
 @pytest.mark.slow
 def test_alignment_is_measured():
     lines = run("alignment.py").splitlines()
-    assert [line.split()[:3] for line in lines[1:]] == [[str(n), "x", str(n)] for n in (30, 100, 300, 1000)]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        [str(n), "x", str(n)] for n in (30, 100, 300, 1000)
+    ]
     assert all(float(line.split()[3]) > 0 for line in lines[1:])
 
 
@@ -181,7 +230,9 @@ def test_default_splitter_on_dialogue(name):
     assert len(texts) >= 10 and sum(map(len, stories)) > 120
     gold = [splitters.ends(story) for story in stories]
     f1, _ = splitters.agreement([splitters.ends(splitters.default(text)) for text in texts], gold)
-    syntok, _ = splitters.agreement([splitters.ends(splitters.syntok_alone(text)) for text in texts], gold)
+    syntok, _ = splitters.agreement(
+        [splitters.ends(splitters.syntok_alone(text)) for text in texts], gold
+    )
     assert f1 > 0.98 and f1 > syntok + 0.05
 
 

@@ -1,4 +1,5 @@
-"""The examples for engines of other people, each killed in the middle: their rows are those of one process.
+"""The examples for engines of other people, each killed in the middle: their rows are those of one
+process.
 
 `make corpora-test` installs the engines; without them these tests are skipped."""
 
@@ -21,7 +22,10 @@ from support.processes import run_command, started, wait_until
 pytestmark = pytest.mark.slow
 
 COUNT = 900
-TEXTS = ["" if n % 50 == 7 else f"Nadia ran {n} miles. It rained. The mill burned {n} times." for n in range(COUNT)]
+TEXTS = [
+    "" if n % 50 == 7 else f"Nadia ran {n} miles. It rained. The mill burned {n} times."
+    for n in range(COUNT)
+]
 OPTIONS = ("--dtype", "float32")
 
 
@@ -56,8 +60,26 @@ def test_ray(source, expected, tmp_path, bert_folder):
     pytest.importorskip("ray", reason="ray is not installed; make corpora-test installs it")
     out, home = tmp_path / "scores", tmp_path / "ray"
     home.mkdir()
-    command = [sys.executable, EXAMPLES / "score_corpus_ray.py", source / "*.jsonl", "--out", out, "--column", "text"]
-    command += ["--model", bert_folder, "--rows", "50", "--blocks", "50", "--workers", "2", *OPTIONS]
+    command = [
+        sys.executable,
+        EXAMPLES / "score_corpus_ray.py",
+        source / "*.jsonl",
+        "--out",
+        out,
+        "--column",
+        "text",
+    ]
+    command += [
+        "--model",
+        bert_folder,
+        "--rows",
+        "50",
+        "--blocks",
+        "50",
+        "--workers",
+        "2",
+        *OPTIONS,
+    ]
     environment = {**os.environ, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0"}
 
     def workers(process):
@@ -68,7 +90,9 @@ def test_ray(source, expected, tmp_path, bert_folder):
         wait_until(lambda: len(workers(process)) == 2 and list(out.glob("*.parquet")), process)
         os.kill(workers(process)[0].pid, signal.SIGKILL)
         before = len(list(out.glob("*.parquet")))
-        wait_until(lambda: process.poll() is not None or len(list(out.glob("*.parquet"))) > before + 1)
+        wait_until(
+            lambda: process.poll() is not None or len(list(out.glob("*.parquet"))) > before + 1
+        )
     # All processes of the cluster are killed here, at the end of the block.
     done = run_command(*command, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -78,19 +102,28 @@ def test_ray(source, expected, tmp_path, bert_folder):
 
 def test_datatrove(source, expected, tmp_path, bert_folder):
     """Killed when one of its tasks is complete; the same command goes on."""
-    pytest.importorskip("datatrove", reason="datatrove is not installed; make corpora-test installs it")
+    pytest.importorskip(
+        "datatrove", reason="datatrove is not installed; make corpora-test installs it"
+    )
     out, logs = tmp_path / "scores", tmp_path / "scores.logs"
-    command = [sys.executable, EXAMPLES / "score_corpus_datatrove.py", source, "--out", out, "--tasks", "2"]
+    command = [
+        sys.executable,
+        EXAMPLES / "score_corpus_datatrove.py",
+        source,
+        "--out",
+        out,
+        "--tasks",
+        "2",
+    ]
     command += ["--model", bert_folder, "--workers", "1", *OPTIONS]
     with started(*command) as process:
         wait_until(lambda: (logs / "completions" / "00000").exists(), process)
     first = (out / "00000.jsonl").read_bytes()
     done = run_command(*command)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (out / "00000.jsonl").read_bytes() == first and sorted(path.name for path in out.iterdir()) == [
-        "00000.jsonl",
-        "00001.jsonl",
-    ]
+    assert (out / "00000.jsonl").read_bytes() == first and sorted(
+        path.name for path in out.iterdir()
+    ) == ["00000.jsonl", "00001.jsonl"]
     lines = [json.loads(line) for path in out.iterdir() for line in path.read_text().splitlines()]
     # The reader of datatrove leaves out documents without text.
     scored = {name: row for name, row in expected.items() if row["error"] is None}

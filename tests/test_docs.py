@@ -1,5 +1,5 @@
-"""The documentation: examples of the README and the guides run and print what is shown there; links, tables and lines
-are right; public names have docstrings."""
+"""The documentation: examples of the README and the guides run and print what is shown there;
+links, tables and lines are right; public names have docstrings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from support.recognizers import save_pipeline
 ROOT = Path(__file__).parent.parent
 GUIDES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("skills/*/SKILL.md")])
+    for path in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("skills/*/SKILL.md")]
+    )
 }
 BLOCKS = [
     (guide, language, code)
@@ -39,7 +41,11 @@ BLOCKS = [
     for language, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.S | re.M)
 ]
 # Blocks that need a page that is served are in tests/app/test_endpoint.py.
-PYTHON = [(guide, code) for guide, language, code in BLOCKS if language == "python" and "gradio_client" not in code]
+PYTHON = [
+    (guide, code)
+    for guide, language, code in BLOCKS
+    if language == "python" and "gradio_client" not in code
+]
 COMMANDS = [
     (guide, line[2:])
     for guide, language, code in BLOCKS
@@ -53,7 +59,8 @@ SCORE = re.compile(r"(?:★ |  )?-?\b\d\.\d{3}\b(?: [▁▂▃▄▅▆▇█])?
 
 
 def assert_shown(printed: str, shown: str) -> None:
-    """Compare printed with documented output; the last digits of scores may differ, as they depend on the machine."""
+    """Compare printed with documented output; the last digits of scores may differ, as they depend
+    on the machine."""
     (text, scores), (expected_text, expected) = (
         (
             [SCORE.sub("score", line).rstrip() for line in output.rstrip().splitlines()],
@@ -73,7 +80,10 @@ def output_shown_after(guide: str, block: str) -> str | None:
 
 
 def numbered(pairs):
-    return [pytest.param(guide, code, id=f"{guide}-{number}") for number, (guide, code) in enumerate(pairs)]
+    return [
+        pytest.param(guide, code, id=f"{guide}-{number}")
+        for number, (guide, code) in enumerate(pairs)
+    ]
 
 
 @pytest.mark.parametrize(("guide", "code"), numbered(PYTHON))
@@ -94,19 +104,33 @@ def test_python_runs(guide, code, tmp_path, monkeypatch):
 def folder(tmp_path, bert_folder, monkeypatch):
     """A working directory with the files that commands in the guides read."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    labels = [{"story": ["Nadia ran.", "It rained on.", "The mill burned down."], "choices": [3, 3, 1]}] * 3
+    labels = [
+        {"story": ["Nadia ran.", "It rained on.", "The mill burned down."], "choices": [3, 3, 1]}
+    ] * 3
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
-    (tmp_path / "book.txt").write_text("Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned down.\n")
-    book = score_book(tmp_path / "book.txt", StoryEncoder.from_pretrained(bert_folder), levels="sentence")
+    (tmp_path / "book.txt").write_text(
+        "Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned down.\n"
+    )
+    book = score_book(
+        tmp_path / "book.txt", StoryEncoder.from_pretrained(bert_folder), levels="sentence"
+    )
     (tmp_path / "book.json").write_text(json.dumps(book.to_dict()))
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
-    tellings = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")]
-    (tmp_path / "works.jsonl").write_text(json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n")
+    tellings = [
+        [f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")
+    ]
+    (tmp_path / "works.jsonl").write_text(
+        json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n"
+    )
     (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
-    scored = StorySalience(Story.parse("Nadia ran. It rained."), {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]})
+    scored = StorySalience(
+        Story.parse("Nadia ran. It rained."), {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}
+    )
     (tmp_path / "scores.jsonl").write_text(json.dumps(scored.to_dict()) + "\n")
     (tmp_path / "scores.html").write_text("".join(to_html([scored])))
-    (tmp_path / "twins.jsonl").write_text('{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n')
+    (tmp_path / "twins.jsonl").write_text(
+        '{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n'
+    )
     shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")
     save_pipeline(tmp_path / "my_pipeline")
     monkeypatch.chdir(tmp_path)
@@ -114,10 +138,16 @@ def folder(tmp_path, bert_folder, monkeypatch):
 
 
 def of_command(*names: str, but: str = "\n"):
-    return numbered((guide, line) for guide, line in COMMANDS if line.startswith(names) and not line.startswith(but))
+    return numbered(
+        (guide, line)
+        for guide, line in COMMANDS
+        if line.startswith(names) and not line.startswith(but)
+    )
 
 
-@pytest.mark.parametrize(("guide", "line"), of_command("narrative-twins ", but="narrative-twins push"))
+@pytest.mark.parametrize(
+    ("guide", "line"), of_command("narrative-twins ", but="narrative-twins push")
+)
 def test_commands_run(guide, line, folder, capsys):
     try:
         code = main(shlex.split(line)[1:])
@@ -129,18 +159,29 @@ def test_commands_run(guide, line, folder, capsys):
         assert_shown(printed.out, expected)
 
 
-@pytest.mark.parametrize(("guide", "line"), of_command("cat ", "narrative-twins push", "accelerate launch -m"))
+@pytest.mark.parametrize(
+    ("guide", "line"), of_command("cat ", "narrative-twins push", "accelerate launch -m")
+)
 def test_commands_run_in_a_shell(guide, line, folder):
     """Pipes, and commands whose settings are read when a library is imported."""
     command = line.replace("narrative-twins", shlex.quote(COMMAND))
-    command = command.replace("accelerate ", f"{shlex.quote(str(Path(COMMAND).with_name('accelerate')))} ")
+    command = command.replace(
+        "accelerate ", f"{shlex.quote(str(Path(COMMAND).with_name('accelerate')))} "
+    )
     with running(Hub("secret")) as hub:
-        settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+        settings = {
+            "HF_ENDPOINT": hub.address,
+            "HF_TOKEN": "secret",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "0",
+        }
         done = run_command("sh", "-c", command, env=os.environ | settings)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("guide", "line"), of_command("accelerate ", "torchrun ", but="accelerate launch -m"))
+@pytest.mark.parametrize(
+    ("guide", "line"), of_command("accelerate ", "torchrun ", but="accelerate launch -m")
+)
 def test_training_scripts_and_configs_exist(guide, line):
     """Their runs are in tests/test_training_examples.py."""
     files = [word for word in line.split() if word.startswith("examples/")]
@@ -149,7 +190,9 @@ def test_training_scripts_and_configs_exist(guide, line):
 
 def test_make_targets_exist():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
-    named = {target for text in GUIDES.values() for target in re.findall(r"(?:`|\$ )make ([\w-]+)", text)}
+    named = {
+        target for text in GUIDES.values() for target in re.findall(r"(?:`|\$ )make ([\w-]+)", text)
+    }
     assert named and named <= targets
 
 
@@ -176,7 +219,11 @@ def test_lines_have_at_most_120_columns(guide):
 def test_the_readme_is_short_and_names_all_guides():
     readme = GUIDES["README.md"]
     assert len(readme.splitlines()) <= 200
-    guides = [guide for guide in GUIDES if guide not in ("README.md", "CHANGELOG.md") and "skills/" not in guide]
+    guides = [
+        guide
+        for guide in GUIDES
+        if guide not in ("README.md", "CHANGELOG.md") and "skills/" not in guide
+    ]
     assert all(f"({guide})" in readme for guide in guides)
 
 
@@ -185,11 +232,18 @@ SKILLS = [guide for guide in GUIDES if guide.endswith("SKILL.md")]
 
 @pytest.mark.parametrize("guide", SKILLS)
 def test_skills_have_the_front_matter_that_agents_read(guide):
-    """Name and description as the format of agent skills has them; commands and code run as those of guides."""
+    """Name and description as the format of agent skills has them; commands and code run as those
+    of guides."""
     _, front, body = re.split(r"^---$\n", GUIDES[guide], maxsplit=2, flags=re.M)
     data = yaml.safe_load(front)
-    assert data.keys() == {"name", "description", "license"} and data["name"] == Path(guide).parent.name
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"]) and 100 < len(data["description"]) <= 1024
+    assert (
+        data.keys() == {"name", "description", "license"}
+        and data["name"] == Path(guide).parent.name
+    )
+    assert (
+        re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"])
+        and 100 < len(data["description"]) <= 1024
+    )
     assert len(body.splitlines()) < 100 and guide in GUIDES["docs/other_tools.md"]
 
 
@@ -211,7 +265,12 @@ def test_tables_are_those_of_the_results(monkeypatch):
             assert "\n".join(table) in GUIDES[guide]
 
 
-ROOMS = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").glob("*/__init__.py")})
+ROOMS = sorted(
+    {
+        path.parent.relative_to(ROOT).as_posix()
+        for path in (ROOT / "narrative_twins").glob("*/__init__.py")
+    }
+)
 
 
 def public_names():
@@ -234,17 +293,26 @@ def public_members():
                     yield f"{name}.{attribute}", member
         elif inspect.ismodule(value):
             for attribute, member in vars(value).items():
-                if not attribute.startswith("_") and getattr(member, "__module__", None) == value.__name__:
+                if (
+                    not attribute.startswith("_")
+                    and getattr(member, "__module__", None) == value.__name__
+                ):
                     yield f"{name}.{attribute}", member
 
 
 def test_public_names_are_documented():
     members = dict(public_members())
     assert len(members) > 200
-    undocumented = [name for name, member in members.items() if name != "OPERATIONS" and not inspect.getdoc(member)]
+    undocumented = [
+        name
+        for name, member in members.items()
+        if name != "OPERATIONS" and not inspect.getdoc(member)
+    ]
     untyped = []
     for name, member in members.items():
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        function = (
+            member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        )
         if inspect.isfunction(function) and "return" not in function.__annotations__:
             untyped.append(name)
     assert (undocumented, untyped) == ([], [])
@@ -252,8 +320,12 @@ def test_public_names_are_documented():
 
 def test_all_is_sorted_and_unknown_names_raise():
     assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
-    assert {getattr(narrative_twins, name) is not None for name in narrative_twins.__all__} == {True}
-    assert set(dir(narrative_twins)) == {*narrative_twins.__all__, "__version__"}, "also after everything is imported"
+    assert {getattr(narrative_twins, name) is not None for name in narrative_twins.__all__} == {
+        True
+    }
+    assert set(dir(narrative_twins)) == {*narrative_twins.__all__, "__version__"}, (
+        "also after everything is imported"
+    )
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         narrative_twins.nothing  # noqa: B018
 

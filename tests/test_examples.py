@@ -16,7 +16,11 @@ from support.processes import run_python
 
 def cells(out: str) -> dict[str, list[str]]:
     """The cells of each row of a table, by its name."""
-    rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
+    rows = [
+        [cell.strip(" *") for cell in line.split("|")[1:-1]]
+        for line in out.splitlines()
+        if line.startswith("|")
+    ]
     return {name: figures for name, *figures in rows[2:]}
 
 
@@ -40,15 +44,32 @@ def test_score_rocstories(tmp_path, bert_folder):
 def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
     """The agreement of the model's answers is computed again here."""
     file = tmp_path / "roc.json"
-    stories = [["Nadia ran.", "It rained.", "The mill burned."], ["Ada sang.", "Nobody came.", "She laughed."]]
+    stories = [
+        ["Nadia ran.", "It rained.", "The mill burned."],
+        ["Ada sang.", "Nobody came.", "She laughed."],
+    ]
     choices = [[3, 3, 1], [2, 2, 2]]
     pairs = zip(stories, choices, strict=True)
-    file.write_text(json.dumps({str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(pairs)}))
+    file.write_text(
+        json.dumps(
+            {str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(pairs)}
+        )
+    )
     with serving(Model()) as model:
-        more = ("--server", model.address, "--language-model", "tiny", "--answers", tmp_path / "answers")
+        more = (
+            "--server",
+            model.address,
+            "--language-model",
+            "tiny",
+            "--answers",
+            tmp_path / "answers",
+        )
         out = run("score_rocstories.py", file, "--model", bert_folder, *more)
         assert len(model.bodies) == 22
-        assert run("score_rocstories.py", file, "--model", bert_folder, *more) == out and len(model.bodies) == 22
+        assert (
+            run("score_rocstories.py", file, "--model", bert_folder, *more) == out
+            and len(model.bodies) == 22
+        )
         rated = {
             prompt_of(body): list(json.loads(model_answer(prompt_of(body), body["seed"])).values())
             for body in model.bodies
@@ -70,17 +91,37 @@ def test_score_tripod(tmp_path, bert_folder):
         rows.append({"sentences": sentences, "turning_points": points})
         (tmp_path / f"{name}.json").write_text(json.dumps({name: rows[-1]}))
     out = run("score_tripod.py", tmp_path, "--model", bert_folder, "--dtype", "float32")
-    films = [row for file in ("train", "test") for row in load_turning_points(tmp_path / f"{file}.json", "train")]
-    placed = [pair for film in films for pair in zip(film["windows"], film["turning_points"], strict=True)]
+    films = [
+        row
+        for file in ("train", "test")
+        for row in load_turning_points(tmp_path / f"{file}.json", "train")
+    ]
+    placed = [
+        pair for film in films for pair in zip(film["windows"], film["turning_points"], strict=True)
+    ]
     outside = sum(not lo <= point < hi for (lo, hi), point in placed)
-    assert f"2 stories, 32 sentences, 10 turning points, of which {outside} ({outside / 10:.1%}) are outside" in out
+    assert (
+        f"2 stories, 32 sentences, 10 turning points, of which {outside} ({outside / 10:.1%}) are"
+        " outside" in out
+    )
     evaluator = SalienceEvaluator(films)
     expected = evaluator(StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
     for name in ("deletion", "shifting", "disruption", "summarization"):
         (found,) = [figures for row, figures in cells(out).items() if row.endswith(name)]
         keys = [*(f"{name}_auc_{number}" for number in range(1, 6)), f"{name}_auc"]
-        assert found[:6] == [f"{expected[key]:.3f}" if expected[key] == expected[key] else "" for key in keys]
-    out = run("score_tripod.py", tmp_path, "--model", bert_folder, "--context-tokens", 60, "--split", "test")
+        assert found[:6] == [
+            f"{expected[key]:.3f}" if expected[key] == expected[key] else "" for key in keys
+        ]
+    out = run(
+        "score_tripod.py",
+        tmp_path,
+        "--model",
+        bert_folder,
+        "--context-tokens",
+        60,
+        "--split",
+        "test",
+    )
     assert "1 of 1 stories do not fit its context of 60 tokens" in out
 
 
@@ -91,11 +132,15 @@ def test_score_a_story():
 
 
 def test_retold_stories(tmp_path):
-    """Sentences that other tellings keep have higher labels; all tellings of a story are in one half."""
+    """Sentences that other tellings keep have higher labels; all tellings of a story are in one
+    half."""
     kept = ["A stranger burned the old mill.", "Nadia crossed the frozen river."]
     own = [[f"Writer {n} adds remark number {n}{m} of his own." for m in "abcdef"] for n in "xyz"]
     rows = [
-        {"id": f"s{at}", "tellings": [{"sentences": [*kept, *others]} for others in own] + [{"sentences": kept}]}
+        {
+            "id": f"s{at}",
+            "tellings": [{"sentences": [*kept, *others]} for others in own] + [{"sentences": kept}],
+        }
         for at in range(6)
     ]
     (tmp_path / "rows.jsonl").write_text(

@@ -37,9 +37,10 @@ def test_all_that_is_missing_or_old_is_named(installed):
     installed(datasets=None, sentence_transformers=None, transformers="5.0.0", torch=None)
     with pytest.raises(ImportError) as caught:
         extras.check_extra("train")
-    assert str(caught.value) == (
-        "this needs pip install 'narrative_twins[train]' (not installed: sentence-transformers, datasets; "
-        "transformers must be >=5.18 but is 5.0.0)"
+    assert (
+        str(caught.value)
+        == "this needs pip install 'narrative_twins[train]' (not installed: sentence-transformers,"
+        " datasets; transformers must be >=5.18 but is 5.0.0)"
     )
     extras.check_extra("plot")
     installed(transformers="5.19.0.dev0")
@@ -52,20 +53,30 @@ def test_all_that_is_missing_or_old_is_named(installed):
 def test_commands_say_what_to_install(installed, command, capsys):
     installed(datasets=None)
     assert main(command) == 1
-    assert capsys.readouterr().err == (
-        "narrative-twins: this needs pip install 'narrative_twins[train]' (not installed: datasets)\n"
+    assert (
+        capsys.readouterr().err
+        == "narrative-twins: this needs pip install 'narrative_twins[train]' (not installed:"
+        " datasets)\n"
     )
 
 
-@pytest.mark.parametrize(("file", "extras_"), [("lowest_scoring.txt", [""]), ("lowest.txt", ["", "train"])])
+@pytest.mark.parametrize(
+    ("file", "extras_"), [("lowest_scoring.txt", [""]), ("lowest.txt", ["", "train"])]
+)
 def test_the_lowest_versions_that_are_tested_are_those_required(file, extras_):
     lines = (Path(__file__).parent / file).read_text().splitlines()
-    tested = {name: Version(version) for name, _, version in (line.partition("==") for line in lines) if version}
+    tested = {
+        name: Version(version)
+        for name, _, version in (line.partition("==") for line in lines)
+        if version
+    }
     floors: dict[str, Version] = {}
     for requirement in map(Requirement, metadata.requires("narrative_twins")):
         marker = requirement.marker
         if marker is None or any(extra and marker.evaluate({"extra": extra}) for extra in extras_):
-            floor = max(Version(bound.version) for bound in requirement.specifier if bound.operator == ">=")
+            floor = max(
+                Version(bound.version) for bound in requirement.specifier if bound.operator == ">="
+            )
             floors[requirement.name] = max(floor, floors.get(requirement.name, floor))
     floors.pop("torch")  # the Makefile has it
     assert floors.items() <= tested.items()

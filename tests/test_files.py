@@ -107,7 +107,9 @@ def test_new_run_renames_the_part_file_of_an_interrupted_run(tmp_path):
 
 def test_sync_writes_each_piece_to_disk_before_write_returns(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append((tmp_path / "out.part").read_text()))
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append((tmp_path / "out.part").read_text())
+    )
     with AtomicFile(str(tmp_path / "out"), keep=True, resume=True, sync=True) as file:
         for number in range(3):
             file.write(f"{number}\n")
@@ -141,7 +143,10 @@ def test_settings_of_a_run_are_written_beside_its_lines(tmp_path):
     path = tmp_path / "out.jsonl"
     with ResumableFile(str(path), {"windows": (1, 2)}) as out:
         out.write("a\n")
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl.part", "out.jsonl.part.run"]
+        assert sorted(file.name for file in tmp_path.iterdir()) == [
+            "out.jsonl.part",
+            "out.jsonl.part.run",
+        ]
         assert run_settings(str(path)) == out.settings
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.run"]
     assert read_settings(run_path(str(path)))["windows"] == [1, 2]
@@ -158,7 +163,8 @@ def test_run_can_only_be_resumed_with_the_same_settings(tmp_path):
     path = tmp_path / "out.jsonl"
     interrupt(path, {"model": "a", "top": None, "old": 1}, "one")
     with pytest.raises(
-        ResumeError, match=r'started with model "a" \(now "b"\), old 1 \(now null\), new null \(now 2\)'
+        ResumeError,
+        match=r'started with model "a" \(now "b"\), old 1 \(now null\), new null \(now 2\)',
     ):
         ResumableFile(str(path), {"model": "b", "top": None, "new": 2}, resume=True)
     with ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True) as out:
@@ -166,7 +172,10 @@ def test_run_can_only_be_resumed_with_the_same_settings(tmp_path):
         out.write("two\n")
     assert path.read_text() == "one\ntwo\n"
     # A complete file can be resumed as well.
-    assert ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True).lines == ["one", "two"]
+    assert ResumableFile(str(path), {"model": "a", "top": None, "old": 1}, resume=True).lines == [
+        "one",
+        "two",
+    ]
     run = Path(run_path(str(path)))
     run.unlink()
     with pytest.raises(ResumeError, match="its settings .*out.jsonl.run.* are missing; start over"):
@@ -240,7 +249,9 @@ def test_second_writer_is_refused_while_the_first_lives(tmp_path):
     for resume in (False, True):
         with AtomicFile(path, keep=True) as out:
             out.write("a\n")
-            with pytest.raises(FileExistsError, match="out.jsonl.part is being written by another run"):
+            with pytest.raises(
+                FileExistsError, match="out.jsonl.part is being written by another run"
+            ):
                 AtomicFile(path, keep=True, resume=resume).__enter__()
             out.write("b\n")
         assert (tmp_path / "out.jsonl").read_text() == "a\nb\n"
@@ -290,7 +301,9 @@ def test_errors_of_writing_name_the_file(tmp_path, monkeypatch):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("data", [b"", b"a", b"a\n", b"a\nb", b"\n" * 5 + b"x" * 20, b"x" * 20 + b"\n"])
+@pytest.mark.parametrize(
+    "data", [b"", b"a", b"a\n", b"a\nb", b"\n" * 5 + b"x" * 20, b"x" * 20 + b"\n"]
+)
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_end_of_the_last_line(tmp_path, data, chunk):
     path = tmp_path / "lines"

@@ -1,4 +1,5 @@
-"""Files of any content: every reader tells what is wrong in bounded memory, and the other stories are read."""
+"""Files of any content: every reader tells what is wrong in bounded memory, and the other stories
+are read."""
 
 from __future__ import annotations
 
@@ -22,13 +23,17 @@ from narrative_twins.stories.story import Story
 from support.readers import GOOD, GOOD_ROW, READERS
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                "id text story sentences windows twin twins negative scores spans type path weight_map"
-                " transformers_weights pooling_mode".split()
+                "id text story sentences windows twin twins negative scores spans type path"
+                " weight_map transformers_weights pooling_mode".split()
             ),
             inner,
             max_size=4,
@@ -48,9 +53,16 @@ HOSTILE = {
     "deep": b"[" * 100_000,
     "deep and closed": b"[" * 100_000 + b"]" * 100_000,
     "deep objects": b'{"text":' * 100_000,
-    "not a number": b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n[NaN]\n{"id": NaN, "text": "A."}',
-    "surrogates": b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}',
-    "huge integers": b'{"id": ' + b"9" * 5_000 + b'}\n{"windows": ' + b"9" * 4_000 + b', "text": "A."}',
+    "not a number": (
+        b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n[NaN]\n{"id": NaN, "text":'
+        b' "A."}'
+    ),
+    "surrogates": (
+        b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}'
+    ),
+    "huge integers": (
+        b'{"id": ' + b"9" * 5_000 + b'}\n{"windows": ' + b"9" * 4_000 + b', "text": "A."}'
+    ),
     "huge number": b'{"text": "A.", "windows": 1e999}',
     "zeros": b'{"text": "A\\u0000."}\n{"text": "A\0."}\n\0',
     "unclosed quotation mark": b'id,text\n1,"A b.\n2,C d.\n',
@@ -62,7 +74,8 @@ HOSTILE = {
 
 
 PACKED = ("works", "rows-parquet", "book-epub", "book-docx")
-"""Kinds of files in which a document is packed, or only a header: see the tests of archives here and of books."""
+"""Kinds of files in which a document is packed, or only a header: see the tests of archives here
+and of books."""
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -121,14 +134,20 @@ def found_in(file: Path, data: bytes) -> list[object]:
     """For each story its sentences, or its problem."""
     file.write_bytes(data)
     assert count_stories([str(file)]) >= 0
-    return [problem or Story.parse(content).sentences for _, content, problem in read_stories([str(file)])]
+    return [
+        problem or Story.parse(content).sentences
+        for _, content, problem in read_stories([str(file)])
+    ]
 
 
 def test_a_line_that_is_too_long_is_skipped(short, tmp_path):
     long = json.dumps({"text": "A b. " * short}).encode() + b"\n"
     fits = json.dumps({"text": "A " * (short // 2 - 20) + "b."}).encode() + b"\n"
     found = found_in(tmp_path / "stories.jsonl", GOOD + long + fits + long + GOOD)
-    problem = f"is a line of more than {short:,} bytes, which is not read; divide it into stories or lines"
+    problem = (
+        f"is a line of more than {short:,} bytes, which is not read; divide it into stories or"
+        " lines"
+    )
     assert found[0] == found[4] == ("Nadia ran.", "It rained.")
     assert found[1] == found[3] == problem and len(found[2]) == 1
 
@@ -136,22 +155,40 @@ def test_a_line_that_is_too_long_is_skipped(short, tmp_path):
 @pytest.mark.parametrize(("suffix", "limit"), [("txt", 10_000), ("json", 20_000), ("pdf", 20_000)])
 def test_a_document_that_is_too_long_is_refused(suffix, limit, short, tmp_path):
     (found,) = found_in(tmp_path / f"story.{suffix}", json.dumps("A b. " * limit).encode())
-    assert found == f"is a document of more than {limit:,} bytes, which is not read; divide it into stories or lines"
+    assert (
+        found
+        == f"is a document of more than {limit:,} bytes, which is not read; divide it into stories"
+        " or lines"
+    )
     if suffix != "pdf":
-        assert len(found_in(tmp_path / f"story.{suffix}", json.dumps("A b. " * (limit // 6)).encode())[0]) > 100
+        assert (
+            len(
+                found_in(tmp_path / f"story.{suffix}", json.dumps("A b. " * (limit // 6)).encode())[
+                    0
+                ]
+            )
+            > 100
+        )
 
 
 def test_long_cells_of_tables(tmp_path):
     """Longer than the library `csv` allows by default."""
-    found = found_in(tmp_path / "stories.csv", b"text\n" + GOOD_ROW + b"A b. " * 40_000 + b"\n" + GOOD_ROW)
+    found = found_in(
+        tmp_path / "stories.csv", b"text\n" + GOOD_ROW + b"A b. " * 40_000 + b"\n" + GOOD_ROW
+    )
     assert found[0] == found[2] and len(found[1]) == 40_000
 
 
-@pytest.mark.parametrize("cell", [b"A b. " * 4_000, b'"' + b"A b.\n" * 4_000], ids=["a line", "many lines"])
+@pytest.mark.parametrize(
+    "cell", [b"A b. " * 4_000, b'"' + b"A b.\n" * 4_000], ids=["a line", "many lines"]
+)
 def test_a_cell_that_is_too_long_ends_a_table(cell, short, tmp_path):
     found = found_in(tmp_path / "stories.csv", b"text\n" + GOOD_ROW + cell)
     assert found[0] == ("Nadia ran.", "It rained.")
-    assert found[-1].startswith("can't be read as CSV after line 2 (") and "quotation marks" in found[-1]
+    assert (
+        found[-1].startswith("can't be read as CSV after line 2 (")
+        and "quotation marks" in found[-1]
+    )
 
 
 class Endless(io.RawIOBase):

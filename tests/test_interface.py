@@ -13,7 +13,8 @@ INTERFACE = json.loads(make_interface.FILE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in INTERFACE["names"].items() for name in names]
+    ("module", "name"),
+    [(module, name) for module, names in INTERFACE["names"].items() for name in names],
 )
 def test_public_names_are_unchanged(module, name):
     assert getattr(resolve_name(module), name) is not None
@@ -23,7 +24,9 @@ def test_public_names_are_unchanged(module, name):
 def test_options_of_commands_are_unchanged(command):
     """All options with their choices, in any order."""
     found, expected = make_interface.usage(command), INTERFACE["usage"][command]
-    assert sorted(found.replace("]", "[").split("[")) == sorted(expected.replace("]", "[").split("["))
+    assert sorted(found.replace("]", "[").split("[")) == sorted(
+        expected.replace("]", "[").split("[")
+    )
 
 
 def test_scores_are_unchanged():

@@ -1,4 +1,5 @@
-"""The pipeline as users of transformers and datasets expect it, beside a stock pipeline where there is one."""
+"""The pipeline as users of transformers and datasets expect it, beside a stock pipeline where there
+is one."""
 
 from __future__ import annotations
 
@@ -45,14 +46,20 @@ def assert_same(found, expected):
     """Equal results but for rounding errors."""
     numbers = [], []
     plain = [
-        json.loads(json.dumps(results), parse_float=lambda number, into=into: into.append(float(number)))
+        json.loads(
+            json.dumps(results), parse_float=lambda number, into=into: into.append(float(number))
+        )
         for results, into in zip((found, expected), numbers, strict=True)
     ]
     assert plain[0] == plain[1]
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)
 
 
-TEXTS = ["Nadia ran. It rained.", "The mill burned. Nobody knew. It was gone.", "Omar wrote a word."]
+TEXTS = [
+    "Nadia ran. It rained.",
+    "The mill burned. Nobody knew. It was gone.",
+    "Omar wrote a word.",
+]
 
 
 # Rows of data sets
@@ -69,29 +76,42 @@ def test_rows_of_the_package_are_stories(load, salience, tmp_path):
     assert salience(rows[0]) == salience([rows[0]])[0]
     path = tmp_path / "rows.jsonl"
     rows.to_json(path)
-    assert [salience(json.loads(line))["sentences"] for line in path.open()] == [row["sentences"] for row in found]
+    assert [salience(json.loads(line))["sentences"] for line in path.open()] == [
+        row["sentences"] for row in found
+    ]
 
 
 STORIES = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]
 
 
 def test_batches_of_a_data_set(salience):
-    """As in `datasets.map(batched=True)`: a column of a batch is a list of stories, a batch itself is not a story."""
-    rows = Dataset.from_dict({"id": ["a", "b"], "story": STORIES, "text": [" ".join(story) for story in STORIES]})
+    """As in `datasets.map(batched=True)`: a column of a batch is a list of stories, a batch itself
+    is not a story."""
+    rows = Dataset.from_dict(
+        {"id": ["a", "b"], "story": STORIES, "text": [" ".join(story) for story in STORIES]}
+    )
 
     def scores(found):
         return {"scores": [result["scores"]["summarization"] for result in found]}
 
     columns = [
-        rows.map(lambda batch, column=column: scores(salience(batch[column])), batched=True)["scores"][:]
+        rows.map(lambda batch, column=column: scores(salience(batch[column])), batched=True)[
+            "scores"
+        ][:]
         for column in ("story", "text")
     ]
-    rowwise = rows.map(lambda row: {"scores": salience(row)["scores"]["summarization"]})["scores"][:]
+    rowwise = rows.map(lambda row: {"scores": salience(row)["scores"]["summarization"]})["scores"][
+        :
+    ]
     assert columns == [rowwise, rowwise]
     for names in (["id", "story"], ["story"], ["text"], ["id", "text"]):
-        with pytest.raises(StoryError, match=r"of a batch of rows pass a single column, such as batch\['text'\]"):
+        with pytest.raises(
+            StoryError, match=r"of a batch of rows pass a single column, such as batch\['text'\]"
+        ):
             rows.select_columns(names).map(lambda batch: scores(salience(batch)), batched=True)
-    with pytest.raises(StoryError, match="the id is list; .* of a batch of rows pass a single column"):
+    with pytest.raises(
+        StoryError, match="the id is list; .* of a batch of rows pass a single column"
+    ):
         salience(rows[:2])
 
 
@@ -116,7 +136,11 @@ def test_batches_of_a_data_set(salience):
     ids=str,
 )
 def test_options_of_loading(task, options, stock):
-    pipe = pipeline(task, model=default_encoder(), **{**options, "model_kwargs": dict(options.get("model_kwargs", {}))})
+    pipe = pipeline(
+        task,
+        model=default_encoder(),
+        **{**options, "model_kwargs": dict(options.get("model_kwargs", {}))},
+    )
     assert pipe(TEXTS[0])
     dtype = options.get("dtype") or options.get("model_kwargs", {}).get("dtype")
     assert dtype is None or str(pipe.dtype).endswith(str(dtype).removeprefix("torch."))
@@ -143,7 +167,8 @@ def test_options_of_loading_that_are_wrong(task, options):
 def test_unknown_options_are_errors_with_the_cure(name):
     """Stock pipelines ignore them: their `cache_dir=` has no effect."""
     with pytest.raises(
-        TypeError, match=f"unknown option '{name}'.*from_pretrained.* as model_kwargs={{'{name}': ...}}"
+        TypeError,
+        match=f"unknown option '{name}'.*from_pretrained.* as model_kwargs={{'{name}': ...}}",
     ):
         pipeline("narrative-salience", **{name: "x"})
 
@@ -175,16 +200,22 @@ def test_loading_from_the_hub(tmp_path):
         settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
         environment = os.environ | settings | {"HF_HUB_OFFLINE": offline}
         return [
-            json.loads(line) for line in run_python("-c", FROM_HUB, json.dumps(calls), env=environment).splitlines()
+            json.loads(line)
+            for line in run_python("-c", FROM_HUB, json.dumps(calls), env=environment).splitlines()
         ]
 
     v1 = {"revision": "v1"}
     with running(hub):
-        assert run(v1 | token | cache, v1 | {"token": "wrong"}, token) == [[True, True], [False, False], [False, False]]
+        assert run(v1 | token | cache, v1 | {"token": "wrong"}, token) == [
+            [True, True],
+            [False, False],
+            [False, False],
+        ]
         hub.asked.clear()
         local = {"local_files_only": True} | v1
         assert run(local | cache, local) == [[True, True], [False, False]]
-        # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever `local_files_only` is.
+        # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever
+        # `local_files_only` is.
         asked = [path for _, path in hub.asked if not path.endswith("adapter_config.json")]
         assert not [path for path in asked if "somebody/encoder" in path]
     assert run(v1 | cache, offline="1") == [[True, True]]
@@ -216,8 +247,14 @@ def test_one_input_has_one_result_and_a_list_has_a_list(pipe):
 
 @pytest.mark.parametrize("name", ["KeyDataset", "torch"])
 def test_data_sets_have_a_length_and_can_be_read_again(pipe, name, capsys):
-    texts = type("T", (torch.utils.data.Dataset,), {"__getitem__": lambda _, i: TEXTS[i], "__len__": lambda _: 3})()
-    inputs = KeyDataset(Dataset.from_dict({"text": TEXTS}), "text") if name == "KeyDataset" else texts
+    texts = type(
+        "T",
+        (torch.utils.data.Dataset,),
+        {"__getitem__": lambda _, i: TEXTS[i], "__len__": lambda _: 3},
+    )()
+    inputs = (
+        KeyDataset(Dataset.from_dict({"text": TEXTS}), "text") if name == "KeyDataset" else texts
+    )
     results = pipe(inputs)
     assert not isinstance(results, list)
     assert len(results) == 3
@@ -261,7 +298,9 @@ def test_length_includes_stories_that_are_skipped(salience):
 
 def test_saved_and_loaded(pipe, tmp_path):
     pipe.save_pretrained(tmp_path)
-    again = pipeline(pipe.task, model=str(tmp_path), device="cpu", dtype="float32", **pipe._forward_params)
+    again = pipeline(
+        pipe.task, model=str(tmp_path), device="cpu", dtype="float32", **pipe._forward_params
+    )
     assert again.tokenizer.get_vocab() == pipe.tokenizer.get_vocab()
     assert_same(again(TEXTS), pipe(TEXTS))
 

@@ -10,9 +10,15 @@ import pytest
 
 from support.processes import run_python
 
-nbformat = pytest.importorskip("nbformat", reason="Jupyter is not installed: pip install narrative_twins[dev]")
-pytest.importorskip("nbclient", reason="nbclient is not installed: pip install narrative_twins[dev]")
-pytest.importorskip("ipykernel", reason="ipykernel is not installed: pip install narrative_twins[dev]")
+nbformat = pytest.importorskip(
+    "nbformat", reason="Jupyter is not installed: pip install narrative_twins[dev]"
+)
+pytest.importorskip(
+    "nbclient", reason="nbclient is not installed: pip install narrative_twins[dev]"
+)
+pytest.importorskip(
+    "ipykernel", reason="ipykernel is not installed: pip install narrative_twins[dev]"
+)
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "salience.ipynb"
 FIGURE = re.compile(r"-?\d+\.\d+")
@@ -23,8 +29,12 @@ def code_cells(path: Path) -> list:
 
 
 def printed(cell) -> list[str]:
-    """What a cell prints, and the kinds of what it shows. The shown text itself may depend on libraries."""
-    return [output.text if output.output_type == "stream" else output.output_type for output in cell.outputs]
+    """What a cell prints, and the kinds of what it shows. The shown text itself may depend on
+    libraries."""
+    return [
+        output.text if output.output_type == "stream" else output.output_type
+        for output in cell.outputs
+    ]
 
 
 def test_the_notebook_runs_and_has_its_outputs(tmp_path):
@@ -32,11 +42,17 @@ def test_the_notebook_runs_and_has_its_outputs(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "HF_HUB_OFFLINE": "1"}
     run_python("-m", "support.notebook", out, env=environment, cwd=tmp_path)
     stored, found = code_cells(NOTEBOOK), code_cells(out)
-    assert [cell.execution_count for cell in stored] == [*range(1, len(stored) + 1)], "run make notebook"
+    assert [cell.execution_count for cell in stored] == [*range(1, len(stored) + 1)], (
+        "run make notebook"
+    )
     for cell, again in zip(stored, found, strict=True):
         texts, expected = printed(again), printed(cell)
-        assert [FIGURE.sub("figure", text) for text in texts] == [FIGURE.sub("figure", text) for text in expected]
-        figures, shown = (list(map(float, FIGURE.findall("".join(part)))) for part in (texts, expected))
+        assert [FIGURE.sub("figure", text) for text in texts] == [
+            FIGURE.sub("figure", text) for text in expected
+        ]
+        figures, shown = (
+            list(map(float, FIGURE.findall("".join(part)))) for part in (texts, expected)
+        )
         assert figures == pytest.approx(shown, abs=0.005)
     assert any("image/png" in output.get("data", {}) for cell in stored for output in cell.outputs)
     assert NOTEBOOK.stat().st_size < 200_000
@@ -44,4 +60,7 @@ def test_the_notebook_runs_and_has_its_outputs(tmp_path):
 
 def test_the_notebook_has_no_paths_and_no_errors():
     text = NOTEBOOK.read_text(encoding="utf-8")
-    assert not re.search(r"/(home|root|tmp|work|Users)/", text) and '"output_type": "error"' not in text
+    assert (
+        not re.search(r"/(home|root|tmp|work|Users)/", text)
+        and '"output_type": "error"' not in text
+    )

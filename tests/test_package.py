@@ -62,7 +62,11 @@ def unpacked(tmp_path_factory) -> Path:
     """The folder of the unpacked source distribution."""
     folder = tmp_path_factory.mktemp("sdist")
     source = copy_sources(ROOT, folder / "source")
-    run_python("-c", f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})", cwd=source)
+    run_python(
+        "-c",
+        f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})",
+        cwd=source,
+    )
     (path,) = folder.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(folder / "unpacked", filter="data")
@@ -75,17 +79,30 @@ def files_in(folder: Path) -> set[str]:
 
 
 def is_of_the_repository(name: str) -> bool:
-    """Whether a name in the top folder is none of git, of a source distribution, or in `.gitignore`."""
+    """Whether a name in the top folder is none of git, of a source distribution, or in
+    `.gitignore`."""
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
-    return name not in (".git", "PKG-INFO") and not any(fnmatch(name, line.strip("/")) for line in lines)
+    return name not in (".git", "PKG-INFO") and not any(
+        fnmatch(name, line.strip("/")) for line in lines
+    )
 
 
 @pytest.mark.slow
 def test_the_source_distribution_has_all_files_of_the_repository(unpacked, tmp_path):
-    assert set(filter(is_of_the_repository, os.listdir(ROOT))) == set(SOURCES), "SOURCES, MANIFEST.in: new names"
+    assert set(filter(is_of_the_repository, os.listdir(ROOT))) == set(SOURCES), (
+        "SOURCES, MANIFEST.in: new names"
+    )
     expected = files_in(copy_sources(ROOT, tmp_path / "tree"))
-    assert {"tests/curves.json", "examples/app.py", ".ci/run", "docs/app.png", "Makefile"} <= expected
-    added = {name for name in files_in(unpacked) if name.startswith("narrative_twins.egg-info/")} | {"PKG-INFO"}
+    assert {
+        "tests/curves.json",
+        "examples/app.py",
+        ".ci/run",
+        "docs/app.png",
+        "Makefile",
+    } <= expected
+    added = {
+        name for name in files_in(unpacked) if name.startswith("narrative_twins.egg-info/")
+    } | {"PKG-INFO"}
     assert files_in(unpacked) - added == expected
 
 
@@ -93,10 +110,17 @@ def test_the_source_distribution_has_all_files_of_the_repository(unpacked, tmp_p
 def test_the_source_distribution_passes_its_tests(unpacked):
     """Some of them, with the package as it is in the distribution."""
     environment = os.environ | {"PYTHONPATH": str(unpacked), "PYTHONDONTWRITEBYTECODE": "1"}
-    out = run_python("-c", "import narrative_twins; print(narrative_twins.__file__)", cwd=unpacked, env=environment)
+    out = run_python(
+        "-c",
+        "import narrative_twins; print(narrative_twins.__file__)",
+        cwd=unpacked,
+        env=environment,
+    )
     assert out.strip() == str(unpacked / "narrative_twins" / "__init__.py")
     options = "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow"
-    out = run_python(*options, "tests/stories", "tests/test_registry.py", cwd=unpacked, env=environment)
+    out = run_python(
+        *options, "tests/stories", "tests/test_registry.py", cwd=unpacked, env=environment
+    )
     assert "100%" in out and "failed" not in out
 
 
@@ -107,21 +131,44 @@ def test_contents_of_the_wheel(wheel):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"narrative_twins"}
     kinds = (".py", ".parquet", ".json", ".md", ".safetensors", ".csv", ".txt", ".css", ".js")
     inside = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "narrative_twins").rglob("*") if path.suffix in kinds
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "narrative_twins").rglob("*")
+        if path.suffix in kinds
     }
     assert "narrative_twins/encoder/default/model.safetensors" in inside
-    assert {"narrative_twins/making/twins/prompts/expand.txt", "narrative_twins/making/entities/names.csv"} <= inside
-    templates = {f"narrative_twins/hub_cards/{path.name}" for path in (ROOT / "hub_cards").iterdir() if path.is_file()}
-    assert {"narrative_twins/hub_cards/model_card.md", "narrative_twins/hub_cards/narrative_salience.py"} <= templates
+    assert {
+        "narrative_twins/making/twins/prompts/expand.txt",
+        "narrative_twins/making/entities/names.csv",
+    } <= inside
+    templates = {
+        f"narrative_twins/hub_cards/{path.name}"
+        for path in (ROOT / "hub_cards").iterdir()
+        if path.is_file()
+    }
+    assert {
+        "narrative_twins/hub_cards/model_card.md",
+        "narrative_twins/hub_cards/narrative_salience.py",
+    } <= templates
     assert {
         name for name in names if name.endswith((*kinds, ".yaml")) and "dist-info" not in name
     } == inside | templates
 
 
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
-    """Importing uses no network and adds no heavy imports; the default encoder needs no network either."""
+    """Importing uses no network and adds no heavy imports; the default encoder needs no network
+    either."""
     target = tmp_path / "site"
-    command = ["-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", target, wheel]
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        "--target",
+        target,
+        wheel,
+    ]
     run_python(*command)
     environment = os.environ | {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
     out = run_python("-c", QUICK_START, cwd=tmp_path, env=environment)

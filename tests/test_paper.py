@@ -82,10 +82,16 @@ def work(tmp_path, monkeypatch) -> Path:
     for name in ("train.py", "full.yaml"):
         (tmp_path / name).write_text("")
     (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried.")
-    rows = [{"id": f"S{i}", "story": FIVE[i:] + FIVE[:i], "choices": choices} for i, choices in enumerate(VOTES)]
+    rows = [
+        {"id": f"S{i}", "story": FIVE[i:] + FIVE[:i], "choices": choices}
+        for i, choices in enumerate(VOTES)
+    ]
     (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     films = {
-        name: {"sentences": [f"{name} {i} {'x' * (i % 4 + 1)}." for i in range(10)], "turning_points": points}
+        name: {
+            "sentences": [f"{name} {i} {'x' * (i % 4 + 1)}." for i in range(10)],
+            "turning_points": points,
+        }
         for name, points in FILMS.items()
     }
     (tmp_path / "films.json").write_text(json.dumps(films))
@@ -127,13 +133,18 @@ def test_tables_have_the_values_of_evaluate_and_empty_cells(work):
     out = make()
     assert "6 tables and figures: tables/index.md" in out
     expected = evaluate(
-        {"tiny": "runs/tiny-seed1/final"}, "votes.jsonl", baselines=["trail"], loading={"dtype": "float32"}
+        {"tiny": "runs/tiny-seed1/final"},
+        "votes.jsonl",
+        baselines=["trail"],
+        loading={"dtype": "float32"},
     )
     values = [expected.row("votes", f"tiny {name}").mean(m) for name in ("deletion", "summarization")
               for m in ("spearman", "auc")]  # fmt: skip
     assert cells("main", "tiny encoder") == [f"{value:.3f}" for value in values]
     assert cells("main", "small encoder") == [""] * 4, "there is no such run"
-    stored = {(row["scorer"], row["operation"]): row["metrics"] for row in expected.to_dict()["rows"]}
+    stored = {
+        (row["scorer"], row["operation"]): row["metrics"] for row in expected.to_dict()["rows"]
+    }
     for row in read("main")["rows"]:
         assert row["metrics"] == stored.get((row["scorer"], row["operation"])), row
     assert [row["missing_seeds"] for row in read("main")["rows"]] == [[2], [2], [7], [7]]
@@ -142,7 +153,9 @@ def test_tables_have_the_values_of_evaluate_and_empty_cells(work):
     assert cells("baselines", "people") == cells("baselines", "prompted model") == ["", ""]
     assert "tiny encoder: 1 of 2 seeds." in Path("tables/main.md").read_text()
     assert "Data: votes.jsonl (3 stories" in Path("tables/main.md").read_text()
-    by_point = evaluate({"tiny": "runs/tiny-seed1/final"}, "films.json", baselines=[], loading={"dtype": "float32"})
+    by_point = evaluate(
+        {"tiny": "runs/tiny-seed1/final"}, "films.json", baselines=[], loading={"dtype": "float32"}
+    )
     for row in read("points")["rows"]:
         if row["scorer"] == "tiny":
             area = by_point.row("films", f"tiny {row['operation']}")
@@ -152,11 +165,18 @@ def test_tables_have_the_values_of_evaluate_and_empty_cells(work):
 def test_what_is_missing_is_listed(work):
     make()
     commands = [COMMAND.format(2, "tiny-seed2"), COMMAND.format(7, "small-seed7")]
-    assert read("main")["missing"] == read("points")["missing"] == read("lines")["missing"] == commands
+    assert (
+        read("main")["missing"] == read("points")["missing"] == read("lines")["missing"] == commands
+    )
     assert read("curves")["missing"] == commands[:1]
-    assert f"Empty cells are filled by\n\n```\n{commands[0]}\n{commands[1]}\n```" in Path("tables/main.md").read_text()
+    assert (
+        f"Empty cells are filled by\n\n```\n{commands[0]}\n{commands[1]}\n```"
+        in Path("tables/main.md").read_text()
+    )
     assert f"% to fill: {commands[1]}\n" in Path("tables/main.tex").read_text()
-    prompted = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles rate --out runs/prompted.jsonl"
+    prompted = (
+        f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles rate --out runs/prompted.jsonl"
+    )
     model, people = read("baselines")["missing"][1:]
     assert model.startswith(prompted) and people.startswith("--second-stories FILE")
     assert set(Path("tables/missing.txt").read_text().splitlines()) == {*commands, model, people}
@@ -177,9 +197,17 @@ def test_latex_is_well_formed(work):
         plain = body.replace(r"\{", "").replace(r"\}", "")
         assert plain.count("{") == plain.count("}")
         for environment in ("table", "tabular"):
-            assert body.count(rf"\begin{{{environment}}}") == body.count(rf"\end{{{environment}}}") == 1
+            assert (
+                body.count(rf"\begin{{{environment}}}")
+                == body.count(rf"\end{{{environment}}}")
+                == 1
+            )
         (columns,) = re.findall(r"\\begin\{tabular\}\{(?:l|p\{[^}]*\})(r+)\}", body)
-        rows = [line for line in re.search(r"toprule\n(.*)\\bottomrule", body, re.S)[1].splitlines() if "&" in line]
+        rows = [
+            line
+            for line in re.search(r"toprule\n(.*)\\bottomrule", body, re.S)[1].splitlines()
+            if "&" in line
+        ]
         widths = []
         for row in rows:
             assert row.endswith(r"\\")
@@ -201,7 +229,9 @@ def test_a_second_call_computes_nothing_anew(work, monkeypatch):
     monkeypatch.setattr(scorers, "score_stories", count)
     make()
     assert counted == []
-    assert {path.name: path.read_bytes() for path in Path("tables").iterdir() if path.is_file()} == written
+    assert {
+        path.name: path.read_bytes() for path in Path("tables").iterdir() if path.is_file()
+    } == written
     shutil.rmtree("tables/stories/scores")
     make()
     assert len(counted) == len(VOTES)
@@ -210,7 +240,9 @@ def test_a_second_call_computes_nothing_anew(work, monkeypatch):
 def test_figures(work):
     make()
     assert read("curves")["curves"] == {"eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0]]}}
-    assert read("lines")["lines"]["deletion"] == [[0, read("main")["rows"][0]["metrics"]["spearman"]["mean"], 0.0]]
+    assert read("lines")["lines"]["deletion"] == [
+        [0, read("main")["rows"][0]["metrics"]["spearman"]["mean"], 0.0]
+    ]
     assert [story["sentences"] for story in read("story")["stories"]] == [
         ["Omar cleaned a window.", "A man cried."],
         FIVE[1:] + FIVE[:1],
@@ -224,8 +256,19 @@ def test_figures(work):
 
 def test_results_of_a_language_model_fill_their_row(work):
     with serving(Model()) as model:
-        flags = "--styles", "rate", "--out", "runs/prompted.jsonl", "--server", model.address, "--language-model", "x"
-        assert "3 of 3 stories: runs/prompted.jsonl" in run("paper/prompt_model.py", "votes.jsonl", *flags)
+        flags = (
+            "--styles",
+            "rate",
+            "--out",
+            "runs/prompted.jsonl",
+            "--server",
+            model.address,
+            "--language-model",
+            "x",
+        )
+        assert "3 of 3 stories: runs/prompted.jsonl" in run(
+            "paper/prompt_model.py", "votes.jsonl", *flags
+        )
     make()
     assert "" not in cells("baselines", "prompted model")
     assert not any("prompt_model" in line for line in read("baselines")["missing"])
@@ -242,10 +285,18 @@ def test_results_of_a_language_model_fill_their_row(work):
         ("tables.main.layout", "tall", "unknown 'tall'; choose from wide, sections, list"),
         ("tables.baselines.rows.increasing", {"baseline": "rising"}, "unknown 'rising'"),
         ("tables.baselines.rows.tiny", {"run": "tiny"}, "is missing"),
-        ("tables.baselines.rows.tiny", {"run": "tiny", "baseline": "lead", "operation": "deletion"}, "unknown key"),
+        (
+            "tables.baselines.rows.tiny",
+            {"run": "tiny", "baseline": "lead", "operation": "deletion"},
+            "unknown key",
+        ),
         ("tables.points.rows", [], "must be keys with values"),
         ("figures.main", PLAN["figures"]["lines"], "there is a table of this name"),
-        ("figures.story", {"kind": "salience", "caption": "", "run": "tiny"}, "name stories by files or by ids"),
+        (
+            "figures.story",
+            {"kind": "salience", "caption": "", "run": "tiny"},
+            "name stories by files or by ids",
+        ),
         ("figures.lines.table", "points", "unknown 'points'; choose from main"),
         ("tabels", {}, "unknown key; did you mean tables?"),
     ],
@@ -260,7 +311,9 @@ def test_a_wrong_plan_is_an_error_that_names_file_and_key(work, path, value, mes
     write_plan(plan)
     with pytest.raises(SystemExit) as error:
         make()
-    assert str(error.value).startswith(f"make_tables: plan.yaml, {path}") and message in str(error.value)
+    assert str(error.value).startswith(f"make_tables: plan.yaml, {path}") and message in str(
+        error.value
+    )
     assert not Path("tables").exists()
 
 
@@ -276,9 +329,14 @@ def test_the_plan_of_the_paper_has_every_config():
     plan = read_plan(PAPER / "plan.yaml")
     configs = set((EXAMPLES / "configs").rglob("*.yaml")) - {EXAMPLES / "configs" / "fsdp.yaml"}
     assert {run.config for run in plan.runs.values()} == configs
-    assert all(run.name == run.config.stem and run.seeds == [43, 127, 263] for run in plan.runs.values())
+    assert all(
+        run.name == run.config.stem and run.seeds == [43, 127, 263] for run in plan.runs.values()
+    )
     for trained in plan.runs.values():
-        shown = f"examples/{trained.script.name} --config examples/{trained.config.relative_to(EXAMPLES).as_posix()}"
+        shown = (
+            f"examples/{trained.script.name} --config"
+            f" examples/{trained.config.relative_to(EXAMPLES).as_posix()}"
+        )
         assert shown in trained.config.read_text(), "the script is the one that the config names"
 
 
@@ -296,9 +354,16 @@ def test_smoke_fills_all_cells_but_those_of_other_people(tmp_path, monkeypatch):
         if re.search(r"\| +\|", line[2:]) and not line.startswith("| *")
     }
     # The first cell of a heading is empty.
-    others = {"prompted model, choice", "prompted model, rating", "people, second group", "people, one of them"}
+    others = {
+        "prompted model, choice",
+        "prompted model, rating",
+        "people, second group",
+        "people, one of them",
+    }
     assert empty - {""} == others
     assert all("Smoke test, figures mean nothing" in text for text in texts.values())
     assert len(list(Path("tables").glob("*.svg"))) == 5
-    assert not any("accelerate" in line for line in Path("tables/missing.txt").read_text().splitlines())
+    assert not any(
+        "accelerate" in line for line in Path("tables/missing.txt").read_text().splitlines()
+    )
     assert "smoke run" not in run("paper/make_tables.py", *flags), "the runs are used again"

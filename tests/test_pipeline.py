@@ -1,4 +1,5 @@
-"""`pipeline("narrative-salience")`: results as plain data, for all forms of input and options of transformers."""
+"""`pipeline("narrative-salience")`: results as plain data, for all forms of input and options of
+transformers."""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from support.processes import run_command, run_python
 
 STORIES = [
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",
-    {"sentences": ["Nadia ran.", "The mill burned down.", "It rained all night.", "Nobody knew."], "windows": 2},
+    {
+        "sentences": [
+            "Nadia ran.",
+            "The mill burned down.",
+            "It rained all night.",
+            "Nobody knew.",
+        ],
+        "windows": 2,
+    },
     {"id": "x", "text": "I was there. She didn't answer."},
 ]
 
@@ -82,7 +91,9 @@ def test_generators_and_datasets_are_lazy(salience):
     expected = salience(texts)
     rows = Dataset.from_dict({"text": texts})
     mapped = type(
-        "Texts", (torch.utils.data.Dataset,), {"__getitem__": lambda _, i: texts[i], "__len__": lambda _: 2}
+        "Texts",
+        (torch.utils.data.Dataset,),
+        {"__getitem__": lambda _, i: texts[i], "__len__": lambda _: 2},
     )()
     stream = IterableDataset.from_generator(lambda: ({"text": text} for text in texts))
     for inputs in (
@@ -115,7 +126,9 @@ def test_batch_size_limits_how_far_the_input_is_read(salience):
 def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
     calls = []
     encode = StoryEncoder.encode
-    monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
+    monkeypatch.setattr(
+        StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest)
+    )
     salience(STORIES * 4)
     assert len(calls) == 1
 
@@ -129,11 +142,21 @@ def test_list_of_single_sentences_warns(salience, caplog):
 
 def test_options_of_the_pipeline_and_of_a_call(salience):
     for names in (["summarization", "deletion"], iter(["summarization", "deletion"])):
-        assert list(salience(STORIES[1], operations=names)["scores"]) == ["summarization", "deletion"]
+        assert list(salience(STORIES[1], operations=names)["scores"]) == [
+            "summarization",
+            "deletion",
+        ]
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
     assert salience("a. b\nc", splitter="lines")["sentences"] == ["a. b", "c"]
-    short = pipeline(TASK, device="cpu", operations="deletion", context_tokens=20, on_truncation="ignore", batch_size=2)
+    short = pipeline(
+        TASK,
+        device="cpu",
+        operations="deletion",
+        context_tokens=20,
+        on_truncation="ignore",
+        batch_size=2,
+    )
     assert list(short(STORIES[0])["scores"]) == ["deletion"]
     assert short(STORIES[0])["truncated"]
     assert list(short(STORIES[0], operations="shifting")["scores"]) == ["shifting"]
@@ -177,7 +200,9 @@ def test_encoders_from_disk(bert_folder, tmp_path):
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
     first = pipeline(TASK, model=str(tmp_path), device="cpu")
     assert first.encoder.pooling == "first"
-    direct = next(score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))).to_dict()
+    direct = next(
+        score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))
+    ).to_dict()
     assert_same([first(STORIES[0])], [direct])
     assert first(STORIES[0])["scores"] != plain(STORIES[0])["scores"]
     assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
@@ -214,7 +239,9 @@ def test_registering_twice_changes_nothing():
     assert PIPELINE_REGISTRY.supported_tasks[TASK] is before
 
 
-@pytest.mark.parametrize("first", ["transformers.pipelines", "narrative_twins", "narrative_twins.pipeline"])
+@pytest.mark.parametrize(
+    "first", ["transformers.pipelines", "narrative_twins", "narrative_twins.pipeline"]
+)
 def test_the_task_is_known_in_any_order_of_imports(first):
     code = f"import {first}, narrative_twins, transformers.pipelines as pipelines"
     out = run_python("-c", f"{code}; print(pipelines.check_task({TASK!r})[1]['impl'].__module__)")
@@ -229,7 +256,10 @@ def test_results_are_data_that_can_be_shown(salience):
     assert [each.salience.name for each in salience(STORIES)] == ["story 1", "story 2", "x"]
 
 
-DEFAULT = "import narrative_twins, transformers; transformers.pipeline('narrative-salience')('Nadia ran. It rained.')"
+DEFAULT = (
+    "import narrative_twins, transformers; transformers.pipeline('narrative-salience')('Nadia ran."
+    " It rained.')"
+)
 
 
 def test_the_default_encoder_is_loaded_without_messages():
@@ -238,7 +268,9 @@ def test_the_default_encoder_is_loaded_without_messages():
 
 
 def test_progress_bars_that_are_wanted_are_shown():
-    done = run_command(sys.executable, "-c", DEFAULT, env=os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "0"})
+    done = run_command(
+        sys.executable, "-c", DEFAULT, env=os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "0"}
+    )
     assert done.returncode == 0 and "Loading weights: 100%" in done.stderr
 
 
@@ -249,7 +281,10 @@ def test_other_messages_of_transformers_are_kept(bert_folder, caplog, monkeypatc
     monkeypatch.setattr(logger, "propagate", True)
     monkeypatch.setattr(logger.parent, "propagate", True)
     logger.warning("No model was supplied, defaulted to another/model and revision main.")
-    logger.warning(f"No model was supplied, defaulted to {narrative_twins.default_encoder()} and revision main.")
+    logger.warning(
+        f"No model was supplied, defaulted to {narrative_twins.default_encoder()} and revision"
+        " main."
+    )
     assert {"another/model" in record.getMessage() for record in caplog.records} == {True}
     assert transformers_logging.is_progress_bar_enabled()
     StoryEncoder.from_pretrained(bert_folder)

@@ -40,7 +40,9 @@ def test_resolve(animals):
 
 
 def test_what_is_not_known_is_told(animals):
-    with pytest.raises(ValueError, match="^unknown animal 'dogs'; choose from dog, cat; did you mean 'dog'?"):
+    with pytest.raises(
+        ValueError, match="^unknown animal 'dogs'; choose from dog, cat; did you mean 'dog'?"
+    ):
         animals.resolve("dogs")
     with pytest.raises(ValueError, match="^unknown animal 'x'; choose from dog, cat$"):
         animals.resolve(["cat", "x"])

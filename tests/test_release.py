@@ -99,12 +99,18 @@ def test_distributions_have_the_addresses(tmp_path):
     name = f"narrative_twins-{narrative_twins.__version__}"
     assert (wheel.name, sdist.name) == (f"{name}-py3-none-any.whl", f"{name}.tar.gz")
     with tarfile.open(sdist) as archive, zipfile.ZipFile(wheel) as files:
-        texts = [archive.extractfile(f"{name}/PKG-INFO").read(), files.read(f"{name}.dist-info/METADATA")]
+        texts = [
+            archive.extractfile(f"{name}/PKG-INFO").read(),
+            files.read(f"{name}.dist-info/METADATA"),
+        ]
     for text in texts:
         metadata = email.message_from_bytes(text)
         addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
         assert list(addresses) == ["Source", "Documentation", "Changelog", "Issues"]
-        assert addresses["Changelog"] == f"{REPOSITORY}/blob/v{narrative_twins.__version__}/CHANGELOG.md"
+        assert (
+            addresses["Changelog"]
+            == f"{REPOSITORY}/blob/v{narrative_twins.__version__}/CHANGELOG.md"
+        )
         assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
         description = metadata.get_payload(decode=True).decode()
         targets = re.findall(r"\]\(([^)]+)\)", description)

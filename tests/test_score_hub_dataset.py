@@ -34,7 +34,9 @@ TARGET = ("datasets", "somebody/scores")
 def hub(tmp_path):
     folder = tmp_path / "source"
     folder.mkdir()
-    rows = [{"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)]
+    rows = [
+        {"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)
+    ]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     hub = Hub("secret")
     hub.put("datasets", "somebody/stories", folder)
@@ -46,11 +48,24 @@ def hub(tmp_path):
 def job(hub, tmp_path, bert_folder):
     """Runs the script with options."""
     home = tmp_path / "home"
-    settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "secret"}
+    settings = {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_TOKEN": "secret",
+    }
     environment = os.environ | settings | {"HF_HUB_OFFLINE": "0"}
 
     def run(*options: str):
-        command = (SCRIPT, "somebody/stories", "somebody/scores", "--column", "body", "--id-column", "key")
+        command = (
+            SCRIPT,
+            "somebody/stories",
+            "somebody/scores",
+            "--column",
+            "body",
+            "--id-column",
+            "key",
+        )
         command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2", *options)
         return run_command(sys.executable, *command, env=environment)
 
@@ -60,7 +75,10 @@ def job(hub, tmp_path, bert_folder):
 
 def pushed(job) -> list[dict]:
     """The rows of the target, as plain `datasets` loads them."""
-    code = "from datasets import load_dataset; import json; rows = load_dataset('somebody/scores', split='train')"
+    code = (
+        "from datasets import load_dataset; import json; rows = load_dataset('somebody/scores',"
+        " split='train')"
+    )
     return [
         json.loads(line)
         for line in run_python(
@@ -80,26 +98,51 @@ def test_an_interrupted_job_goes_on(hub, job, bert_folder):
     hub.fault = refuse
     done = job()
     assert done.returncode == 1 and "nothing of what was pushed is lost" in done.stderr, done.stderr
-    assert set(hub.files(*TARGET)) == {".gitattributes", "README.md", "run.json", "scores/train-00000.parquet"}
+    assert set(hub.files(*TARGET)) == {
+        ".gitattributes",
+        "README.md",
+        "run.json",
+        "scores/train-00000.parquet",
+    }
     assert b"not complete" in hub.files(*TARGET)["README.md"]
     # Rows that the source gets meanwhile are not those of the run.
-    hub.repositories["datasets", "somebody/stories"]["main"].append({"train.jsonl": b'{"key": "x", "body": "New."}\n'})
+    hub.repositories["datasets", "somebody/stories"]["main"].append(
+        {"train.jsonl": b'{"key": "x", "body": "New."}\n'}
+    )
 
     done = job()
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["Scores of rows 2 to 3", "Scores of rows 4 to 4", "Complete: 5 rows"]
+    assert done.stdout.splitlines() == [
+        "Scores of rows 2 to 3",
+        "Scores of rows 4 to 4",
+        "Complete: 5 rows",
+    ]
     rows = pushed(job)
-    assert [row["row"] for row in rows] == [*range(5)] and [row["id"] for row in rows] == [f"s{n}" for n in range(5)]
-    assert [row["error"] is None for row in rows] == [True, True, False, True, True] and "empty" in rows[2]["error"]
+    assert [row["row"] for row in rows] == [*range(5)] and [row["id"] for row in rows] == [
+        f"s{n}" for n in range(5)
+    ]
+    assert [row["error"] is None for row in rows] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ] and "empty" in rows[2]["error"]
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
     scored = [row for row in rows if row["error"] is None]
-    for row, result in zip(scored, score_stories([TEXTS[row["row"]] for row in scored], encoder), strict=True):
+    for row, result in zip(
+        scored, score_stories([TEXTS[row["row"]] for row in scored], encoder), strict=True
+    ):
         assert row["sentences"] == list(result.sentences) and row["truncated"] is False
         assert [tuple(span) for span in row["spans"]] == list(result.spans)
         for name, scores in result.scores.items():
             assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
     card = hub.files(*TARGET)["README.md"].decode()
-    assert "not complete" not in card and "| train | 5 |" in card and "Narrative salience of somebody/stories" in card
+    assert (
+        "not complete" not in card
+        and "| train | 5 |" in card
+        and "Narrative salience of somebody/stories" in card
+    )
 
     before = len(hub.repositories[TARGET]["main"])
     assert job().stdout == "somebody/scores is complete: 5 rows\n"
@@ -112,7 +155,10 @@ def test_what_is_refused(hub, job):
     assert job("--limit", "1", "--operations", "summarization").returncode == 0
     assert [list(row["scores"]) for row in pushed(job)] == [["summarization"]]
     done = job("--limit", "1")
-    assert done.returncode == 1 and "was scored with another operations; choose another target" in done.stderr
+    assert (
+        done.returncode == 1
+        and "was scored with another operations; choose another target" in done.stderr
+    )
     hub.repositories[TARGET]["main"].append({"notes.txt": b""})
     assert "has files of something else; choose another target" in job().stderr
 
@@ -129,4 +175,9 @@ def test_the_header_names_what_the_script_imports():
         for node in ast.walk(ast.parse(text))
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
-    assert imported - set(sys.stdlib_module_names) == {"narrative_twins", "datasets", "huggingface_hub", "pyarrow"}
+    assert imported - set(sys.stdlib_module_names) == {
+        "narrative_twins",
+        "datasets",
+        "huggingface_hub",
+        "pyarrow",
+    }

@@ -20,7 +20,10 @@ from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import (
+    MaskedLanguageModelTrainingArguments,
+    NarrativeTwinsTrainingArguments,
+)
 from narrative_twins.training.flags import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
@@ -37,9 +40,20 @@ def losses(folder: Path) -> list[list[float]]:
     return found
 
 
-@pytest.mark.parametrize(("script", "steps"), [("train_roc.py", 4), ("train_wiki.py", 2), ("train_mlm.py", 4)])
+@pytest.mark.parametrize(
+    ("script", "steps"), [("train_roc.py", 4), ("train_wiki.py", 2), ("train_mlm.py", 4)]
+)
 def test_smoke(script, steps, tmp_path, bert_folder):
-    flags = "--smoke", "--encoder", bert_folder, "--use_cpu", "--pooling", "first", "--output_dir", tmp_path
+    flags = (
+        "--smoke",
+        "--encoder",
+        bert_folder,
+        "--use_cpu",
+        "--pooling",
+        "first",
+        "--output_dir",
+        tmp_path,
+    )
     out = run(script, *flags, "--context_tokens", 200)
     assert f"{steps} steps" in out and "on 1 process (cpu)" in out
     for name in ("final", "curves.json", "curves.png", "eval_results.json", f"checkpoint-{steps}"):
@@ -48,25 +62,54 @@ def test_smoke(script, steps, tmp_path, bert_folder):
     assert [step for step, _ in losses(tmp_path)] == list(range(1, steps + 1))
     figures = json.loads((tmp_path / "eval_results.json").read_text())
     assert {"eval_loss", "eval_twins_accuracy"} <= set(figures) and figures["step"] == steps
-    assert ("eval_salience_shifting_auc_5" in figures) == ("\n  shifting " in out) == (script == "train_wiki.py")
+    assert (
+        ("eval_salience_shifting_auc_5" in figures)
+        == ("\n  shifting " in out)
+        == (script == "train_wiki.py")
+    )
     assert "salience of a story (summarization)" in out
     assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "first"
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
 def test_smoke_of_a_stream(tmp_path, bert_folder):
-    """Validated twice, on rows of a stream as well; the run with more steps resumes the first one."""
-    flags = "--smoke", "--streaming", "true", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
+    """Validated twice, on rows of a stream as well; the run with more steps resumes the first
+    one."""
+    flags = (
+        "--smoke",
+        "--streaming",
+        "true",
+        "--encoder",
+        bert_folder,
+        "--use_cpu",
+        "--output_dir",
+        tmp_path,
+    )
     run("train_wiki.py", *flags)
-    out = run("train_wiki.py", *flags, "--max_steps", 3, "--resume", "--operations", "summarization")
+    out = run(
+        "train_wiki.py", *flags, "--max_steps", 3, "--resume", "--operations", "summarization"
+    )
     assert "3 steps" in out and "\n  summarization " in out and "salience of a story" in out
     assert [step for step, _ in losses(tmp_path)] == [1, 2, 3]
     assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
 
 
 def test_smoke_of_salience(tmp_path, bert_folder):
-    out = run("train_salience.py", "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path)
-    assert "4 steps" in out and "\n  summarization " in out and "\n  deletion " in out and "\n  shifting " not in out
+    out = run(
+        "train_salience.py",
+        "--smoke",
+        "--encoder",
+        bert_folder,
+        "--use_cpu",
+        "--output_dir",
+        tmp_path,
+    )
+    assert (
+        "4 steps" in out
+        and "\n  summarization " in out
+        and "\n  deletion " in out
+        and "\n  shifting " not in out
+    )
     figures = json.loads((tmp_path / "eval_results.json").read_text())
     assert {"eval_judged_loss", "eval_twins_loss", "eval_twins_accuracy"} <= set(figures)
     assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "mean"
@@ -80,8 +123,9 @@ def test_resuming_and_own_data(tmp_path, bert_folder):
     twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
     labels.write_text(json.dumps({"a": {"sentences": five, "most_important": [3, 3, 5]}}))
     config.write_text(
-        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\nsalience_source: {labels}\n"
-        f"output_dir: {tmp_path / 'run'}\nmax_steps: 3\nsave_steps: 2\nlogging_steps: 1\nuse_cpu: true\n"
+        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\nsalience_source:"
+        f" {labels}\noutput_dir: {tmp_path / 'run'}\nmax_steps: 3\nsave_steps: 2\nlogging_steps:"
+        " 1\nuse_cpu: true\n"
     )
     flags = "--config", config, "--per_device_train_batch_size", 4, "--resume"
     out = run("train_roc.py", *flags, "--max_steps", 2)
@@ -93,7 +137,9 @@ def test_resuming_and_own_data(tmp_path, bert_folder):
     assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
     assert losses(tmp_path / "run")[:2] == before and len(losses(tmp_path / "run")) == 3
     for operation in ("deletion", "shifting", "disruption", "summarization"):
-        assert f"\n  {operation} " in out, "the last step is validated although it is not a multiple of eval_steps"
+        assert f"\n  {operation} " in out, (
+            "the last step is validated although it is not a multiple of eval_steps"
+        )
     assert "spearman" in out
 
 
@@ -110,7 +156,11 @@ def test_two_processes(tmp_path, bert_folder):
 def parsed(config: Path, *flags: str):
     """The training arguments and script arguments of a config, as its script parses them."""
     script = script_of(config)
-    kind = MaskedLanguageModelTrainingArguments if script == "train_mlm.py" else NarrativeTwinsTrainingArguments
+    kind = (
+        MaskedLanguageModelTrainingArguments
+        if script == "train_mlm.py"
+        else NarrativeTwinsTrainingArguments
+    )
     content = runpy.run_path(str(EXAMPLES / script))
     argv = ["--config", str(config), "--use_cpu", *flags]
     options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}
@@ -118,7 +168,9 @@ def parsed(config: Path, *flags: str):
 
 
 def script_of(config: Path) -> str:
-    return "train_mlm.py" if config.stem.endswith("mlm") else f"train_{config.stem.split('_')[0]}.py"
+    return (
+        "train_mlm.py" if config.stem.endswith("mlm") else f"train_{config.stem.split('_')[0]}.py"
+    )
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
@@ -134,8 +186,16 @@ def test_configs_are_valid(config):
 def test_configs_have_the_settings_of_the_paper(config):
     """Also those of ablations, which inherit them."""
     arguments, script = parsed(config)
-    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (5, 3e-5, 0.01)
-    assert (arguments.lr_scheduler_type, arguments.warmup_steps, arguments.max_grad_norm) == ("linear", 0, 0)
+    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (
+        5,
+        3e-5,
+        0.01,
+    )
+    assert (arguments.lr_scheduler_type, arguments.warmup_steps, arguments.max_grad_norm) == (
+        "linear",
+        0,
+        0,
+    )
     assert (arguments.seed, arguments.dataloader_drop_last, arguments.eval_steps) == (43, True, 50)
     assert arguments.per_device_train_batch_size == (16 if config.stem.startswith("wiki") else 128)
     assert (script.dtype, script.attn_implementation) == ("auto", "auto")
@@ -144,7 +204,8 @@ def test_configs_have_the_settings_of_the_paper(config):
 
 
 DEFAULT = ("mean", "narrative", True, True, True, "joint")
-"""Pooling, twins, distractors, in-story negatives, in-batch negatives and the loss of distractors."""
+"""Pooling, twins, distractors, in-story negatives, in-batch negatives and the loss of
+distractors."""
 ABLATIONS = {
     "no_distractors": ("mean", "narrative", False, True, True, "joint"),
     "no_distractors_released": ("mean", "narrative", True, True, True, "separate"),
@@ -162,17 +223,27 @@ ONLY_DISTRACTORS = {
 
 
 @pytest.mark.parametrize(
-    "config", [path for path in CONFIGS if script_of(path) != "train_mlm.py"], ids=lambda path: path.stem
+    "config",
+    [path for path in CONFIGS if script_of(path) != "train_mlm.py"],
+    ids=lambda path: path.stem,
 )
 def test_ablations_change_what_they_are_called(config):
     arguments, script = parsed(config)
-    found = script.pooling or "mean", *(getattr(arguments, name) for name in ("twins", "distractors"))
-    found += tuple(getattr(arguments, name) for name in ("in_story_negatives", "in_batch_negatives", "distractor_loss"))
+    found = (
+        script.pooling or "mean",
+        *(getattr(arguments, name) for name in ("twins", "distractors")),
+    )
+    found += tuple(
+        getattr(arguments, name)
+        for name in ("in_story_negatives", "in_batch_negatives", "distractor_loss")
+    )
     changes = DEFAULT
     if config.parent.name == "ablations":
         changes = ONLY_DISTRACTORS.get(config.stem) or ABLATIONS[config.stem.partition("_")[2]]
         kind = config.stem.split("_")[0]
-        _, full = parsed(EXAMPLES / "configs" / {"roc": "roc_bert_large.yaml", "wiki": "wiki_ettin.yaml"}[kind])
+        _, full = parsed(
+            EXAMPLES / "configs" / {"roc": "roc_bert_large.yaml", "wiki": "wiki_ettin.yaml"}[kind]
+        )
         assert script.encoder == full.encoder
         assert (script.train_source == full.train_source) is (not config.stem.endswith("entities"))
     assert found == changes
@@ -181,7 +252,12 @@ def test_ablations_change_what_they_are_called(config):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["roc_no_distractors_released", "roc_only_distractors", "wiki_only_distractors", "wiki_only_in_story_negatives"],
+    [
+        "roc_no_distractors_released",
+        "roc_only_distractors",
+        "wiki_only_distractors",
+        "wiki_only_in_story_negatives",
+    ],
 )
 def test_losses_of_ablations_are_trained_on(name, tmp_path, bert_folder):
     config = EXAMPLES / "configs" / "ablations" / f"{name}.yaml"
@@ -195,9 +271,17 @@ def test_losses_of_ablations_are_trained_on(name, tmp_path, bert_folder):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_commented_settings_are_valid(config, tmp_path):
-    lines = [line.removeprefix("# ") for line in config.read_text().splitlines() if line.startswith("# ")]
-    settings = [line for line in lines if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()]
-    for number, line in enumerate(line for line in settings if line.split(":")[0] != "load_best_model_at_end"):
+    lines = [
+        line.removeprefix("# ") for line in config.read_text().splitlines() if line.startswith("# ")
+    ]
+    settings = [
+        line
+        for line in lines
+        if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()
+    ]
+    for number, line in enumerate(
+        line for line in settings if line.split(":")[0] != "load_best_model_at_end"
+    ):
         file = tmp_path / f"{number}.yaml"
         file.write_text(line)
         parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
@@ -207,10 +291,16 @@ def test_commented_settings_are_valid(config, tmp_path):
 
 
 def test_default_encoder_needs_the_research_data(tmp_path):
-    with pytest.raises(SystemExit, match="no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in"):
+    with pytest.raises(
+        SystemExit, match="no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in"
+    ):
         run("default_encoder/train_twins.py", tmp_path, "--out", tmp_path / "runs")
-    with pytest.raises(SystemExit, match="no fairytaleqa.jsonl, .*, roc_val.json, tripod_train.json in"):
-        run("default_encoder/train_votes.py", tmp_path, "--base", "none", "--out", tmp_path / "runs")
+    with pytest.raises(
+        SystemExit, match="no fairytaleqa.jsonl, .*, roc_val.json, tripod_train.json in"
+    ):
+        run(
+            "default_encoder/train_votes.py", tmp_path, "--base", "none", "--out", tmp_path / "runs"
+        )
     assert not (tmp_path / "runs").exists()
 
 
@@ -218,7 +308,12 @@ def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
     story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     changed = [[*story[:i], "It snowed.", *story[i + 1 :]] for i in range(5)]
     other_sign = [sentence.replace(".", "!") for sentence in story]
-    rows = [{"sentences": story, "negatives": [{"sentences": text} for text in [*changed, other_sign, story[:4]]]}] * 90
+    rows = [
+        {
+            "sentences": story,
+            "negatives": [{"sentences": text} for text in [*changed, other_sign, story[:4]]],
+        }
+    ] * 90
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     found = train_twins.human_distractors(file)
@@ -229,13 +324,20 @@ def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
 @pytest.fixture
 def works(tmp_path):
     """A folder with works that have marks."""
-    marked = [{"file": "tales.jsonl", "id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}]
+    marked = [
+        {"file": "tales.jsonl", "id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}
+    ]
     marked += [{**marked[0], "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)]
     story = SENTENCES[2:5]
     digest = hashlib.sha256("\n".join(story).encode()).hexdigest()[:12]
-    (tmp_path / "marks.jsonl").write_text("".join(json.dumps({**mark, "text": digest}) + "\n" for mark in marked))
+    (tmp_path / "marks.jsonl").write_text(
+        "".join(json.dumps({**mark, "text": digest}) + "\n" for mark in marked)
+    )
     for mark in marked:
-        row = {"id": mark["id"], "sentences": [sentence.replace(" ", "  ") for sentence in SENTENCES]}
+        row = {
+            "id": mark["id"],
+            "sentences": [sentence.replace(" ", "  ") for sentence in SENTENCES],
+        }
         with (tmp_path / mark["file"]).open("a") as file:
             file.write(json.dumps(row) + "\n")
     return tmp_path
@@ -245,10 +347,17 @@ def test_passages_with_marks(works, monkeypatch):
     monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
     found = passages.judged_passages(works, held_out=False)
     others = passages.judged_passages(works, held_out=True)
-    assert len(found) > 1 and others and len(found + others) == 9, "about every second work of fairytaleqa is held out"
-    assert all(row == {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]} for row in found + others)
+    assert len(found) > 1 and others and len(found + others) == 9, (
+        "about every second work of fairytaleqa is held out"
+    )
+    assert all(
+        row == {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]}
+        for row in found + others
+    )
     (works / "tales.jsonl").write_text(json.dumps({"id": "a", "sentences": SENTENCES[1:]}))
-    with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that the marks of marks.jsonl are for"):
+    with pytest.raises(
+        SystemExit, match="tales.jsonl, a: not the text that the marks of marks.jsonl are for"
+    ):
         passages.judged_passages(works, held_out=False)
 
 
@@ -256,16 +365,33 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
     monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
     monkeypatch.setattr(train_votes, "ROWS", dict.fromkeys(train_votes.ROWS, 2))
-    monkeypatch.setattr(train_votes, "SETTINGS", train_votes.SETTINGS | {"use_cpu": True, "disable_tqdm": True})
+    monkeypatch.setattr(
+        train_votes, "SETTINGS", train_votes.SETTINGS | {"use_cpu": True, "disable_tqdm": True}
+    )
     monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
     monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
     out = tmp_path / "runs"
-    command = ["train_votes.py", str(works), "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    command = [
+        "train_votes.py",
+        str(works),
+        "--base",
+        bert_folder,
+        "--seeds",
+        "0",
+        "1",
+        "--out",
+        str(out),
+    ]
     monkeypatch.setattr(sys, "argv", command)
     train_votes.main()
     *seeds, base, mean = (
         StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict()
-        for folder in (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")
+        for folder in (
+            out / "seed-0" / "encoder",
+            out / "seed-1" / "encoder",
+            bert_folder,
+            out / "encoder",
+        )
     )
     part = train_votes.BASE_PART
     for name, found in mean.items():
@@ -279,9 +405,17 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
 def test_data_of_training_on_votes(works, monkeypatch):
     monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
     found = train_votes.data_sets(works, 0)
-    assert set(train_votes.losses(trainable())) | {"twins", "window twins"} == set(found) == set(train_votes.ROWS)
-    assert {name: len(rows) for name, rows in found.items()} == train_votes.ROWS | {"prose": len(found["prose"])}
-    assert not set(map(tuple, found["votes"]["story"])) & set(map(tuple, found["operations"]["story"]))
+    assert (
+        set(train_votes.losses(trainable())) | {"twins", "window twins"}
+        == set(found)
+        == set(train_votes.ROWS)
+    )
+    assert {name: len(rows) for name, rows in found.items()} == train_votes.ROWS | {
+        "prose": len(found["prose"])
+    }
+    assert not set(map(tuple, found["votes"]["story"])) & set(
+        map(tuple, found["operations"]["story"])
+    )
     assert SENTENCES[2:5] in found["prose"]["story"][:]
     assert found["votes"]["story"][:] != train_votes.data_sets(works, 1)["votes"]["story"][:]
 
@@ -300,10 +434,16 @@ def test_mean_of_weights_uses_parts(tmp_path, bert_folder):
 @pytest.mark.parametrize("facts", ["twins_encoder.yaml", "default_encoder.yaml"])
 def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
     measured = dict.fromkeys(measuring.COLUMNS.values(), 0.25)
-    measuring.write_card(tmp_path, facts, "| the table |", measured, objective=" (settings)", seeds="0, 1")
+    measuring.write_card(
+        tmp_path, facts, "| the table |", measured, objective=" (settings)", seeds="0, 1"
+    )
     card = ModelCard.load(tmp_path / "README.md")
     assert [result.metric_value for result in card.data.eval_results] == [0.25] * len(measured)
-    assert card.data.license == "apache-2.0" and "| the table |" in card.content and "{{" not in card.content
+    assert (
+        card.data.license == "apache-2.0"
+        and "| the table |" in card.content
+        and "{{" not in card.content
+    )
     assert "Seeds: 0, 1" in card.content and "(settings)" in card.content
 
 

@@ -2,11 +2,12 @@
 
     python examples/default_encoder/curve.py DATA --base runs/twins/encoder --out runs/curve
 
-From the encoder of twins, summarization learns the votes of the package's everyday stories, stories and distractors,
-each text once, in the order of a seed. The learning rate stays constant after its warmup, so the encoder after the
-first 256 texts is that of a run on 256 texts. Measured are the package's validation stories and the human labels of
-`roc_val.json` in DATA, all of them, since nothing is chosen here. Seeds that are done are not repeated; a seed takes 20
-minutes on two slow CPU cores.
+From the encoder of twins, summarization learns the votes of the package's everyday stories, stories
+and distractors, each text once, in the order of a seed. The learning rate stays constant after its
+warmup, so the encoder after the first 256 texts is that of a run on 256 texts. Measured are the
+package's validation stories and the human labels of `roc_val.json` in DATA, all of them, since
+nothing is chosen here. Seeds that are done are not repeated; a seed takes 20 minutes on two slow
+CPU cores.
 """
 
 import argparse
@@ -31,12 +32,13 @@ SIZES = (0, 256, 512, 1_024, 2_048, 3_840)
 
 
 def judged_texts(seed: int) -> Dataset:
-    """The everyday stories, and the stories and distractors of the package, in the order of a seed."""
+    """The everyday stories, and the stories and distractors of the package, in the order of a
+    seed."""
     everyday = load_story_salience(split="train", name="everyday")
     stories = load_story_salience(split="train", distractors=True)
-    return concatenate_datasets([rows.select_columns(["story", "counts"]) for rows in (everyday, stories)]).shuffle(
-        seed
-    )
+    return concatenate_datasets(
+        [rows.select_columns(["story", "counts"]) for rows in (everyday, stories)]
+    ).shuffle(seed)
 
 
 class Curve(TrainerCallback):
@@ -48,16 +50,22 @@ class Curve(TrainerCallback):
 
     def measure(self, texts: int, model: Any) -> None:
         if texts in SIZES:
-            self.found[texts] = {name: value for one in self.evaluators for name, value in one(model).items()}
+            self.found[texts] = {
+                name: value for one in self.evaluators for name, value in one(model).items()
+            }
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+    ) -> None:
         self.measure(0, model)
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self.measure(state.global_step * self.batch_size, model)
 
 
-def run(base: str, seed: int, evaluators: list[SalienceEvaluator], out: Path) -> dict[int, dict[str, float]]:
+def run(
+    base: str, seed: int, evaluators: list[SalienceEvaluator], out: Path
+) -> dict[int, dict[str, float]]:
     """The metrics after each number of texts in one run."""
     model = trainable_encoder(base)
     settings = SETTINGS | {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 8}
@@ -71,9 +79,13 @@ def run(base: str, seed: int, evaluators: list[SalienceEvaluator], out: Path) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="folder of the research data")
-    parser.add_argument("--base", required=True, help="the encoder to start from, a folder or Hub id")
+    parser.add_argument(
+        "--base", required=True, help="the encoder to start from, a folder or Hub id"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
@@ -85,7 +97,9 @@ def main() -> None:
         "rocstories": load_story_salience(str(arguments.data / "roc_val.json"), "train"),
     }
     operations = ("summarization", "deletion")
-    evaluators = [SalienceEvaluator(rows, name=name, operations=operations) for name, rows in labelled.items()]
+    evaluators = [
+        SalienceEvaluator(rows, name=name, operations=operations) for name, rows in labelled.items()
+    ]
     runs = []
     for seed in arguments.seeds:
         file = arguments.out / f"seed-{seed}.json"

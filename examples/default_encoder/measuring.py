@@ -9,7 +9,12 @@ from datasets import Dataset
 from passages import is_held_out, judged_passages
 from sentence_transformers import SentenceTransformer
 
-from narrative_twins.data import load_story_salience, load_story_twins, load_turning_points, load_window_twins
+from narrative_twins.data import (
+    load_story_salience,
+    load_story_twins,
+    load_turning_points,
+    load_window_twins,
+)
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure, read_facts
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
@@ -36,16 +41,29 @@ FIGURES = {
     "rocstories_deletion_spearman": ("Spearman of deletion", *_STORIES),
     "rocstories_shifting_spearman": ("Spearman of shifting", *_STORIES),
     "rocstories_disruption_spearman": ("Spearman of disruption", *_STORIES),
-    "tripod_summarization_auc": ("AUC of summarization", "Turning points of 84 film synopses of TRIPOD", "train"),
-    "stories_accuracy": ("Twins nearer than distractors", "Short stories of narrative_twins", "validation"),
-    "synopses_accuracy": ("Twins nearer than distractors", "Synopses of narrative_twins", "validation"),
+    "tripod_summarization_auc": (
+        "AUC of summarization",
+        "Turning points of 84 film synopses of TRIPOD",
+        "train",
+    ),
+    "stories_accuracy": (
+        "Twins nearer than distractors",
+        "Short stories of narrative_twins",
+        "validation",
+    ),
+    "synopses_accuracy": (
+        "Twins nearer than distractors",
+        "Synopses of narrative_twins",
+        "validation",
+    ),
     "tales_summarization_spearman": (
         "Spearman of summarization",
         "Passages of fairy tales with marks of a language model",
         None,
     ),
 }
-"""The figures in the metadata of the model card, as far as they are measured: metric, evaluation set, split."""
+"""The figures in the metadata of the model card, as far as they are measured: metric, evaluation
+set, split."""
 _NOTES = """
 Summarization to disruption: Spearman with the choices of five readers, mean over {stories} five-sentence stories
 (ROCStories, validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning
@@ -59,14 +77,17 @@ TWINS_NOTES = _NOTES.format(stories=250, target="encoder-twins")
 HALVES_NOTES = _NOTES.format(stories="123 and 127", target="encoder") + _PROSE_NOTES
 """Of tables of the two halves of the stories, which `half` makes."""
 HALVES = {"chosen": False, "reported": True}
-"""By name: of 250 labelled stories, 123 that the settings were chosen by, and 127 that no choice saw."""
+"""By name: of 250 labelled stories, 123 that the settings were chosen by, and 127 that no choice
+saw."""
 
 
 def check_data(data: Path, *more: str) -> None:
     """End the program if research data is missing."""
     missing = [name for name in (*more, *NEEDED) if not (data / name).exists()]
     if missing:
-        raise SystemExit(f"no {', '.join(missing)} in {data}; this research data can't be redistributed")
+        raise SystemExit(
+            f"no {', '.join(missing)} in {data}; this research data can't be redistributed"
+        )
 
 
 def half(rows: Dataset, held_out: bool) -> Dataset:
@@ -75,22 +96,31 @@ def half(rows: Dataset, held_out: bool) -> Dataset:
 
 
 def measure(folder: Path, data: Path, halves: bool = False) -> dict[str, float]:
-    """The metrics of the encoder in a folder on human labels, and on the validation splits of the corpora. With
-    `halves`, those of stories are for each half by itself, with its name as prefix, and passages of tales are measured
-    too."""
+    """The metrics of the encoder in a folder on human labels, and on the validation splits of the
+    corpora. With `halves`, those of stories are for each half by itself, with its name as prefix,
+    and passages of tales are measured too."""
     model = SentenceTransformer(str(folder), local_files_only=True)
     stories = load_story_salience(str(data / "roc_val.json"), "train")
-    parts = {f"{name}_": half(stories, held_out) for name, held_out in HALVES.items()} if halves else {"": stories}
+    parts = (
+        {f"{name}_": half(stories, held_out) for name, held_out in HALVES.items()}
+        if halves
+        else {"": stories}
+    )
     films = load_turning_points(str(data / "tripod_train.json"), "train")
     evaluators = [
-        *(SalienceEvaluator(rows, name=f"{name}rocstories", progress=True) for name, rows in parts.items()),
+        *(
+            SalienceEvaluator(rows, name=f"{name}rocstories", progress=True)
+            for name, rows in parts.items()
+        ),
         SalienceEvaluator(films, operations="summarization", name="tripod", progress=True),
         TwinsEvaluator(load_story_twins(split="validation"), name="stories"),
         TwinsEvaluator(load_window_twins(split="validation"), name="synopses", batch_size=8),
     ]
     if halves:
         tales = judged_passages(data, held_out=True)
-        evaluators.append(SalienceEvaluator(tales, operations="summarization", name="tales", progress=True))
+        evaluators.append(
+            SalienceEvaluator(tales, operations="summarization", name="tales", progress=True)
+        )
     return {name: value for evaluator in evaluators for name, value in evaluator(model).items()}
 
 
@@ -114,7 +144,8 @@ def heading(columns: Mapping[str, str] = COLUMNS, rows: str = "encoder") -> list
 
 
 def row(name: str, measured: list[dict[str, float]], columns: Mapping[str, str] = COLUMNS) -> str:
-    """A row of the table: the metrics of an encoder, or their mean and standard deviation over seeds."""
+    """A row of the table: the metrics of an encoder, or their mean and standard deviation over
+    seeds."""
     cells = []
     for key in columns.values():
         values = [metrics[key] for metrics in measured]
@@ -123,12 +154,16 @@ def row(name: str, measured: list[dict[str, float]], columns: Mapping[str, str] 
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def write_card(folder: Path, facts_file: str, table: str, measured: dict[str, float], **facts: str) -> None:
-    """Write the model card, with the table in the text and single figures in the metadata; `facts` are added to those
-    of the file."""
+def write_card(
+    folder: Path, facts_file: str, table: str, measured: dict[str, float], **facts: str
+) -> None:
+    """Write the model card, with the table in the text and single figures in the metadata; `facts`
+    are added to those of the file."""
     known = read_facts(EncoderFacts, CARDS / facts_file)
     for name, more in facts.items():
-        setattr(known, name, more if getattr(known, name) == "unknown" else getattr(known, name) + more)
+        setattr(
+            known, name, more if getattr(known, name) == "unknown" else getattr(known, name) + more
+        )
     known.table = table
     known.figures = [
         Figure(metric, round(measured[key], 3), name, split=split)

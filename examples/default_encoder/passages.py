@@ -1,5 +1,5 @@
-"""Passages of tales and film plots with marks: how many of nine readers would mark each sentence as carrying the story,
-as judged by a language model. The text is in a folder of research data."""
+"""Passages of tales and film plots with marks: how many of nine readers would mark each sentence as
+carrying the story, as judged by a language model. The text is in a folder of research data."""
 
 import hashlib
 import json
@@ -15,8 +15,10 @@ def is_held_out(name: str) -> bool:
 
 
 def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
-    """The passages as `story`, with the share of readers for each sentence as `labels`. Those of every second work of
-    `fairytaleqa.jsonl` are held out, to choose settings by. Ends the program if a text is not the one that was read."""
+    """The passages as `story`, with the share of readers for each sentence as `labels`. Those of
+    every second work of `fairytaleqa.jsonl` are held out, to choose settings by. Ends the program
+    if a text is not the one that was read.
+    """
     works: dict[str, dict[str, dict]] = {}
     passages = []
     for marked in map(json.loads, MARKS.read_text(encoding="utf-8").splitlines()):
@@ -27,7 +29,9 @@ def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
         sentences = works[file][work][marked["column"]][start : start + len(marks)]
         story = [" ".join(sentence.split()) for sentence in sentences]
         if hashlib.sha256("\n".join(story).encode()).hexdigest()[:12] != marked["text"]:
-            raise SystemExit(f"{data / file}, {work}: not the text that the marks of {MARKS.name} are for")
+            raise SystemExit(
+                f"{data / file}, {work}: not the text that the marks of {MARKS.name} are for"
+            )
         if held_out == (file == "fairytaleqa.jsonl" and is_held_out(work)):
             passages.append({"story": story, "labels": [mark / READERS for mark in marks]})
     return passages

@@ -1,17 +1,19 @@
-"""Train the encoder of twins: the paper's method, without votes of readers. The default encoder starts from it.
+"""Train the encoder of twins: the paper's method, without votes of readers. The default encoder
+starts from it.
 
     python examples/default_encoder/train_twins.py DATA --base FOLDER_OR_ID --out FOLDER
 
-DATA is a folder of research data that can't be redistributed: `roc_with_negatives.jsonl` (five-sentence stories with
-human-written distractors, for training), `roc_val.json` and `tripod_train.json` (human labels, for evaluation). The
-package's own two corpora complete the training data. Finished runs are not repeated. On two CPU cores with bfloat16,
-everything takes about an hour.
+DATA is a folder of research data that can't be redistributed: `roc_with_negatives.jsonl`
+(five-sentence stories with human-written distractors, for training), `roc_val.json` and
+`tripod_train.json` (human labels, for evaluation). The package's own two corpora complete the
+training data. Finished runs are not repeated. On two CPU cores with bfloat16, everything takes
+about an hour.
 
-Each seed has two runs. One is a single epoch over three data sets, each batch from one of them: stories with narrative
-twins and their distractors; stories with human distractors and dropout twins; synopses in windows. The other is two
-epochs over the package's own corpora only. The weights of a seed are nine parts of the first run and one of the second,
-which is as good as the first on stories and a little better on synopses. The encoder has the mean of the weights of
-three seeds.
+Each seed has two runs. One is a single epoch over three data sets, each batch from one of them:
+stories with narrative twins and their distractors; stories with human distractors and dropout
+twins; synopses in windows. The other is two epochs over the package's own corpora only. The weights
+of a seed are nine parts of the first run and one of the second, which is as good as the first on
+stories and a little better on synopses. The encoder has the mean of the weights of three seeds.
 """
 
 import argparse
@@ -32,8 +34,9 @@ from narrative_twins.training.trainable import trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 FIRST_CHANGES = {0: 80, 1: 600, 2: 250, 3: 413, 4: 1_800}
-"""Maximum number of stories with human distractors, by the first sentence that the distractor changes. Nearly all
-distractors change the last sentence only, which would teach an encoder little more than that the end matters."""
+"""Maximum number of stories with human distractors, by the first sentence that the distractor
+changes. Nearly all distractors change the last sentence only, which would teach an encoder little
+more than that the end matters."""
 EPOCHS = {"all": 1, "corpora": 2}
 """The two runs of a seed, and the number of epochs of each."""
 PARTS = (9, 1)
@@ -52,21 +55,28 @@ SETTINGS = {
 
 
 def human_distractors(file: Path) -> Dataset:
-    """Stories with human-written distractors, balanced by first changed sentence; a story may occur once for each."""
+    """Stories with human-written distractors, balanced by first changed sentence; a story may occur
+    once for each."""
     generator = random.Random(7)
     by_first_change: dict[int, list[dict[str, list[str]]]] = {index: [] for index in FIRST_CHANGES}
     for entry in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         story = entry["sentences"]
         candidates: dict[int, list[list[str]]] = {}
         for negative in (distractor["sentences"] for distractor in entry["negatives"]):
-            changed = [i for i in range(5) if len(story) == len(negative) == 5 and trim(story[i]) != trim(negative[i])]
+            changed = [
+                i
+                for i in range(5)
+                if len(story) == len(negative) == 5 and trim(story[i]) != trim(negative[i])
+            ]
             if changed:
                 candidates.setdefault(changed[0], []).append(negative)
         for index, negatives in candidates.items():
             by_first_change[index].append({"story": story, "negative": generator.choice(negatives)})
     for rows in by_first_change.values():
         generator.shuffle(rows)
-    return Dataset.from_list([row for index, rows in by_first_change.items() for row in rows[: FIRST_CHANGES[index]]])
+    return Dataset.from_list(
+        [row for index, rows in by_first_change.items() for row in rows[: FIRST_CHANGES[index]]]
+    )
 
 
 def trim(sentence: str) -> str:
@@ -78,7 +88,10 @@ def train(base: str, kind: str, seed: int, data: Path, out: Path) -> None:
     # On a CPU, eager attention with dropout is faster than fused attention.
     attention = "sdpa" if torch.accelerator.is_available() else "eager"
     model = trainable_encoder(base, dtype="bfloat16", attn_implementation=attention)
-    rows = {"stories": load_story_twins(split="train"), "synopses": load_window_twins(split="train")}
+    rows = {
+        "stories": load_story_twins(split="train"),
+        "synopses": load_window_twins(split="train"),
+    }
     if kind == "all":
         rows["human distractors"] = human_distractors(data / "roc_with_negatives.jsonl")
     trainer = NarrativeTwinsTrainer(
@@ -102,16 +115,23 @@ def train(base: str, kind: str, seed: int, data: Path, out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="folder of the research data")
-    parser.add_argument("--base", default="sentence-transformers/all-MiniLM-L6-v2", help="the encoder to start from")
+    parser.add_argument(
+        "--base", default="sentence-transformers/all-MiniLM-L6-v2", help="the encoder to start from"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     data, out = arguments.data, arguments.out
     check_data(data, "roc_with_negatives.jsonl")
 
-    runs = {kind: [out / f"seed-{seed}-{kind}" / "encoder" for seed in arguments.seeds] for kind in (*EPOCHS, "both")}
+    runs = {
+        kind: [out / f"seed-{seed}-{kind}" / "encoder" for seed in arguments.seeds]
+        for kind in (*EPOCHS, "both")
+    }
     for kind in EPOCHS:
         for seed, folder in zip(arguments.seeds, runs[kind], strict=True):
             if not (folder / "modules.json").exists():
@@ -121,9 +141,14 @@ def main() -> None:
     final = out / "encoder"
     save_small(mean_of_weights(runs["both"], [1] * len(runs["both"])), final)
 
-    lines = [*heading(), row("not trained", [load_metrics(Path(arguments.base), out / "base.json", data)])]
+    lines = [
+        *heading(),
+        row("not trained", [load_metrics(Path(arguments.base), out / "base.json", data)]),
+    ]
     for kind, name in NAMES.items():
-        metrics = [load_metrics(folder, folder.parent / "figures.json", data) for folder in runs[kind]]
+        metrics = [
+            load_metrics(folder, folder.parent / "figures.json", data) for folder in runs[kind]
+        ]
         lines.append(row(f"{name}, {len(metrics)} seeds", metrics))
     measured = load_metrics(final, out / "encoder.json", data)
     lines.append(row("**mean of these over seeds: this encoder**", [measured]))
@@ -135,7 +160,9 @@ def main() -> None:
         "twins_encoder.yaml",
         f"{table}\n{TWINS_NOTES}",
         measured,
-        objective=f" ({settings}; linear to 0; weights in bfloat16 with float32 copies in the optimizer)",
+        objective=(
+            f" ({settings}; linear to 0; weights in bfloat16 with float32 copies in the optimizer)"
+        ),
         seeds=", ".join(map(str, arguments.seeds)),
     )
 

@@ -2,17 +2,19 @@
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
 
-Most training data are in the package: stories, their distractors, everyday stories and prose with votes that a language
-model judged, synopses with the turning points that their writer intended, and narrative twins, which keep plots apart.
-`prose_marks.jsonl` has marks of the same kind for passages of public-domain tales and film plots (CC BY-SA), whose text
-is in DATA. Each batch is of one data set. Only summarization learns from all stories; a part of them trains all four
-operations, which need seven times the text. The encoder has the mean of the weights of three seeds and of the
-encoder of twins.
+Most training data are in the package: stories, their distractors, everyday stories and prose with
+votes that a language model judged, synopses with the turning points that their writer intended, and
+narrative twins, which keep plots apart. `prose_marks.jsonl` has marks of the same kind for passages
+of public-domain tales and film plots (CC BY-SA), whose text is in DATA. Each batch is of one data
+set. Only summarization learns from all stories; a part of them trains all four operations, which
+need seven times the text. The encoder has the mean of the weights of three seeds and of the encoder
+of twins.
 
-DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`, `folktale_twins.jsonl`,
-`retellings_wiki.jsonl` and `wiki_film_plots.jsonl`, and for evaluation `roc_val.json` and `tripod_train.json` with
-human labels. Stories of ROCStories are measured in halves, by a hash of their ids: the first was used to choose the
-settings, the second was not. Finished runs are not repeated. A seed takes 23 minutes on two slow CPU cores.
+DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
+`folktale_twins.jsonl`, `retellings_wiki.jsonl` and `wiki_film_plots.jsonl`, and for evaluation
+`roc_val.json` and `tripod_train.json` with human labels. Stories of ROCStories are measured in
+halves, by a hash of their ids: the first was used to choose the settings, the second was not.
+Finished runs are not repeated. A seed takes 23 minutes on two slow CPU cores.
 """
 
 import argparse
@@ -22,7 +24,17 @@ from typing import Any
 
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
-from measuring import COLUMNS, HALVES_NOTES, PROSE, check_data, heading, load_metrics, of_half, row, write_card
+from measuring import (
+    COLUMNS,
+    HALVES_NOTES,
+    PROSE,
+    check_data,
+    heading,
+    load_metrics,
+    of_half,
+    row,
+    write_card,
+)
 from passages import judged_passages
 
 from narrative_twins import StoryEncoder
@@ -37,12 +49,19 @@ WEIGHTS = {"summarization": 1.0, "deletion": 1.0, "shifting": 0.5, "disruption":
 MAX_SHIFTS = 2
 PROSE_TEMPERATURE = 0.2
 """Marks of prose are spread over more sentences than votes are."""
-ROWS = {"operations": 480, "votes": 2_400, "prose": 576, "turning points": 96, "twins": 400, "window twins": 96}
+ROWS = {
+    "operations": 480,
+    "votes": 2_400,
+    "prose": 576,
+    "turning points": 96,
+    "twins": 400,
+    "window twins": 96,
+}
 """Rows of each data set a seed."""
 BASE_PART = 1.0
-"""Part of the encoder of twins in the mean of the weights, in which each seed has one part. It gives back some of what
-votes cost: twins that are nearer than distractors, and disruption (Wortsman et al., 2022, "Robust fine-tuning of
-zero-shot models")."""
+"""Part of the encoder of twins in the mean of the weights, in which each seed has one part. It
+gives back some of what votes cost: twins that are nearer than distractors, and disruption (Wortsman
+et al., 2022, "Robust fine-tuning of zero-shot models")."""
 SETTINGS = {
     "learning_rate": 3e-5,
     "warmup_steps": 0.1,
@@ -55,11 +74,16 @@ SETTINGS = {
 def data_sets(data: Path, seed: int) -> dict[str, Dataset]:
     """The training data of a seed."""
     everyday = load_story_salience(split="train", name="everyday")
-    # As many of the other stories and their distractors, which turn on one changed event more than people's stories do.
+    # As many of the other stories and their distractors, which turn on one changed event more than
+    # people's stories do.
     stories = load_story_salience(split="train", distractors=True).shuffle(seed).take(len(everyday))
-    votes = concatenate_datasets([rows.select_columns(["story", "counts"]) for rows in (everyday, stories)])
+    votes = concatenate_datasets(
+        [rows.select_columns(["story", "counts"]) for rows in (everyday, stories)]
+    )
     votes = votes.shuffle(seed)
-    prose = list(load_story_salience(split="train", name="prose").select_columns(["story", "labels"]))
+    prose = list(
+        load_story_salience(split="train", name="prose").select_columns(["story", "labels"])
+    )
     synopses = load_window_twins(split="train").shuffle(seed)
     found = {
         "operations": votes,
@@ -94,14 +118,24 @@ def train(base: str, seed: int, data: Path, out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="folder of the research data")
-    parser.add_argument("--base", required=True, help="the encoder to start from, a folder or Hub id")
+    parser.add_argument(
+        "--base", required=True, help="the encoder to start from, a folder or Hub id"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     data, out = arguments.data, arguments.out
-    check_data(data, "fairytaleqa.jsonl", "folktale_twins.jsonl", "retellings_wiki.jsonl", "wiki_film_plots.jsonl")
+    check_data(
+        data,
+        "fairytaleqa.jsonl",
+        "folktale_twins.jsonl",
+        "retellings_wiki.jsonl",
+        "wiki_film_plots.jsonl",
+    )
 
     folders = [out / f"seed-{seed}" / "encoder" for seed in arguments.seeds]
     for seed, folder in zip(arguments.seeds, folders, strict=True):
@@ -110,7 +144,9 @@ def main() -> None:
             train(arguments.base, seed, data, folder.parent)
             print(f"seed {seed}: {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
     final = out / "encoder"
-    save_small(mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [BASE_PART]), final)
+    save_small(
+        mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [BASE_PART]), final
+    )
     report(arguments.base, folders, final, data, arguments.seeds)
 
 
@@ -118,13 +154,23 @@ def report(base: str, folders: list[Path], final: Path, data: Path, seeds: list[
     """Measure the encoders, print a table for each half of the stories and write the model card."""
     out = final.parent
     before = load_metrics(Path(base), out / "base.json", data, halves=True)
-    measured = [load_metrics(folder, folder.parent / "figures.json", data, halves=True) for folder in folders]
+    measured = [
+        load_metrics(folder, folder.parent / "figures.json", data, halves=True)
+        for folder in folders
+    ]
     after = load_metrics(final, out / "encoder.json", data, halves=True)
     tables, columns = [], COLUMNS | PROSE
-    for half, title in {"chosen": "Settings were chosen by these stories", "reported": "And not by these"}.items():
+    for half, title in {
+        "chosen": "Settings were chosen by these stories",
+        "reported": "And not by these",
+    }.items():
         rows = [
             row("of twins", [of_half(before, half)], columns),
-            row(f"with votes, {len(seeds)} seeds", [of_half(metrics, half) for metrics in measured], columns),
+            row(
+                f"with votes, {len(seeds)} seeds",
+                [of_half(metrics, half) for metrics in measured],
+                columns,
+            ),
             row("**mean of all these: this encoder**", [of_half(after, half)], columns),
         ]
         tables.append("\n".join([f"{title}:", "", *heading(columns), *rows]))

@@ -24,12 +24,25 @@ from narrative_twins.training.curves import Curves, curves_of_runs
 
 def make_curves(spec: CurvesSpec, workspace: Workspace) -> Output:
     """Curves of several runs, with the mean and the standard deviation over seeds."""
-    runs = {label: list(map(_read_curves, workspace.folders(run).values())) for label, run in spec.runs.items()}
+    runs = {
+        label: list(map(_read_curves, workspace.folders(run).values()))
+        for label, run in spec.runs.items()
+    }
     found = curves_of_runs(runs, list(spec.quantities))
     panels = {spec.quantities[key]: lines for key, lines in found.items()}
     caption = workspace.caption(f"{spec.caption} Of several seeds: mean and standard deviation.")
-    plots = {spec.name: lines_figure(panels, title=workspace.title(spec.caption), label="step")} if panels else {}
-    return Output(spec.name, caption, {"curves": found}, figures=plots, missing=workspace.commands(spec.runs.values()))
+    plots = (
+        {spec.name: lines_figure(panels, title=workspace.title(spec.caption), label="step")}
+        if panels
+        else {}
+    )
+    return Output(
+        spec.name,
+        caption,
+        {"curves": found},
+        figures=plots,
+        missing=workspace.commands(spec.runs.values()),
+    )
 
 
 def _read_curves(folder: Path) -> Curves:
@@ -39,13 +52,16 @@ def _read_curves(folder: Path) -> Curves:
         return {}
     try:
         return {
-            name: [(step, value) for step, value in points] for name, points in json.loads(file.read_text()).items()
+            name: [(step, value) for step, value in points]
+            for name, points in json.loads(file.read_text()).items()
         }
     except (ValueError, TypeError, AttributeError):
         raise ValueError(f"{file} is not a file of curves; train the run again") from None
 
 
-def make_lines(spec: LinesSpec, table: TableSpec, comparison: Comparison, workspace: Workspace) -> Output:
+def make_lines(
+    spec: LinesSpec, table: TableSpec, comparison: Comparison, workspace: Workspace
+) -> Output:
     """The rows of a table from left to right, with a line for each operation."""
     (summary,) = comparison.summaries
     metric = spec.metric if not summary.points_per_story else "auc"
@@ -53,15 +69,27 @@ def make_lines(spec: LinesSpec, table: TableSpec, comparison: Comparison, worksp
     lines: dict[str, Points] = {}
     for operation in table.operations:
         found = [(place, rows.get((row.name, operation))) for place, row in enumerate(table.rows)]
-        points = [(place, row.mean(metric), row.sd(metric) or 0.0) for place, row in found if row is not None]
+        points = [
+            (place, row.mean(metric), row.sd(metric) or 0.0)
+            for place, row in found
+            if row is not None
+        ]
         lines |= {operation: points} if points else {}
     label = METRICS[metric].label
-    caption = workspace.caption(f"{spec.caption} Of several seeds: mean and standard deviation.", table.data)
+    caption = workspace.caption(
+        f"{spec.caption} Of several seeds: mean and standard deviation.", table.data
+    )
     ticks = [row.label for row in table.rows]
     title = workspace.title(spec.caption)
-    plots = {spec.name: lines_figure({label: lines}, title=title, label="", ticks=ticks)} if lines else {}
+    plots = (
+        {spec.name: lines_figure({label: lines}, title=title, label="", ticks=ticks)}
+        if lines
+        else {}
+    )
     missing = workspace.commands(row.name for row in table.rows)
-    return Output(spec.name, caption, {"metric": metric, "lines": lines}, figures=plots, missing=missing)
+    return Output(
+        spec.name, caption, {"metric": metric, "lines": lines}, figures=plots, missing=missing
+    )
 
 
 def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
@@ -69,18 +97,26 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
     stories = _stories(spec, workspace)
     folders = list(workspace.folders(spec.run).values())[:1]
     # The scores are saved, and not computed again.
-    scorer = EncoderScorer(spec.run, [folder / "final" for folder in folders], loading=workspace.loading)
+    scorer = EncoderScorer(
+        spec.run, [folder / "final" for folder in folders], loading=workspace.loading
+    )
     data = LabelledStories(spec.name, stories, [])
     (workspace.out / spec.name).mkdir(exist_ok=True)
-    found = [scores.values for scores in scorer.scores(data, workspace.out / spec.name, progress=False)]
+    found = [
+        scores.values for scores in scorer.scores(data, workspace.out / spec.name, progress=False)
+    ]
     results = [
-        StorySalience(story, {name: list(values[i] or ()) for name, values in by_operation.items()}, index=i)
+        StorySalience(
+            story, {name: list(values[i] or ()) for name, values in by_operation.items()}, index=i
+        )
         for by_operation in found
         for i, story in enumerate(stories)
     ]
     caption = workspace.caption(spec.caption)
     table = _salience_table(results, caption) if results else None
-    plots = {re.sub(r"[^\w-]+", "_", f"{spec.name}-{result.name}"): result.plot() for result in results}
+    plots = {
+        re.sub(r"[^\w-]+", "_", f"{spec.name}-{result.name}"): result.plot() for result in results
+    }
     missing = [] if folders else workspace.commands([spec.run])[:1]
     values = {"run": spec.run, "stories": [result.to_dict() for result in results]}
     return Output(spec.name, caption, values, table, plots, missing)
@@ -88,10 +124,20 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
 
 def _stories(spec: SalienceSpec, workspace: Workspace) -> list[Story]:
     """The stories of the files, and those of the ids."""
-    stories = [Story.parse({"id": file.stem, "text": file.read_text(encoding="utf-8")}) for file in spec.files]
-    by_id = {str(story.id): story for story in workspace.labelled[spec.data].stories} if spec.data else {}
+    stories = [
+        Story.parse({"id": file.stem, "text": file.read_text(encoding="utf-8")})
+        for file in spec.files
+    ]
+    by_id = (
+        {str(story.id): story for story in workspace.labelled[spec.data].stories}
+        if spec.data
+        else {}
+    )
     if unknown := [story for story in spec.ids if story not in by_id]:
-        raise ValueError(f"figures.{spec.name}.ids: no story {unknown[0]!r} in {workspace.sources[spec.data or '']}")
+        raise ValueError(
+            f"figures.{spec.name}.ids: no story {unknown[0]!r} in"
+            f" {workspace.sources[spec.data or '']}"
+        )
     return [*stories, *(by_id[story] for story in spec.ids)]
 
 

@@ -5,11 +5,12 @@
         --data-synopses TRIPOD_synopses_train.csv
     python examples/paper/make_tables.py --smoke
 
-A plan names the runs, tables and figures. The seeds of a run that are in the folder RUNS/NAME-seedSEED are evaluated;
-their scores are saved in OUT and not computed again. Cells of runs that are not there stay empty, and the commands that
-fill them are listed below the table and in OUT/missing.txt. Without other data, the stories and synopses of the package
-are used, whose labels are not by people. `--smoke` makes everything from encoders of random weights after two steps of
-training: its figures mean nothing. OUT/index.md has all tables and figures.
+A plan names the runs, tables and figures. The seeds of a run that are in the folder
+RUNS/NAME-seedSEED are evaluated; their scores are saved in OUT and not computed again. Cells of
+runs that are not there stay empty, and the commands that fill them are listed below the table and
+in OUT/missing.txt. Without other data, the stories and synopses of the package are used, whose
+labels are not by people. `--smoke` makes everything from encoders of random weights after two steps
+of training: its figures mean nothing. OUT/index.md has all tables and figures.
 """
 
 import argparse
@@ -30,16 +31,55 @@ from narrative_twins.plots.style import check_matplotlib
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--plan", type=Path, default=Path(__file__).parent / "plan.yaml", help="default: %(default)s")
-    add("--runs", type=Path, default=Path("runs"), help="folder of the trained runs (default: %(default)s)")
-    add("--data-stories", default="stories", metavar="FILE", help="file, folder or Hub id of stories with labels")
-    add("--data-synopses", default="synopses", metavar="FILE", help="the same of synopses with turning points")
-    add("--second-stories", metavar="FILE", help="labels of the same stories by a second group of people")
-    add("--out", type=Path, default=Path("tables"), help="folder for tables and figures (default: %(default)s)")
-    add("--dtype", default="auto", help="precision of encoders, for example float32 (default: %(default)s)")
-    add("--smoke", action="store_true", help="everything from encoders that are trained for two steps")
+    add(
+        "--plan",
+        type=Path,
+        default=Path(__file__).parent / "plan.yaml",
+        help="default: %(default)s",
+    )
+    add(
+        "--runs",
+        type=Path,
+        default=Path("runs"),
+        help="folder of the trained runs (default: %(default)s)",
+    )
+    add(
+        "--data-stories",
+        default="stories",
+        metavar="FILE",
+        help="file, folder or Hub id of stories with labels",
+    )
+    add(
+        "--data-synopses",
+        default="synopses",
+        metavar="FILE",
+        help="the same of synopses with turning points",
+    )
+    add(
+        "--second-stories",
+        metavar="FILE",
+        help="labels of the same stories by a second group of people",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=Path("tables"),
+        help="folder for tables and figures (default: %(default)s)",
+    )
+    add(
+        "--dtype",
+        default="auto",
+        help="precision of encoders, for example float32 (default: %(default)s)",
+    )
+    add(
+        "--smoke",
+        action="store_true",
+        help="everything from encoders that are trained for two steps",
+    )
     arguments = parser.parse_args()
     datasets.disable_progress_bars()
     transformers_logging.disable_progress_bar()
@@ -59,7 +99,9 @@ def make(arguments: argparse.Namespace) -> None:
     plan, runs = read_plan(arguments.plan), arguments.runs
     sources = {"stories": arguments.data_stories, "synopses": arguments.data_synopses}
     second = {"stories": arguments.second_stories}
-    labelled = {key: load_labelled(source, second=second.get(key)) for key, source in sources.items()}
+    labelled = {
+        key: load_labelled(source, second=second.get(key)) for key, source in sources.items()
+    }
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.smoke:
         plan, runs = smoke_plan(plan), arguments.out / "smoke-runs"
@@ -80,7 +122,9 @@ def make(arguments: argparse.Namespace) -> None:
 def make_outputs(workspace: Workspace) -> list[Output]:
     """The tables and figures of a plan, in its order."""
     plan = workspace.plan
-    comparisons = {data: workspace.compare(data) for data in dict.fromkeys(table.data for table in plan.tables)}
+    comparisons = {
+        data: workspace.compare(data) for data in dict.fromkeys(table.data for table in plan.tables)
+    }
     outputs = [make_table(spec, comparisons[spec.data], workspace) for spec in plan.tables]
     tables = {table.name: table for table in plan.tables}
     for figure in plan.figures:

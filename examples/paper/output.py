@@ -55,7 +55,12 @@ class Output:
 
     def write(self, folder: Path) -> None:
         """Write the files into a folder."""
-        values = {"name": self.name, "caption": self.caption, **self.values, "missing": list(self.missing)}
+        values = {
+            "name": self.name,
+            "caption": self.caption,
+            **self.values,
+            "missing": list(self.missing),
+        }
         write(folder / f"{self.name}.json", json.dumps(values, indent=1) + "\n")
         write(folder / f"{self.name}.md", self.markdown)
         if self.table is not None:
@@ -71,8 +76,15 @@ def write(path: Path, text: str) -> None:
 
 
 def write_index(outputs: Sequence[Output], folder: Path) -> None:
-    """Write `index.md` and `index.tex` with everything, and `missing.txt` with what fills the empty cells."""
-    write(folder / "index.md", "\n".join(f"## {output.name}\n\n{output.markdown}" for output in outputs))
-    write(folder / "index.tex", "\n".join(output.latex for output in outputs if output.table is not None))
+    """Write `index.md` and `index.tex` with everything, and `missing.txt` with what fills the empty
+    cells."""
+    write(
+        folder / "index.md",
+        "\n".join(f"## {output.name}\n\n{output.markdown}" for output in outputs),
+    )
+    write(
+        folder / "index.tex",
+        "\n".join(output.latex for output in outputs if output.table is not None),
+    )
     missing = dict.fromkeys(line for output in outputs for line in output.missing)
     write(folder / "missing.txt", "".join(f"{line}\n" for line in missing))

@@ -19,19 +19,27 @@ def make_table(spec: TableSpec, comparison: Comparison, workspace: Workspace) ->
     """A table of a plan, with empty cells for what is missing."""
     (summary,) = comparison.summaries
     caption = workspace.caption(spec.caption, spec.data)
-    missing = list(dict.fromkeys(line for row in spec.rows for line in workspace.missing(row, spec.data)))
+    missing = list(
+        dict.fromkeys(line for row in spec.rows for line in workspace.missing(row, spec.data))
+    )
     table = _table(spec, comparison, summary.name, caption)
     table = replace(table, notes=[*table.notes, *_notes(spec, comparison, workspace)])
-    values = {"data": workspace.sources[spec.data], "rows": list(_values(spec, comparison, workspace))}
+    values = {
+        "data": workspace.sources[spec.data],
+        "rows": list(_values(spec, comparison, workspace)),
+    }
     return Output(spec.name, caption, values, table, missing=missing)
 
 
 def _table(spec: TableSpec, comparison: Comparison, data: str, caption: str) -> Table:
     if spec.layout == "wide":
-        return wide_table(comparison, data, {row.label: row.name for row in spec.rows}, spec.operations, caption)
+        return wide_table(
+            comparison, data, {row.label: row.name for row in spec.rows}, spec.operations, caption
+        )
     if spec.layout == "sections":
         sections = {
-            operation: [Line(row.label, row.name, operation) for row in spec.rows] for operation in spec.operations
+            operation: [Line(row.label, row.name, operation) for row in spec.rows]
+            for operation in spec.operations
         }
     else:
         sections = {"": [Line(row.label, row.name, row.operation) for row in spec.rows]}
@@ -39,8 +47,8 @@ def _table(spec: TableSpec, comparison: Comparison, data: str, caption: str) -> 
 
 
 def _notes(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> list[str]:
-    """How many seeds there are, where some are missing; and the notes of the comparison, for example of texts that do
-    not fit a context."""
+    """How many seeds there are, where some are missing; and the notes of the comparison, for
+    example of texts that do not fit a context."""
     notes = []
     for row in spec.rows:
         if row.kind == "run":
@@ -51,13 +59,26 @@ def _notes(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> lis
     return notes + [note for _, note in comparison.notes if note.partition(":")[0] in names]
 
 
-def _values(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> Iterator[dict[str, Any]]:
-    """The rows as JSON data: the metrics are those of `results.json`, None if the row is missing."""
+def _values(
+    spec: TableSpec, comparison: Comparison, workspace: Workspace
+) -> Iterator[dict[str, Any]]:
+    """The rows as JSON data: the metrics are those of `results.json`, None if the row is
+    missing."""
     found = {(row["scorer"], row["operation"]): row for row in comparison.to_dict()["rows"]}
     for row in spec.rows:
         for operation in [row.operation] if spec.layout == "list" else spec.operations:
             entry = found.get((row.name, operation), {"metrics": None, "runs": []})
-            runs = [{key: value for key, value in run.items() if key != "values"} for run in entry["runs"]]
-            start = {"name": row.label, "kind": row.kind, "scorer": row.name, "operation": operation}
-            seeds = {"missing_seeds": workspace.missing_seeds(row.name)} if row.kind == "run" else {}
+            runs = [
+                {key: value for key, value in run.items() if key != "values"}
+                for run in entry["runs"]
+            ]
+            start = {
+                "name": row.label,
+                "kind": row.kind,
+                "scorer": row.name,
+                "operation": operation,
+            }
+            seeds = (
+                {"missing_seeds": workspace.missing_seeds(row.name)} if row.kind == "run" else {}
+            )
             yield start | seeds | {"metrics": entry["metrics"], "runs": runs}

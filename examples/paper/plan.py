@@ -1,4 +1,5 @@
-"""The plan of the tables and figures: which runs there are, and what is shown of them. plan.yaml explains the keys."""
+"""The plan of the tables and figures: which runs there are, and what is shown of them. plan.yaml
+explains the keys."""
 
 from __future__ import annotations
 
@@ -41,7 +42,15 @@ class Run:
 
     def command(self, runs: Path, seed: int) -> str:
         """The command that trains it with a seed."""
-        words = ["accelerate", "launch", shown(self.script), "--config", shown(self.config), "--seed", str(seed)]
+        words = [
+            "accelerate",
+            "launch",
+            shown(self.script),
+            "--config",
+            shown(self.config),
+            "--seed",
+            str(seed),
+        ]
         return shlex.join([*words, "--output_dir", str(self.folder(runs, seed))])
 
 
@@ -59,8 +68,8 @@ class Prompted:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row: its name, and what is shown: a `run`, `baseline`, `results` or `people` of a name. `operation` is that of
-    a run, or the name of the scores in a file of results."""
+    """A row: its name, and what is shown: a `run`, `baseline`, `results` or `people` of a name.
+    `operation` is that of a run, or the name of the scores in a file of results."""
 
     label: str
     kind: str
@@ -138,23 +147,42 @@ class _Reader:
             raise PlanError(f"{path} can't be read ({' '.join(str(error).split())})") from None
 
     def plan(self) -> Plan:
-        content = self.mapping(self.content, "", ("seeds", "runs", "tables"), ("results", "figures"))
+        content = self.mapping(
+            self.content, "", ("seeds", "runs", "tables"), ("results", "figures")
+        )
         seeds = self.seeds(content["seeds"], "seeds")
-        self.runs = {name: self.run(name, value, seeds) for name, value in self.named(content, "runs").items()}
-        self.results = {name: self.prompted(name, value) for name, value in self.named(content, "results").items()}
-        self.tables = {name: self.table(name, value) for name, value in self.named(content, "tables").items()}
-        figures = [self.figure(name, value) for name, value in self.named(content, "figures").items()]
+        self.runs = {
+            name: self.run(name, value, seeds)
+            for name, value in self.named(content, "runs").items()
+        }
+        self.results = {
+            name: self.prompted(name, value)
+            for name, value in self.named(content, "results").items()
+        }
+        self.tables = {
+            name: self.table(name, value) for name, value in self.named(content, "tables").items()
+        }
+        figures = [
+            self.figure(name, value) for name, value in self.named(content, "figures").items()
+        ]
         names = [*self.tables, *(figure.name for figure in figures)]
         for name in names:
             if names.count(name) > 1:
-                self.error(f"figures.{name}", "there is a table of this name, whose files would be replaced")
+                self.error(
+                    f"figures.{name}",
+                    "there is a table of this name, whose files would be replaced",
+                )
         return Plan(self.runs, self.results, list(self.tables.values()), figures)
 
     def run(self, name: str, value: Any, seeds: Sequence[int]) -> Run:
         where = f"runs.{name}"
         entry = self.mapping(value, where, ("script", "config"), ("seeds",))
         files = {key: self.file(entry[key], f"{where}.{key}") for key in ("script", "config")}
-        return Run(name, seeds=self.seeds(entry["seeds"], f"{where}.seeds") if "seeds" in entry else seeds, **files)
+        return Run(
+            name,
+            seeds=self.seeds(entry["seeds"], f"{where}.seeds") if "seeds" in entry else seeds,
+            **files,
+        )
 
     def prompted(self, name: str, value: Any) -> Prompted:
         where = f"results.{name}"
@@ -171,18 +199,32 @@ class _Reader:
         if "operations" in entry:
             operations = self.choices(entry["operations"], OPERATIONS, f"{where}.operations")
         labels = self.mapping(entry["rows"], f"{where}.rows")
-        rows = [self.row(label, row, layout, f"{where}.rows.{label}") for label, row in labels.items()]
+        rows = [
+            self.row(label, row, layout, f"{where}.rows.{label}") for label, row in labels.items()
+        ]
         for row in rows:
             if row.kind == "results" and self.results[row.name].data != data:
-                self.error(f"{where}.rows.{row.label}.results", f"{row.name!r} has scores of other data than {data!r}")
+                self.error(
+                    f"{where}.rows.{row.label}.results",
+                    f"{row.name!r} has scores of other data than {data!r}",
+                )
         return TableSpec(name, str(entry["caption"]), data, layout, rows, operations)
 
     def row(self, label: str, value: Any, layout: str, where: str) -> TableRow:
         if layout != "list":
             entry = self.mapping(value, where, ("run",))
-            return TableRow(label, "run", self.choice(entry["run"], self.runs, f"{where}.run"), None)
-        entry = self.mapping(value, where, (), ("run", "operation", "baseline", "results", "score", "people"))
-        kinds = {"run": self.runs, "baseline": BASELINES, "results": self.results, "people": KINDS_OF_PEOPLE}
+            return TableRow(
+                label, "run", self.choice(entry["run"], self.runs, f"{where}.run"), None
+            )
+        entry = self.mapping(
+            value, where, (), ("run", "operation", "baseline", "results", "score", "people")
+        )
+        kinds = {
+            "run": self.runs,
+            "baseline": BASELINES,
+            "results": self.results,
+            "people": KINDS_OF_PEOPLE,
+        }
         kind = next((kind for kind in kinds if kind in entry), None)
         if kind is None:
             self.error(where, f"name one of {', '.join(kinds)}")
@@ -195,40 +237,63 @@ class _Reader:
         elif kind == "results":
             scores = [STYLES[style].score for style in self.results[name].styles]
             operation = self.choice(entry["score"], scores, f"{where}.score")
-        return TableRow(label, kind, KINDS_OF_PEOPLE.get(name, name) if kind == "people" else name, operation)
+        return TableRow(
+            label, kind, KINDS_OF_PEOPLE.get(name, name) if kind == "people" else name, operation
+        )
 
     def figure(self, name: str, value: Any) -> CurvesSpec | LinesSpec | SalienceSpec:
         where = f"figures.{name}"
-        kinds = {"curves": ("runs", "quantities"), "lines": ("table", "metric"), "salience": ("run",)}
-        entry = self.mapping(value, where, ("kind", "caption"), [*sum(kinds.values(), ()), "files", "data", "ids"])
+        kinds = {
+            "curves": ("runs", "quantities"),
+            "lines": ("table", "metric"),
+            "salience": ("run",),
+        }
+        entry = self.mapping(
+            value, where, ("kind", "caption"), [*sum(kinds.values(), ()), "files", "data", "ids"]
+        )
         kind = self.choice(entry["kind"], kinds, f"{where}.kind")
         optional = ("files", "data", "ids") if kind == "salience" else ()
         self.mapping(value, where, ("kind", "caption", *kinds[kind]), optional)
         caption = str(entry["caption"])
         if kind == "curves":
             lines = self.mapping(entry["runs"], f"{where}.runs")
-            runs = {label: self.choice(run, self.runs, f"{where}.runs.{label}") for label, run in lines.items()}
+            runs = {
+                label: self.choice(run, self.runs, f"{where}.runs.{label}")
+                for label, run in lines.items()
+            }
             quantities = self.mapping(entry["quantities"], f"{where}.quantities")
-            return CurvesSpec(name, caption, runs, {key: str(text) for key, text in quantities.items()})
+            return CurvesSpec(
+                name, caption, runs, {key: str(text) for key, text in quantities.items()}
+            )
         if kind == "lines":
             wide = [table.name for table in self.tables.values() if table.layout == "wide"]
             table = self.choice(entry["table"], wide, f"{where}.table")
-            return LinesSpec(name, caption, table, self.choice(entry["metric"], METRICS, f"{where}.metric"))
-        files = [self.file(file, f"{where}.files") for file in self.items(entry.get("files", []), f"{where}.files")]
+            return LinesSpec(
+                name, caption, table, self.choice(entry["metric"], METRICS, f"{where}.metric")
+            )
+        files = [
+            self.file(file, f"{where}.files")
+            for file in self.items(entry.get("files", []), f"{where}.files")
+        ]
         ids = [str(story) for story in self.items(entry.get("ids", []), f"{where}.ids")]
         data = self.choice(entry["data"], CORPORA, f"{where}.data") if "data" in entry else None
         if ids and data is None:
             self.error(f"{where}.data", f"the ids need it: {' or '.join(CORPORA)}")
         if not files and not ids:
             self.error(where, "name stories by files or by ids")
-        return SalienceSpec(name, caption, self.choice(entry["run"], self.runs, f"{where}.run"), files, data, ids)
+        return SalienceSpec(
+            name, caption, self.choice(entry["run"], self.runs, f"{where}.run"), files, data, ids
+        )
 
     def named(self, content: Mapping[str, Any], key: str) -> dict[str, Any]:
         """The entries below a key; their names become names of files."""
         found = self.mapping(content.get(key, {}), key)
         for name in found:
             if not name.replace("-", "").replace("_", "").isalnum():
-                self.error(f"{key}.{name}", "a name has only letters, digits, - and _, since it names files")
+                self.error(
+                    f"{key}.{name}",
+                    "a name has only letters, digits, - and _, since it names files",
+                )
         return found
 
     def mapping(
@@ -242,7 +307,9 @@ class _Reader:
         for key in found if known else ():
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1) or known
-                self.error(f"{where}.{key}".strip("."), f"unknown key; did you mean {' or '.join(near)}?")
+                self.error(
+                    f"{where}.{key}".strip("."), f"unknown key; did you mean {' or '.join(near)}?"
+                )
         for key in required:
             if key not in found:
                 self.error(f"{where}.{key}".strip("."), "is missing")
@@ -263,7 +330,11 @@ class _Reader:
 
     def seeds(self, value: Any, where: str) -> list[int]:
         seeds = self.items(value, where)
-        if not seeds or any(type(seed) is not int for seed in seeds) or len(set(seeds)) < len(seeds):
+        if (
+            not seeds
+            or any(type(seed) is not int for seed in seeds)
+            or len(set(seeds)) < len(seeds)
+        ):
             self.error(where, f"must be different whole numbers such as [43, 127], not {value!r}")
         return seeds
 

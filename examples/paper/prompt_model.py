@@ -1,10 +1,13 @@
-"""Ask a language model for the salience of labelled stories, for the rows `prompted model` of the tables.
+"""Ask a language model for the salience of labelled stories, for the rows `prompted model` of the
+tables.
 
     python examples/paper/prompt_model.py igorsterner/rocstory-salience --styles choose rate \\
-        --out runs/prompted_stories.jsonl --server http://localhost:8000/v1 --language-model my-model
+        --out runs/prompted_stories.jsonl --server http://localhost:8000/v1 --language-model
+        my-model
 
-The stories are a file, a folder, a Hub id, or `stories` or `synopses` of the package. Needs `pip install
-narrative_twins[making]`. Answers are saved in OUT.answers; the same command requests only missing answers.
+The stories are a file, a folder, a Hub id, or `stories` or `synopses` of the package. Needs `pip
+install narrative_twins[making]`. Answers are saved in OUT.answers; the same command requests only
+missing answers.
 """
 
 import argparse
@@ -20,7 +23,9 @@ from narrative_twins.show.formats import write_results
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
     add("source", help="labelled stories")
     add("--styles", nargs="+", choices=STYLES, required=True, help="ways to ask")
@@ -45,7 +50,9 @@ def prompt(arguments: argparse.Namespace) -> None:
         stories, server, answers, styles=arguments.styles, on_error="skip", progress=True
     )
     with AtomicFile(str(arguments.out)) as file:
-        for piece in write_results(results, "jsonl", [STYLES[style].score for style in arguments.styles]):
+        for piece in write_results(
+            results, "jsonl", [STYLES[style].score for style in arguments.styles]
+        ):
             file.write(piece)
     print(f"{len(results)} of {len(stories)} stories: {arguments.out}")
 

@@ -1,4 +1,5 @@
-"""Runs of a smoke test: every run of a plan, trained for two steps from a small encoder of random weights."""
+"""Runs of a smoke test: every run of a plan, trained for two steps from a small encoder of random
+weights."""
 
 from __future__ import annotations
 
@@ -26,11 +27,14 @@ STORIES = {"stories": 8, "synopses": 3}
 
 def smoke_plan(plan: Plan) -> Plan:
     """The same plan with only the first seed of each run."""
-    return replace(plan, runs={name: replace(run, seeds=run.seeds[:1]) for name, run in plan.runs.items()})
+    return replace(
+        plan, runs={name: replace(run, seeds=run.seeds[:1]) for name, run in plan.runs.items()}
+    )
 
 
 def train_smoke_runs(plan: Plan, folder: Path, report: Callable[[str], None]) -> None:
-    """Train the runs of a plan that are not yet in a folder. Raises `RuntimeError` with the log file if one fails."""
+    """Train the runs of a plan that are not yet in a folder. Raises `RuntimeError` with the log
+    file if one fails."""
     # The encoder is so small that several threads would only wait for each other.
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +64,12 @@ def _make_encoder(folder: Path) -> None:
     """A BERT of two layers, with the tokenizer of the default encoder."""
     tokenizer = AutoTokenizer.from_pretrained(default_encoder())
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     # Large weights, so that the vectors of stories differ.
     config = BertConfig(vocab_size=len(tokenizer), initializer_range=0.5, **sizes)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # a progress bar
@@ -72,7 +81,17 @@ def _train(run: Run, has_synopses: bool, encoder: Path, folder: Path, log: Path)
     """Run a training script in this process, which saves its imports."""
     # Labels to validate on; synopses have their own.
     labels = [] if has_synopses else ["--salience_source", corpus_files("stories")["validation"][0]]
-    flags = ["--config", run.config, "--smoke", "--use_cpu", "--encoder", encoder, "--output_dir", folder, *labels]
+    flags = [
+        "--config",
+        run.config,
+        "--smoke",
+        "--use_cpu",
+        "--encoder",
+        encoder,
+        "--output_dir",
+        folder,
+        *labels,
+    ]
     flags += ["--seed", run.seeds[0], "--max_steps", 2, "--save_strategy", "no"]
     # Synopses are longer.
     sizes = (4, 1, 2, 2) if has_synopses else (8, 2, 4, 1)
@@ -86,6 +105,8 @@ def _train(run: Run, has_synopses: bool, encoder: Path, folder: Path, log: Path)
             with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
                 runpy.run_path(argv[0], run_name="__main__")
     except (Exception, SystemExit) as error:
-        raise RuntimeError(f"the smoke run {run.name} failed ({error}); its output is in {log}") from error
+        raise RuntimeError(
+            f"the smoke run {run.name} failed ({error}); its output is in {log}"
+        ) from error
     finally:
         logging.disable(logging.NOTSET)

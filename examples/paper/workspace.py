@@ -1,4 +1,5 @@
-"""What a plan is made from: trained runs, files of results and labelled stories; and what is missing."""
+"""What a plan is made from: trained runs, files of results and labelled stories; and what is
+missing."""
 
 from __future__ import annotations
 
@@ -16,13 +17,23 @@ from narrative_twins.evaluation.labelled import CORPORA, LabelledStories
 from narrative_twins.evaluation.rows import PEOPLE, people_rows
 
 CORPUS_LABELS = {
-    "stories": "the five-sentence stories of the package; their votes were judged by a language model, not by people",
-    "synopses": "the synopses of the package; their turning points are those that a language model was told to write, "
-    "not labels by people",
+    "stories": (
+        "the five-sentence stories of the package; their votes were judged by a language model, not"
+        " by people"
+    ),
+    "synopses": (
+        "the synopses of the package; their turning points are those that a language model was told"
+        " to write, not labels by people"
+    ),
 }
-SMOKE = "Smoke test, figures mean nothing: encoders of random weights after two steps, a few stories."
+SMOKE = (
+    "Smoke test, figures mean nothing: encoders of random weights after two steps, a few stories."
+)
 SECOND_GROUP = "--second-stories FILE (labels of the same stories by a second group of people)"
-ANNOTATORS = "--data-stories FILE with the labels of each annotator, for example igorsterner/rocstory-salience"
+ANNOTATORS = (
+    "--data-stories FILE with the labels of each annotator, for example"
+    " igorsterner/rocstory-salience"
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,9 @@ class Workspace:
     def commands(self, names: Iterable[str]) -> list[str]:
         """The commands that train the missing seeds of some runs."""
         runs: list[Run] = [self.plan.runs[name] for name in dict.fromkeys(names)]
-        return [run.command(self.runs, seed) for run in runs for seed in self.missing_seeds(run.name)]
+        return [
+            run.command(self.runs, seed) for run in runs for seed in self.missing_seeds(run.name)
+        ]
 
     def missing(self, row: TableRow, data: str) -> list[str]:
         """What fills the empty cells of a row: commands, or options of the command for tables."""
@@ -70,11 +83,24 @@ class Workspace:
             return self.commands([row.name])
         if row.kind == "results" and not self.plan.results[row.name].file(self.runs).is_file():
             prompted = self.plan.results[row.name]
-            words = ["python", shown(Path(__file__).with_name("prompt_model.py")), self.sources[data]]
+            words = [
+                "python",
+                shown(Path(__file__).with_name("prompt_model.py")),
+                self.sources[data],
+            ]
             words += ["--styles", *prompted.styles]
-            words += ["--out", str(prompted.file(self.runs)), "--server", "URL", "--language-model", "NAME"]
+            words += [
+                "--out",
+                str(prompted.file(self.runs)),
+                "--server",
+                "URL",
+                "--language-model",
+                "NAME",
+            ]
             return [shlex.join(words)]
-        if row.kind == "people" and row.name not in {found.scorer for found in people_rows(self.labelled[data])}:
+        if row.kind == "people" and row.name not in {
+            found.scorer for found in people_rows(self.labelled[data])
+        }:
             return [SECOND_GROUP if row.name == PEOPLE[0] else ANNOTATORS]
         return []
 
@@ -85,7 +111,13 @@ class Workspace:
             source = self.sources[data]
             is_corpus = source in CORPORA and not Path(source).exists()
             # Only the last part of a local path.
-            name = CORPUS_LABELS[source] if is_corpus else Path(source).name if Path(source).exists() else source
+            name = (
+                CORPUS_LABELS[source]
+                if is_corpus
+                else Path(source).name
+                if Path(source).exists()
+                else source
+            )
             parts.append(f"Data: {name} ({DataSummary.of(self.labelled[data], 'numbered').text}).")
         return " ".join(parts)
 
@@ -94,13 +126,18 @@ class Workspace:
         return f"{'Smoke test, figures mean nothing: ' if self.smoke else ''}{caption.removesuffix('.')}"
 
     def compare(self, data: str) -> Comparison:
-        """All scorers of the tables on a set of stories. The scores of each are saved in `OUT/DATA/scores`."""
+        """All scorers of the tables on a set of stories. The scores of each are saved in
+        `OUT/DATA/scores`."""
         tables = [table for table in self.plan.tables if table.data == data]
         rows = [row for table in tables for row in table.rows]
         of = {
-            kind: dict.fromkeys(row.name for row in rows if row.kind == kind) for kind in ("run", "baseline", "results")
+            kind: dict.fromkeys(row.name for row in rows if row.kind == kind)
+            for kind in ("run", "baseline", "results")
         }
-        runs = {name: [str(folder / "final") for folder in self.folders(name).values()] for name in of["run"]}
+        runs = {
+            name: [str(folder / "final") for folder in self.folders(name).values()]
+            for name in of["run"]
+        }
         files = {name: self.plan.results[name].file(self.runs) for name in of["results"]}
         runs = {name: folders for name, folders in runs.items() if folders}
         files = {name: file for name, file in files.items() if file.is_file()}

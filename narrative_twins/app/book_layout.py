@@ -28,9 +28,14 @@ def book_input(gr: Any) -> dict[str, Any]:
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score-book")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel-book")
     parts["status"] = html(gr, elem_id="book-status")
-    parts["levels"] = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels", elem_id="levels")
+    parts["levels"] = gr.CheckboxGroup(
+        list(LEVELS), value=list(LEVELS), label="Levels", elem_id="levels"
+    )
     parts["method"] = gr.Radio(
-        list(METHODS), value=ONE_PASS, label="Scores of sentences", info="One pass is fast but approximate."
+        list(METHODS),
+        value=ONE_PASS,
+        label="Scores of sentences",
+        info="One pass is fast but approximate.",
     )
     html(gr, _HINT.format(size=MAX_BOOK // 1_000_000, sentences=MAX_SENTENCES))
     return parts
@@ -64,7 +69,9 @@ def connect_book_events(gr: Any, page: BookPage, parts: dict[str, Any], others: 
         set_busy(gr, updates)
         found = {parts[name]: value for name, value in updates.items()}
         if "contents" in updates:
-            found |= {parts["results"]: gr.update(visible=True)} | {other: gr.update(visible=False) for other in others}
+            found |= {parts["results"]: gr.update(visible=True)} | {
+                other: gr.update(visible=False) for other in others
+            }
         return found
 
     def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
@@ -77,7 +84,9 @@ def connect_book_events(gr: Any, page: BookPage, parts: dict[str, Any], others: 
     inputs = [parts[name] for name in ("book", "levels", "method")]
     outputs = [part for part in parts.values() if part not in inputs] + others
     # gradio has no limit here, since `ScoringQueue` scores one book at a time.
-    parts["score"].click(handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
+    parts["score"].click(
+        handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options
+    )
     parts["cancel"].click(handler(gr, page.page.cancel), **options)
     chosen, shown = [parts["token"], parts["share"]], [parts["extract"], parts["status"]]
     parts["share"].input(extract, chosen, shown, trigger_mode="always_last", **options)

@@ -1,4 +1,5 @@
-"""The part of the web page that scores books, independent of gradio: user input in, changes of the page out."""
+"""The part of the web page that scores books, independent of gradio: user input in, changes of the
+page out."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SHARE = 5
 
 
 class BookPage:
-    """Handles the events of the page for books: methods take user input, and return or yield changes of the page.
+    """Handles the events of the page for books: methods take user input, and return or yield
+    changes of the page.
 
     Args:
         page: whose queue scores the books, and which keeps their results.
@@ -38,9 +40,11 @@ class BookPage:
     def __init__(self, page: Page) -> None:
         self.page = page
 
-    def score(self, visitor: Visitor, file: str, levels: Sequence[str], method: str) -> Iterator[Parts]:
-        """Score a book: yields its progress, and in the end the results or an error message. `file` is the name of a
-        file and, in base64 on the next line, its content."""
+    def score(
+        self, visitor: Visitor, file: str, levels: Sequence[str], method: str
+    ) -> Iterator[Parts]:
+        """Score a book: yields its progress, and in the end the results or an error message. `file`
+        is the name of a file and, in base64 on the next line, its content."""
         yield from self.page.run(visitor, lambda: _request(file, levels, method), self._finished)
 
     def extract(self, token: str, share: float) -> Parts:
@@ -57,8 +61,10 @@ class BookPage:
         return {
             "status": status(f"{result.extent}."),
             "token": token,
-            "contents": f'<h2><bdi>{escape(result.name)}</bdi></h2><div class="contents">{contents}</div>'
-            f'<p class="hint">{escape(notes)}</p>',
+            "contents": (
+                f'<h2><bdi>{escape(result.name)}</bdi></h2><div class="contents">{contents}</div>'
+                f'<p class="hint">{escape(notes)}</p>'
+            ),
             "downloads": links(token, BOOK_DOWNLOADS),
             "share": SHARE,
             "extract": _extract(result, SHARE),

@@ -1,4 +1,5 @@
-"""The endpoint `/score` of the web page, by which programs score stories: what it takes and returns."""
+"""The endpoint `/score` of the web page, by which programs score stories: what it takes and
+returns."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from narrative_twins.stories.splitting import SPLITTERS, SplitName, is_split_nam
 
 NAME = "score"
 DESCRIPTION = (
-    "Score a story: the salience of every sentence, by each operation. Until the story is scored, steps with phase, "
-    "share and seconds_left are sent; the last one is the result."
+    "Score a story: the salience of every sentence, by each operation. Until the story is scored,"
+    " steps with phase, share and seconds_left are sent; the last one is the result."
 )
 RETURNS = (
-    "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each sentence), "
-    "truncated, context_tokens, cut_tokens, approximate"
+    "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
+    " sentence), truncated, context_tokens, cut_tokens, approximate"
 )
 
 
@@ -26,7 +27,11 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_operations(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= len(OPERATIONS) and all(name in list(OPERATIONS) for name in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= len(OPERATIONS)
+        and all(name in list(OPERATIONS) for name in value)
+    )
 
 
 def parameters() -> list[Parameter]:
@@ -35,13 +40,18 @@ def parameters() -> list[Parameter]:
         Parameter("text", "the story as plain text", _is_text),
         Parameter("operations", f"a list of some of {', '.join(OPERATIONS)}", _is_operations),
         Parameter("windows", "text: auto, a count such as 5, or sizes such as 7, 7, 6", _is_text),
-        Parameter("method", f"{' or '.join(METHODS)}; one pass is fast but approximate", METHODS.__contains__),
+        Parameter(
+            "method",
+            f"{' or '.join(METHODS)}; one pass is fast but approximate",
+            METHODS.__contains__,
+        ),
         Parameter("split", f"what is scored: {', '.join(SPLITTERS)}", is_split_name),
     ]
 
 
 def add_endpoint(gr: Any, page: Page) -> None:
-    """Add the endpoint to the gradio blocks that are being built. It takes no encoder, which could be a path."""
+    """Add the endpoint to the gradio blocks that are being built. It takes no encoder, which could
+    be a path."""
 
     names = list(OPERATIONS)
 
@@ -54,11 +64,14 @@ def add_endpoint(gr: Any, page: Page) -> None:
         split: SplitName = "sentences",
     ) -> Iterator[dict[str, Any]]:
         try:
-            yield from page.score_data(Visitor.of(request), text, operations, windows, method, split)
+            yield from page.score_data(
+                Visitor.of(request), text, operations, windows, method, split
+            )
         except ValueError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
-    # gradio passes the request to a parameter with its type, and tells clients the types of the others.
+    # gradio passes the request to a parameter with its type, and tells clients the types of the
+    # others.
     score.__annotations__ = {
         "request": gr.Request,
         "text": str,
@@ -73,7 +86,8 @@ def add_endpoint(gr: Any, page: Page) -> None:
 
 
 def endpoint_info(blocks: Any) -> dict[str, Any]:
-    """What gradio tells clients of the endpoint, with the descriptions of its parameters and of what it returns."""
+    """What gradio tells clients of the endpoint, with the descriptions of its parameters and of
+    what it returns."""
     info: dict[str, Any] = blocks.get_api_info()
     endpoint = info["named_endpoints"][f"/{NAME}"]
     for told, parameter in zip(endpoint["parameters"], parameters(), strict=True):

@@ -1,5 +1,6 @@
-"""Access to the web page: which hosts, requests and values the server accepts. All else is refused before gradio, whose
-own endpoints read files of the server and change with its releases, sees it."""
+"""Access to the web page: which hosts, requests and values the server accepts. All else is refused
+before gradio, whose own endpoints read files of the server and change with its releases, sees
+it."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'"
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self'"
+    " 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; object-src 'none';"
+    " base-uri 'self'; form-action 'self'"
 )
 """The content security policy: browsers may load from and send to this server only."""
 
@@ -31,7 +33,8 @@ _PATHS = re.compile(
     r"/|/theme\.css|/favicon\.ico|/(assets|static)/[\w./+-]+|/download/[\w-]+\.[a-z]+"
     rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
 )
-"""The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel them at `CANCEL`."""
+"""The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel
+them at `CANCEL`."""
 
 _INVALID = "The request is not valid."
 _WILDCARDS = ("0.0.0.0", "::")
@@ -43,8 +46,8 @@ _HEADERS = [
 
 ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 Checks: TypeAlias = Mapping[int, Sequence[Callable[[Any], bool]]]
-"""For the number of each event that may be posted, whether each of its input values is valid. Those of an endpoint for
-programs are `Parameter`s."""
+"""For the number of each event that may be posted, whether each of its input values is valid. Those
+of an endpoint for programs are `Parameter`s."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,15 @@ class _WrongValues(_Refused):
 class Guard:
     """ASGI middleware that serves only what the page needs, and adds `POLICY` to every response.
 
-    Requests to a host that the server was not started for are refused, so that a foreign page whose name is made to
-    resolve to this machine (DNS rebinding) can't use it. Posts from pages of another origin are refused.
+    Requests to a host that the server was not started for are refused, so that a foreign page whose
+    name is made to resolve to this machine (DNS rebinding) can't use it. Posts from pages of
+    another origin are refused.
 
     Args:
         app: the application.
-        hosts: names and addresses by which the page may be reached, without port. The address at which a request
-            arrives is added if one of them stands for all addresses of the machine (`0.0.0.0`, `::`).
+        hosts: names and addresses by which the page may be reached, without port. The address at
+            which a request arrives is added if one of them stands for all addresses of the machine
+            (`0.0.0.0`, `::`).
         checks: the events that may be posted.
     """
 
@@ -110,7 +115,10 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
         try:
             self._check_host(scope, headers)
             if scope["method"] in ("GET", "HEAD"):
@@ -133,10 +141,18 @@ class Guard:
 
     def _check_host(self, scope: Any, headers: Mapping[str, str]) -> None:
         name = _host_of(headers.get("host", ""))
-        if name in self.hosts or self.any_address and name == _canonical((scope.get("server") or ("",))[0]):
+        if (
+            name in self.hosts
+            or self.any_address
+            and name == _canonical((scope.get("server") or ("",))[0])
+        ):
             return
         shown = "".join(char if char.isalnum() or char in ".:-" else "?" for char in name[:100])
-        raise _Refused(403, f"The page is not served as {shown!r}. To allow it: narrative-twins app --allow-host NAME")
+        raise _Refused(
+            403,
+            f"The page is not served as {shown!r}. To allow it: narrative-twins app --allow-host"
+            " NAME",
+        )
 
     def _event(self, body: bytes) -> bytes:
         """The event that a request posts, written anew with what is needed of it."""
@@ -157,14 +173,24 @@ class Guard:
             raise _Refused(422, _INVALID)
         _check_values(values, checks)
         return json.dumps(
-            {"data": values, "fn_index": number, "session_hash": session, "trigger_id": trigger, "event_data": None}
+            {
+                "data": values,
+                "fn_index": number,
+                "session_hash": session,
+                "trigger_id": trigger,
+                "event_data": None,
+            }
         ).encode()
 
     def _cancellation(self, body: bytes) -> bytes:
         """The event that a program cancels, written anew with what is needed of it."""
         cancelled = _parsed(body)
         try:
-            number, session, event = cancelled["fn_index"], cancelled["session_hash"], cancelled["event_id"]
+            number, session, event = (
+                cancelled["fn_index"],
+                cancelled["session_hash"],
+                cancelled["event_id"],
+            )
             valid = (
                 type(number) is int
                 and _is_endpoint(self.checks[number])
@@ -195,10 +221,13 @@ def _is_endpoint(checks: Sequence[Callable[[Any], bool]]) -> bool:
 
 
 def _check_values(values: list[Any], checks: Sequence[Callable[[Any], bool]]) -> None:
-    """Refuse values that are not valid. Programs are told of each, in the form that clients of gradio read."""
+    """Refuse values that are not valid. Programs are told of each, in the form that clients of
+    gradio read."""
     if len(values) == len(checks):
         wrong = [check for check, value in zip(checks, values, strict=True) if not check(value)]
-        problems = {check.name: f"takes {check.takes}" for check in wrong if isinstance(check, Parameter)}
+        problems = {
+            check.name: f"takes {check.takes}" for check in wrong if isinstance(check, Parameter)
+        }
         if not wrong:
             return
     else:
@@ -207,12 +236,15 @@ def _check_values(values: list[Any], checks: Sequence[Callable[[Any], bool]]) ->
     if not problems:
         raise _Refused(422, _INVALID)
     form = {"__type__": "validate", "is_valid": False}
-    detail = [form | {"parameter_name": name, "message": message} for name, message in problems.items()]
+    detail = [
+        form | {"parameter_name": name, "message": message} for name, message in problems.items()
+    ]
     raise _WrongValues(422, json.dumps({"detail": detail}))
 
 
 def _canonical(host: str) -> str:
-    """A host in one spelling: IP addresses as `ipaddress` writes them, names in lower case without the last dot."""
+    """A host in one spelling: IP addresses as `ipaddress` writes them, names in lower case without
+    the last dot."""
     host = host.strip("[]")
     try:
         return str(ipaddress.ip_address(host))
@@ -267,7 +299,11 @@ def _with_headers(send: Any) -> Any:
     async def send_with_headers(message: Any) -> None:
         if message["type"] == "http.response.start":
             # gradio lets other pages of the same machine read answers.
-            kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(b"access-control-")]
+            kept = [
+                pair
+                for pair in message.get("headers", ())
+                if not pair[0].lower().startswith(b"access-control-")
+            ]
             message = {**message, "headers": [*kept, *_HEADERS]}
         await send(message)
 

@@ -7,13 +7,22 @@ from html import escape
 from narrative_twins.salience.operations import OPERATIONS
 
 ADVICE = {
-    "summarization": "Agrees best with human readers, on short stories and films: the one to begin with.",
-    "deletion": "Next in agreement with readers. In longer stories it follows the length of sentences closely.",
+    "summarization": (
+        "Agrees best with human readers, on short stories and films: the one to begin with."
+    ),
+    "deletion": (
+        "Next in agreement with readers. In longer stories it follows the length of sentences"
+        " closely."
+    ),
     "shifting": "Shows how much the order matters, and where.",
-    "disruption": "Shows where the story takes a new direction. Its scores are high on the second and third sentence "
-    "of a window, where little has been told; shades and underlines compare them with what is usual there.",
+    "disruption": (
+        "Shows where the story takes a new direction. Its scores are high on the second and third"
+        " sentence of a window, where little has been told; shades and underlines compare them with"
+        " what is usual there."
+    ),
 }
-"""For each operation of the package, in the order of their agreement with readers; see docs/evaluation.md."""
+"""For each operation of the package, in the order of their agreement with readers; see
+docs/evaluation.md."""
 
 
 def advice_on(operation: str) -> str:
@@ -25,7 +34,8 @@ def guide() -> str:
     """The explanation of all operations, as HTML."""
     names = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
     items = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(_sentence(OPERATIONS[name].meaning))} {escape(ADVICE.get(name, ''))}</dd>"
+        f"<dt>{escape(name)}</dt><dd>{escape(_sentence(OPERATIONS[name].meaning))}"
+        f" {escape(ADVICE.get(name, ''))}</dd>"
         for name in names
     )
     return f"""<section class="guide"><h2>Four ways to measure salience</h2><dl>{items}</dl>

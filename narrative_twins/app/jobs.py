@@ -25,8 +25,9 @@ class Request(ABC):
 
     @abstractmethod
     def run(self, job: Job, load: Load, patience: float) -> Any:
-        """Score it by an encoder that `load` returns, and tell the job how far it is. Errors are those of the functions
-        that score; also a `ValueError` if it would take more than `patience` seconds."""
+        """Score it by an encoder that `load` returns, and tell the job how far it is. Errors are
+        those of the functions that score; also a `ValueError` if it would take more than `patience`
+        seconds."""
 
 
 @dataclass
@@ -65,7 +66,8 @@ class Job:
         return self.seconds - spent if self.share < 0.02 else spent / self.share * (1 - self.share)
 
     def stop(self) -> None:
-        """Cancel the job; it ends after the current forward pass, or at once if it waits for its turn."""
+        """Cancel the job; it ends after the current forward pass, or at once if it waits for its
+        turn."""
         self._stopped.set()
         if self.phase == WAITING:
             self.ended.set()

@@ -37,7 +37,8 @@ _SERVER_EVENTS = ("load", "unload")
 
 
 def import_gradio() -> Any:
-    """Import gradio, with its statistics off; raises `ModuleNotFoundError` if it is not installed."""
+    """Import gradio, with its statistics off; raises `ModuleNotFoundError` if it is not
+    installed."""
     if importlib.util.find_spec("gradio") is None:
         raise ModuleNotFoundError("the page needs gradio: pip install narrative_twins[demo]")
     # Otherwise it reports every page to its developers, and checks for updates.
@@ -69,15 +70,21 @@ def build_blocks(gr: Any, page: Page) -> Any:
 
 
 def input_checks(gr: Any, blocks: Any) -> Checks:
-    """For each event that a browser posts, by its number: whether each of its input values is one that the component
-    can have. Events of the server itself are left out. The values of the endpoint are `parameters()`."""
+    """For each event that a browser posts, by its number: whether each of its input values is one
+    that the component can have. Events of the server itself are left out. The values of the
+    endpoint are `parameters()`.
+    """
     posted = {
         number: event
         for number, event in blocks.fns.items()
         if not any(trigger in _SERVER_EVENTS for _, trigger in event.targets)
     }
     return {
-        number: parameters() if event.api_visibility == "public" else [_check(gr, part) for part in event.inputs]
+        number: (
+            parameters()
+            if event.api_visibility == "public"
+            else [_check(gr, part) for part in event.inputs]
+        )
         for number, event in posted.items()
     }
 
@@ -100,9 +107,16 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
     """The story and the settings, by name."""
     parts = {
         "text": gr.Textbox(
-            label="Story", lines=10, max_lines=10, placeholder="Once upon a time …", elem_id="story", autoscroll=False
+            label="Story",
+            lines=10,
+            max_lines=10,
+            placeholder="Once upon a time …",
+            elem_id="story",
+            autoscroll=False,
         ),
-        "open": html(gr, _OPEN.format(limit=4 * MAX_CHARACTERS, story=escape(_example())), elem_id="open"),
+        "open": html(
+            gr, _OPEN.format(limit=4 * MAX_CHARACTERS, story=escape(_example())), elem_id="open"
+        ),
     }
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
@@ -124,20 +138,35 @@ def _settings(gr: Any, any_encoder: bool) -> dict[str, Any]:
             info="Choose lines for verse. Lines and paragraphs are scored as sentences are.",
             elem_id="split",
         ),
-        "operations": gr.CheckboxGroup(names, value=names, label="Operations", elem_id="operations"),
+        "operations": gr.CheckboxGroup(
+            names, value=names, label="Operations", elem_id="operations"
+        ),
     }
     with gr.Row():
-        parts["windows"] = gr.Textbox("auto", label="Windows", info="auto, a count, or sizes: 7, 7, 6", min_width=200)
+        parts["windows"] = gr.Textbox(
+            "auto", label="Windows", info="auto, a count, or sizes: 7, 7, 6", min_width=200
+        )
         parts["method"] = gr.Radio(
-            list(METHODS), value="exact", label="Scores", info="One pass is fast but approximate.", min_width=200
+            list(METHODS),
+            value="exact",
+            label="Scores",
+            info="One pass is fast but approximate.",
+            min_width=200,
         )
     if any_encoder:
-        parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info="folder or Hub id")
+        parts["encoder"] = gr.Textbox(
+            label="Encoder", placeholder="default", info="folder or Hub id"
+        )
     return parts
 
 
 def _example() -> str:
-    return files("narrative_twins.app").joinpath("haunted_stable.txt").read_text(encoding="utf-8").strip()
+    return (
+        files("narrative_twins.app")
+        .joinpath("haunted_stable.txt")
+        .read_text(encoding="utf-8")
+        .strip()
+    )
 
 
 def _results_column(gr: Any) -> dict[str, Any]:
@@ -150,7 +179,14 @@ def _results_column(gr: Any) -> dict[str, Any]:
         html(gr, _LEGEND)
         parts["downloads"] = html(gr)
         parts["k"] = gr.Slider(
-            1, 5, 5, step=1, label="Extract", info="the most salient sentences, in story order", elem_id="k", buttons=[]
+            1,
+            5,
+            5,
+            step=1,
+            label="Extract",
+            info="the most salient sentences, in story order",
+            elem_id="k",
+            buttons=[],
         )
         parts["salient"] = html(gr, elem_id="salient")
     return parts | {"results": results}
@@ -161,7 +197,9 @@ def _connect_events(gr: Any, page: Page, parts: dict[str, Any], other: Any) -> N
 
     def update(changes: Parts) -> dict[Any, Any]:
         found = {parts[name]: value for name, value in _updates(gr, changes).items()}
-        return found | ({other: gr.update(visible=False)} if "shaded" in changes and "token" in changes else {})
+        return found | (
+            {other: gr.update(visible=False)} if "shaded" in changes and "token" in changes else {}
+        )
 
     def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
         yield from map(update, page.score(visitor, *inputs))
@@ -170,10 +208,16 @@ def _connect_events(gr: Any, page: Page, parts: dict[str, Any], other: Any) -> N
         return update(page.shade(*inputs))
 
     options = {"show_progress": "hidden", "api_visibility": "private"}
-    inputs = [parts[name] for name in ("text", "operations", "windows", "method", "split", "encoder") if name in parts]
+    inputs = [
+        parts[name]
+        for name in ("text", "operations", "windows", "method", "split", "encoder")
+        if name in parts
+    ]
     outputs = [part for name, part in parts.items() if name != "open"] + [other]
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
-    parts["score"].click(handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options)
+    parts["score"].click(
+        handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options
+    )
     parts["cancel"].click(handler(gr, page.cancel), **options)
     chosen = [parts[name] for name in ("token", "operation", "k")]
     shown = [parts[name] for name in ("advice", "curve", "shaded", "salient", "status")]
@@ -191,5 +235,8 @@ def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
         updates["operation"] = gr.update(choices=names, value=chosen)
         sentences, k = updates["k"]
         updates["k"] = gr.update(maximum=max(2, sentences), value=k)
-        updates["results"], updates["invitation"] = gr.update(visible=True), gr.update(visible=False)
+        updates["results"], updates["invitation"] = (
+            gr.update(visible=True),
+            gr.update(visible=False),
+        )
     return updates

@@ -29,7 +29,10 @@ ONE_PASS = "one pass"
 Method: TypeAlias = Literal["exact", "one pass"]
 METHODS = get_args(Method)
 DOWNLOADS = ("json", "csv", "html")
-BOOK_DOWNLOADS: dict[str, Callable[[BookSalience], Iterator[str]]] = {"json": book_json, "html": book_html}
+BOOK_DOWNLOADS: dict[str, Callable[[BookSalience], Iterator[str]]] = {
+    "json": book_json,
+    "html": book_html,
+}
 NO_RESULT = "These results are no longer stored; score the text again."
 _CANCELLED = "Cancelled. The scoring has stopped."
 
@@ -50,12 +53,14 @@ class Visitor(NamedTuple):
 
 
 class Page:
-    """Handles the events of the page: methods take user input, and return or yield changes of the page.
+    """Handles the events of the page: methods take user input, and return or yield changes of the
+    page.
 
     Args:
         queue: scores the stories.
         pause: seconds between two updates of the progress.
-        any_encoder: whether visitors may name an encoder, which the server then loads from its disk or the Hub.
+        any_encoder: whether visitors may name an encoder, which the server then loads from its disk
+            or the Hub.
     """
 
     def __init__(self, queue: ScoringQueue, pause: float = 0.3, any_encoder: bool = False) -> None:
@@ -75,14 +80,19 @@ class Page:
     ) -> Iterator[Parts]:
         """Score a story: yields its progress, and in the end the results or an error message."""
         yield from self.run(
-            visitor, lambda: self._request(text, operations, windows, method, split, encoder), self._finished
+            visitor,
+            lambda: self._request(text, operations, windows, method, split, encoder),
+            self._finished,
         )
 
     def run(
-        self, visitor: Visitor, request: Callable[[], Request], finished: Callable[[Job, Any], Parts]
+        self,
+        visitor: Visitor,
+        request: Callable[[], Request],
+        finished: Callable[[Job, Any], Parts],
     ) -> Iterator[Parts]:
-        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes of the result. A
-        `ValueError` of the request is shown as the status."""
+        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes
+        of the result. A `ValueError` of the request is shown as the status."""
         try:
             job = self.queue.start(request(), visitor.address)
         except ValueError as error:
@@ -103,15 +113,27 @@ class Page:
             yield {"busy": False, **finished(job, job.result)}
 
     def score_data(
-        self, visitor: Visitor, text: str, operations: list[str], windows: str, method: str, split: str = "sentences"
+        self,
+        visitor: Visitor,
+        text: str,
+        operations: list[str],
+        windows: str,
+        method: str,
+        split: str = "sentences",
     ) -> Iterator[dict[str, Any]]:
-        """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None before the scoring
-        has begun), and in the end the result as `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on
-        what is wrong."""
-        job = self.queue.start(self._request(text, operations, windows, method, split, ""), visitor.address)
+        """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None
+        before the scoring has begun), and in the end the result as `StorySalience.to_dict` has it.
+        Raises `ValueError` with a sentence on what is wrong."""
+        job = self.queue.start(
+            self._request(text, operations, windows, method, split, ""), visitor.address
+        )
         try:
             for _ in job.steps(self.pause):
-                yield {"phase": job.phase, "share": job.share, "seconds_left": job.seconds_left if job.began else None}
+                yield {
+                    "phase": job.phase,
+                    "share": job.share,
+                    "seconds_left": job.seconds_left if job.began else None,
+                }
         finally:
             # Also if the program has gone, or cancels the story.
             job.stop()
@@ -139,7 +161,8 @@ class Page:
         }
 
     def download(self, token: str, form: str) -> Iterator[str | bytes]:
-        """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the format is unknown."""
+        """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the
+        format is unknown."""
         result = self.results[token]
         if isinstance(result, BookSalience):
             return BOOK_DOWNLOADS[form](result)
@@ -174,7 +197,9 @@ class Page:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
         if approximate:
-            operations = [name for name in operations if OPERATIONS[name].has_one_pass] or operations
+            operations = [
+                name for name in operations if OPERATIONS[name].has_one_pass
+            ] or operations
         return ScoreRequest(text, operations, chosen, name or None, approximate, split)
 
     def _finished(self, job: Job, result: StorySalience) -> Parts:
@@ -192,7 +217,8 @@ class Page:
 
 
 def _extract(result: StorySalience, k: int, operation: str) -> str:
-    """The extract with a button that copies it, and the same as a list with the numbers and scores of the sentences."""
+    """The extract with a button that copies it, and the same as a list with the numbers and scores
+    of the sentences."""
     return (
         f"{copied(str(result.extract(k, operation)))}"
         '<details class="numbered"><summary>With numbers and scores</summary>'
@@ -211,7 +237,8 @@ def copied(text: str) -> str:
 def links(token: str, forms: Iterable[str]) -> str:
     """Links to a result in several formats."""
     found = "".join(
-        f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>' for form in forms
+        f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>'
+        for form in forms
     )
     return f'<p class="downloads"><span>Download as</span> {found}</p>'
 
@@ -230,4 +257,7 @@ def _progress(job: Job) -> str:
     if not job.began:
         return status(f"{job.phase} …")
     text = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
-    return status(text) + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'
+    return (
+        status(text)
+        + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'
+    )

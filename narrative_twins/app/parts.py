@@ -19,6 +19,7 @@ def handler(gr: Any, function: Any) -> Any:
 
         def handle(request: Any, *values: Any) -> Any:
             yield from function(Visitor.of(request), *values)
+
     else:
 
         def handle(request: Any, *values: Any) -> Any:

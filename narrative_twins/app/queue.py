@@ -1,5 +1,5 @@
-"""A queue of scoring jobs for the web page: one story or book at a time, in a thread, with progress and cancellation.
-Those that would take too long are refused, with hints on what would be faster."""
+"""A queue of scoring jobs for the web page: one story or book at a time, in a thread, with progress
+and cancellation. Those that would take too long are refused, with hints on what would be faster."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ MAX_WAITING_ALL = 32  # stories of all clients; each takes one of the 40 threads
 
 
 class ScoringQueue:
-    """Scores the stories of any number of clients, one at a time. Clients take turns, so that many stories of one
-    client do not hold up the others.
+    """Scores the stories of any number of clients, one at a time. Clients take turns, so that many
+    stories of one client do not hold up the others.
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
         patience: the longest estimated time of a story, in seconds; longer stories are refused.
-        encoders: how many encoders are kept in memory besides that of `model`, for requests that name another.
+        encoders: how many encoders are kept in memory besides that of `model`, for requests that
+            name another.
     """
 
-    def __init__(self, model: str | None = None, patience: float = 3600.0, encoders: int = 2) -> None:
+    def __init__(
+        self, model: str | None = None, patience: float = 3600.0, encoders: int = 2
+    ) -> None:
         self.model, self.patience, self.encoders = model, patience, encoders
         self._loaded: OrderedDict[str | None, LoadedEncoder] = OrderedDict()
         # Held to read or change the attributes below; notified when there is work for the thread.
@@ -39,14 +42,17 @@ class ScoringQueue:
         self._closed = False
 
     def start(self, request: Request, client: str = "") -> Job:
-        """Add a story or book to the queue, which scores it in a thread. Raises `ValueError` with a sentence for the
-        client if it is too long, or if too many are waiting."""
+        """Add a story or book to the queue, which scores it in a thread. Raises `ValueError` with a
+        sentence for the client if it is too long, or if too many are waiting."""
         request.check()
         job = Job(request)
         with self._changed:
             self._drop_cancelled()
             if len(self._waiting.get(client, ())) >= MAX_WAITING:
-                raise ValueError(f"{MAX_WAITING} of your stories are waiting already; wait for them, or cancel some.")
+                raise ValueError(
+                    f"{MAX_WAITING} of your stories are waiting already; wait for them, or cancel"
+                    " some."
+                )
             if self._closed or sum(map(len, self._waiting.values())) >= MAX_WAITING_ALL:
                 raise ValueError("Too many stories are waiting; try again later.")
             self._waiting.setdefault(client, deque()).append(job)
@@ -57,7 +63,8 @@ class ScoringQueue:
         return job
 
     def close(self) -> None:
-        """Cancel all jobs, and wait until they end: a process that exits during a forward pass crashes."""
+        """Cancel all jobs, and wait until they end: a process that exits during a forward pass
+        crashes."""
         with self._changed:
             self._closed = True
             for job in (self._current, *chain.from_iterable(self._waiting.values())):
@@ -110,8 +117,8 @@ class ScoringQueue:
             job.ended.set()
 
     def load(self, name: str | None = None) -> LoadedEncoder:
-        """An encoder, from memory if it is there; None for that of the queue, which stays in memory. Raises errors as
-        `StoryEncoder.from_pretrained`."""
+        """An encoder, from memory if it is there; None for that of the queue, which stays in
+        memory. Raises errors as `StoryEncoder.from_pretrained`."""
         if name not in self._loaded:
             encoder = StoryEncoder.from_pretrained(self.model if name is None else name)
             self._loaded[name] = LoadedEncoder(encoder)

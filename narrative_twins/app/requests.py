@@ -23,13 +23,14 @@ MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
 MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
 BOOK_SUFFIXES = (".epub", ".docx", ".html", ".htm", ".xhtml", ".md", ".markdown", ".txt")
-"""Of the books that the page takes: all that `read_book` does but PDF, which takes unbounded time to read."""
+"""Of the books that the page takes: all that `read_book` does but PDF, which takes unbounded time
+to read."""
 
 
 @dataclass(frozen=True)
 class ScoreRequest(Request):
-    """A story to score: the arguments of `score_stories`, and what the text is split into. `encoder` is a folder or Hub
-    id, None for that of the queue."""
+    """A story to score: the arguments of `score_stories`, and what the text is split into.
+    `encoder` is a folder or Hub id, None for that of the queue."""
 
     text: str
     operations: Sequence[str]
@@ -42,8 +43,8 @@ class ScoreRequest(Request):
         """See `Request.check`."""
         if len(self.text) > MAX_CHARACTERS:
             raise ValueError(
-                f"The text has {len(self.text):,} characters, more than the limit of {MAX_CHARACTERS:,}; split "
-                "it, or use the command `narrative-twins score`."
+                f"The text has {len(self.text):,} characters, more than the limit of"
+                f" {MAX_CHARACTERS:,}; split it, or use the command `narrative-twins score`."
             )
 
     def run(self, job: Job, load: Load, patience: float) -> StorySalience:
@@ -70,7 +71,8 @@ class ScoreRequest(Request):
 
 @dataclass(frozen=True)
 class BookRequest(Request):
-    """A book to score, by the encoder of the queue: the content of a file, and arguments of `score_book`."""
+    """A book to score, by the encoder of the queue: the content of a file, and arguments of
+    `score_book`."""
 
     name: str
     data: bytes = field(repr=False)
@@ -81,11 +83,14 @@ class BookRequest(Request):
         """See `Request.check`."""
         if not self.name.lower().endswith(BOOK_SUFFIXES):
             raise ValueError(
-                f"{printable_name(self.name)} is none of {', '.join(BOOK_SUFFIXES)}; convert it, or use the command "
-                "`narrative-twins score --level`."
+                f"{printable_name(self.name)} is none of {', '.join(BOOK_SUFFIXES)}; convert it, or"
+                " use the command `narrative-twins score --level`."
             )
         if len(self.data) > MAX_BOOK:
-            raise ValueError(f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins score`.")
+            raise ValueError(
+                f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins"
+                " score`."
+            )
 
     def run(self, job: Job, load: Load, patience: float) -> BookSalience:
         """See `Request.run`."""
@@ -98,8 +103,8 @@ class BookRequest(Request):
         sentences = sum(map(len, stories))
         if sentences > MAX_SENTENCES:
             raise ValueError(
-                f"The book has {sentences:,} sentences, more than the limit of {MAX_SENTENCES:,}; use the command "
-                "`narrative-twins score --level`."
+                f"The book has {sentences:,} sentences, more than the limit of {MAX_SENTENCES:,};"
+                " use the command `narrative-twins score --level`."
             )
         job.begin("Loading the encoder")
         loaded = load(None)
@@ -108,4 +113,6 @@ class BookRequest(Request):
         job.seconds = loaded.book_seconds(scorer, stories, patience)
         job.begin("Scoring")
         job.began = time.monotonic()
-        return scorer.result(book, scorer.chapters(book, progress=lambda done: job.update(done / sentences)))
+        return scorer.result(
+            book, scorer.chapters(book, progress=lambda done: job.update(done / sentences))
+        )

@@ -1,5 +1,5 @@
-"""The server of the web page; needs gradio. Neither it nor the browser contacts other machines, except to download an
-encoder from the Hub."""
+"""The server of the web page; needs gradio. Neither it nor the browser contacts other machines,
+except to download an encoder from the Hub."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        host: the address to listen at; default this machine only. At others, visitors can't name an encoder.
+        host: the address to listen at; default this machine only. At others, visitors can't name an
+            encoder.
         port: default 7860, or the next free port; 0 for any free port.
         model: folder or Hub id of the encoder; None for the default encoder.
-        allow_hosts: names by which the page may be reached besides `host`, for example behind a proxy; visitors can't
-            name an encoder then. Requests to other hosts are refused.
+        allow_hosts: names by which the page may be reached besides `host`, for example behind a
+            proxy; visitors can't name an encoder then. Requests to other hosts are refused.
         patience: the longest estimated time of a story, in seconds; longer stories are refused.
         ready: called with the address of the page when it is served.
 
@@ -63,7 +64,8 @@ def serve(
 
 
 def application(page: Page, hosts: Collection[str] = ()) -> Any:
-    """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio is not installed.
+    """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio
+    is not installed.
 
     Args:
         page: handles the events.
@@ -84,7 +86,9 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         except KeyError:
             raise HTTPException(404, NO_RESULT) from None
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
-        return StreamingResponse(pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers)
+        return StreamingResponse(
+            pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers
+        )
 
     info = endpoint_info(blocks)
     app.add_api_route("/download/{name}", download, response_model=None)
@@ -122,4 +126,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
             if not isinstance(error, socket.gaierror) and port is None:
                 continue
             break
-    raise OSError(f"can't use port {number} of {host} ({problem.strerror or problem}); choose another --port or --host")
+    raise OSError(
+        f"can't use port {number} of {host} ({problem.strerror or problem}); choose another --port"
+        " or --host"
+    )

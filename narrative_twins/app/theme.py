@@ -44,9 +44,11 @@ _COLOURS = {
 
 
 def theme(gr: Any) -> Any:
-    """Fonts of the system only, and colours for the light and the dark scheme, of which gradio takes that of the
-    system."""
+    """Fonts of the system only, and colours for the light and the dark scheme, of which gradio
+    takes that of the system."""
     sans, mono = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
     light = {name: colour for name, (colour, _) in _COLOURS.items()}
     dark = {f"{name}_dark": colour for name, (_, colour) in _COLOURS.items()}
-    return gr.themes.Base(primary_hue="orange", neutral_hue="stone", font=sans, font_mono=mono).set(**light, **dark)
+    return gr.themes.Base(primary_hue="orange", neutral_hue="stone", font=sans, font_mono=mono).set(
+        **light, **dark
+    )

@@ -1,4 +1,5 @@
-"""Asking a language model for salience: the questions about stories, and what their answers add up to."""
+"""Asking a language model for salience: the questions about stories, and what their answers add up
+to."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from typing import Any
 
 from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
 from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import ATTEMPTS, ChatLike, Prices, Rejected, Run, ask_until_valid, run_jobs
+from narrative_twins.llm.running import (
+    ATTEMPTS,
+    ChatLike,
+    Prices,
+    Rejected,
+    Run,
+    ask_until_valid,
+    run_jobs,
+)
 from narrative_twins.llm.server import Server
 from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.stories.splitting import Splitter
@@ -52,15 +61,16 @@ class Asking:
         object.__setattr__(self, "templates", templates)
 
     def check_stories(self, stories: Iterable[Story]) -> None:
-        """Raise a `ValueError` for a prompt about single windows that does not tell which sentences it is about."""
+        """Raise a `ValueError` for a prompt about single windows that does not tell which sentences
+        it is about."""
         if all(len(story.windows) == 1 for story in stories):
             return
         for name, template in self.templates.items():
             if STYLES[name].by_window and not (template.has("first") and template.has("last")):
                 raise ValueError(
-                    f"the prompt {template.name} is about one window of a story at a time, and some stories have "
-                    "several; add {{first}} and {{last}}, the numbers of the sentences to choose from, or use a single "
-                    "window"
+                    f"the prompt {template.name} is about one window of a story at a time, and some"
+                    " stories have several; add {{first}} and {{last}}, the numbers of the"
+                    " sentences to choose from, or use a single window"
                 )
 
 
@@ -85,7 +95,8 @@ class SalienceQuestion:
     attempts: int
 
     async def ask(self, chat: ChatLike) -> list[float]:
-        """The scores of the sentences of its windows; raises `Rejected` if there is no valid answer."""
+        """The scores of the sentences of its windows; raises `Rejected` if there is no valid
+        answer."""
         return await ask_until_valid(
             chat,
             digest(self.story.sentences),
@@ -97,8 +108,11 @@ class SalienceQuestion:
         )
 
 
-def parse_stories(stories: Iterable[Any], windows: Windows = "auto", splitter: Splitter | None = None) -> list[Story]:
-    """Several stories in any form that `Story.parse` takes; raises `StoryError` with the index of an invalid one."""
+def parse_stories(
+    stories: Iterable[Any], windows: Windows = "auto", splitter: Splitter | None = None
+) -> list[Story]:
+    """Several stories in any form that `Story.parse` takes; raises `StoryError` with the index of
+    an invalid one."""
     check_stories(stories)
     parsed = []
     for index, story in enumerate(stories):
@@ -113,7 +127,9 @@ def questions(story: Story, name: str, asking: Asking) -> list[SalienceQuestion]
     """All questions about a story in the style of this name."""
     style, template = STYLES[name], asking.templates[name]
     return [
-        SalienceQuestion(story, style, step, windows, template.fill(_values(story, windows)), asking.attempts)
+        SalienceQuestion(
+            story, style, step, windows, template.fill(_values(story, windows)), asking.attempts
+        )
         for step, windows in style.questions(story, asking.samples)
     ]
 
@@ -127,7 +143,8 @@ def ask_stories(
     prices: Prices | None = None,
     progress: bool = False,
 ) -> Run:
-    """Ask a language model about stories. Every answer is saved at once; equal questions are asked once.
+    """Ask a language model about stories. Every answer is saved at once; equal questions are asked
+    once.
 
     Args:
         stories: the stories.
@@ -138,12 +155,14 @@ def ask_stories(
         progress: show a progress bar.
 
     Returns:
-        The run, whose results are, in the order of the stories, the scores of the sentences by the name of the score,
+        The run, whose results are, in the order of the stories, the scores of the sentences by the
+        name of the score,
         or the `Rejected` of a story without valid answers.
 
     Raises:
         ServerError: the server can't be used.
-        OSError, ValueError: the file of answers can't be read, or a prompt does not tell which window it is about.
+        OSError, ValueError: the file of answers can't be read, or a prompt does not tell which
+            window it is about.
     """
     asking.check_stories(stories)
     unique = {(story.sentences, story.windows): story for story in stories}
@@ -152,7 +171,10 @@ def ask_stories(
     async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
         # The same sentences in other windows have questions in common, which are asked once.
         async with locks[story.sentences]:
-            return {STYLES[name].score: await _scores(chat, story, name, asking) for name in asking.templates}
+            return {
+                STYLES[name].score: await _scores(chat, story, name, asking)
+                for name in asking.templates
+            }
 
     run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
     found = dict(zip(unique, run.results, strict=True))
@@ -162,7 +184,9 @@ def ask_stories(
 async def _scores(chat: ChatLike, story: Story, name: str, asking: Asking) -> list[float]:
     """The scores of all sentences of a story by the answers to all questions of a style."""
     asked = questions(story, name, asking)
-    answers = await asyncio.gather(*(question.ask(chat) for question in asked), return_exceptions=True)
+    answers = await asyncio.gather(
+        *(question.ask(chat) for question in asked), return_exceptions=True
+    )
     errors = [found for found in answers if isinstance(found, BaseException)]
     if errors:
         # An error of the server goes before a rejected question, which it may have caused.
@@ -177,5 +201,13 @@ async def _scores(chat: ChatLike, story: Story, name: str, asking: Asking) -> li
 
 def _values(story: Story, windows: Sequence[Span]) -> dict[str, object]:
     """The values of the placeholders in a question about these windows."""
-    lines = [f"{number}. {' '.join(sentence.split())}" for number, sentence in enumerate(story.sentences, start=1)]
-    return {"story": "\n".join(lines), "count": len(story), "first": windows[0][0] + 1, "last": windows[-1][1]}
+    lines = [
+        f"{number}. {' '.join(sentence.split())}"
+        for number, sentence in enumerate(story.sentences, start=1)
+    ]
+    return {
+        "story": "\n".join(lines),
+        "count": len(story),
+        "first": windows[0][0] + 1,
+        "last": windows[-1][1],
+    }

@@ -1,7 +1,8 @@
 """TextRank and LexRank: PageRank of sentences in a graph of their similarities.
 
-Sources: Mihalcea and Tarau (2004), "TextRank: Bringing Order into Texts"; Erkan and Radev (2004), "LexRank: Graph-based
-Lexical Centrality as Salience in Text Summarization", Journal of Artificial Intelligence Research 22.
+Sources: Mihalcea and Tarau (2004), "TextRank: Bringing Order into Texts"; Erkan and Radev (2004),
+"LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", Journal of Artificial
+Intelligence Research 22.
 """
 
 from __future__ import annotations
@@ -18,21 +19,26 @@ from narrative_twins.stories.story import Story, StoryError
 DAMPING = 0.85
 """The probability that PageRank's walk follows an edge instead of going to any sentence."""
 MAX_SENTENCES = 10_000
-"""The longest story whose sentences are all compared with each other; each copy of its similarities takes 800 MB."""
+"""The longest story whose sentences are all compared with each other; each copy of its similarities
+takes 800 MB."""
 
 
 def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDArray[np.float64]:
-    """TextRank: PageRank of sentences whose edges are weighted by similarity, without edges to themselves.
+    """TextRank: PageRank of sentences whose edges are weighted by similarity, without edges to
+    themselves.
 
     Args:
-        similarities: of each sentence to each other, symmetric, shape (n, n); negative ones count as 0.
+        similarities: of each sentence to each other, symmetric, shape (n, n); negative ones count
+            as 0.
         damping: the probability to follow an edge, from 0 up to 1, exclusive.
 
     Returns:
-        Scores of shape (n,) that sum to 1. A sentence that is similar to no other links to all alike.
+        Scores of shape (n,) that sum to 1. A sentence that is similar to no other links to all
+        alike.
 
     Raises:
-        ValueError: the similarities are not a symmetric matrix of finite numbers, or the damping is invalid.
+        ValueError: the similarities are not a symmetric matrix of finite numbers, or the damping is
+            invalid.
     """
     weights = np.maximum(_checked(similarities), 0.0)
     np.fill_diagonal(weights, 0.0)
@@ -42,58 +48,73 @@ def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDA
 def lexrank_scores(
     similarities: ArrayLike, *, threshold: float | None = 0.1, damping: float = DAMPING
 ) -> NDArray[np.float64]:
-    """LexRank: PageRank of sentences with an edge between those that are more similar than a threshold. A sentence has
-    an edge to itself if its similarity to itself exceeds the threshold, as in the paper.
+    """LexRank: PageRank of sentences with an edge between those that are more similar than a
+    threshold. A sentence has an edge to itself if its similarity to itself exceeds the threshold,
+    as in the paper.
 
     Args:
         similarities: of each sentence to each other and itself, symmetric, shape (n, n).
-        threshold: edges are between sentences whose similarity exceeds it, all with the same weight. None is continuous
-            LexRank: edges are weighted by similarity, and negative similarities count as 0. The paper chose 0.1 for
-            cosines of tf-idf vectors.
-        damping: the probability to follow an edge, from 0 up to 1, exclusive. (The paper writes d for 1 - damping.)
+        threshold: edges are between sentences whose similarity exceeds it, all with the same
+            weight. None is continuous LexRank: edges are weighted by similarity, and negative
+            similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
+        damping: the probability to follow an edge, from 0 up to 1, exclusive. (The paper writes d
+            for 1 - damping.)
 
     Returns:
-        Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the threshold, or none.
+        Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
+        threshold, or none.
 
     Raises:
-        ValueError: the similarities are not a symmetric matrix of finite numbers, or an option is invalid.
+        ValueError: the similarities are not a symmetric matrix of finite numbers, or an option is
+            invalid.
     """
     matrix = _checked(similarities)
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold={threshold}: must be a number, or None for continuous LexRank")
-    return _pagerank(np.maximum(matrix, 0.0) if threshold is None else (matrix > threshold).astype(np.float64), damping)
+    return _pagerank(
+        np.maximum(matrix, 0.0) if threshold is None else (matrix > threshold).astype(np.float64),
+        damping,
+    )
 
 
 def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
     matrix = np.asarray(similarities, np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"similarities of shape {matrix.shape}; a square matrix with one row per sentence is needed")
+        raise ValueError(
+            f"similarities of shape {matrix.shape}; a square matrix with one row per sentence is"
+            " needed"
+        )
     if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
         raise ValueError("similarities must be finite and symmetric")
     return matrix
 
 
 def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
-    """PageRank of nodes with these weights of edges, shape (n, n), from rows to columns. Overwrites the weights."""
+    """PageRank of nodes with these weights of edges, shape (n, n), from rows to columns. Overwrites
+    the weights."""
     if not 0 <= damping < 1:
         raise ValueError(f"damping={damping}: must be at least 0 and below 1")
     n = len(weights)
-    # Probabilities of the walk: each row sums to 1, and from a node without edges the walk goes to any node.
+    # Probabilities of the walk: each row sums to 1, and from a node without edges the walk goes to
+    # any node.
     weights /= weights.max() or 1.0
     totals = weights.sum(axis=1, keepdims=True)
     weights[totals[:, 0] == 0] = 1.0
     weights /= np.where(totals == 0, n, totals)
-    # The stationary distribution p = damping * weights.T @ p + (1 - damping) / n, solved directly: the system is well
-    # conditioned for any weights, and there is no number of iterations to choose.
+    # The stationary distribution p = damping * weights.T @ p + (1 - damping) / n, solved directly:
+    # the system is well conditioned for any weights, and there is no number of iterations to
+    # choose.
     weights *= -damping
     np.fill_diagonal(weights, weights.diagonal() + 1.0)
     ranks: NDArray[np.float64] = np.linalg.solve(weights.T, np.full(n, (1 - damping) / n))
-    # Sentences with the same place in the graph tie; without rounding, the last bits would rank them.
+    # Sentences with the same place in the graph tie; without rounding, the last bits would rank
+    # them.
     return ranks.round(12)
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarities of each vector to each, shape (n, n), in float64; a zero vector has similarity 0."""
+    """Cosine similarities of each vector to each, shape (n, n), in float64; a zero vector has
+    similarity 0."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)
@@ -107,8 +128,9 @@ class _Graph(EmbeddingBaseline):
     def texts(self, story: Story) -> tuple[str, ...]:
         if len(story) > MAX_SENTENCES:
             raise StoryError(
-                f"the story has {len(story):,} sentences, and {self.name} compares at most {MAX_SENTENCES:,} with each "
-                f"other; score parts of the story, or leave {self.name} out"
+                f"the story has {len(story):,} sentences, and {self.name} compares at most"
+                f" {MAX_SENTENCES:,} with each other; score parts of the story, or leave"
+                f" {self.name} out"
             )
         return story.sentences
 
@@ -139,19 +161,26 @@ class LexRank(_Graph):
 
     Args:
         encoder: see `EmbeddingBaseline`.
-        threshold, damping: see `lexrank_scores`. By default the continuous form, since a threshold suits one kind of
-            vectors: cosines of sentence embeddings in a short story often exceed 0.1 all, so that all sentences tie.
+        threshold, damping: see `lexrank_scores`. By default the continuous form, since a threshold
+            suits one kind of vectors: cosines of sentence embeddings in a short story often exceed
+            0.1 all, so that all sentences tie.
     """
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"
 
     def __init__(
-        self, encoder: TextEncoder = None, *, threshold: float | None = None, damping: float = DAMPING
+        self,
+        encoder: TextEncoder = None,
+        *,
+        threshold: float | None = None,
+        damping: float = DAMPING,
     ) -> None:
         super().__init__(encoder)
         self.threshold = threshold
         self.damping = damping
 
     def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        return lexrank_scores(cosine_matrix(vectors), threshold=self.threshold, damping=self.damping)
+        return lexrank_scores(
+            cosine_matrix(vectors), threshold=self.threshold, damping=self.damping
+        )

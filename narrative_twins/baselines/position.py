@@ -17,8 +17,8 @@ from narrative_twins.stories.story import Story
 
 @register_baseline
 class Random(Baseline):
-    """Uniform draws from [0, 1). They depend on the seed and the sentences only: a story has the same scores on every
-    machine, and beside any other stories.
+    """Uniform draws from [0, 1). They depend on the seed and the sentences only: a story has the
+    same scores on every machine, and beside any other stories.
 
     Args:
         seed: an integer; default that of `baseline_scores`, or else 0.
@@ -52,7 +52,8 @@ class Lead(Baseline):
 
 @register_baseline
 class Trail(Baseline):
-    """The position of the sentence in the story, counted from 1; the paper calls it "increasing"."""
+    """The position of the sentence in the story, counted from 1; the paper calls it
+    "increasing"."""
 
     name = "trail"
     meaning = "later sentences score higher"

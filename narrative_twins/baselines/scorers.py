@@ -37,7 +37,8 @@ class Baseline(ABC):
         """Scores of the sentences in story order, shape `(len(story),)`; higher is more salient."""
 
     def with_defaults(self, seed: int, embedder: Embedder) -> Self:
-        """This baseline with the seed or the encoder of a call of `baseline_scores`, if it uses one and has none."""
+        """This baseline with the seed or the encoder of a call of `baseline_scores`, if it uses one
+        and has none."""
         return self
 
 
@@ -79,8 +80,8 @@ Registered = TypeVar("Registered", bound=type[Baseline])
 
 
 def register_baseline(baseline: Registered) -> Registered:
-    """Class decorator that registers a baseline under its `name`. A class defined again, as in a notebook, replaces
-    itself; a different class with the same name raises a `ValueError`."""
+    """Class decorator that registers a baseline under its `name`. A class defined again, as in a
+    notebook, replaces itself; a different class with the same name raises a `ValueError`."""
     BASELINES.add(baseline)
     return baseline
 
@@ -95,21 +96,25 @@ def baseline_scores(
     splitter: Splitter | None = None,
     progress: bool = False,
 ) -> Iterator[StorySalience]:
-    """Score every sentence of some stories by baselines; an iterator over one result per story, lazily and in order.
+    """Score every sentence of some stories by baselines; an iterator over one result per story,
+    lazily and in order.
 
     Args:
         stories: stories in any form that `Story.parse` accepts.
         baselines: names or `Baseline` instances; default all registered baselines.
         seed: for `random`.
-        encoder: for baselines that embed sentences: a `SentenceTransformer` or another object with the method
-            `encode(texts)`, a `StoryEncoder`, its folder or Hub id, or None for the default encoder. It is loaded only
-            if a baseline needs it.
-        windows, splitter: windows for stories without their own, and the sentence splitter, see `Story.parse`.
+        encoder: for baselines that embed sentences: a `SentenceTransformer` or another object with
+            the method `encode(texts)`, a `StoryEncoder`, its folder or Hub id, or None for the
+            default encoder. It is loaded only if a baseline needs it.
+        windows, splitter: windows for stories without their own, and the sentence splitter, see
+            `Story.parse`.
         progress: whether to show a progress bar.
 
     Raises:
-        TypeError, ValueError: a baseline is unknown or an argument invalid. Raised before anything is scored.
-        StoryError: a story can't be scored; has its index. Raised while iterating, after the results before it.
+        TypeError, ValueError: a baseline is unknown or an argument invalid. Raised before anything
+            is scored.
+        StoryError: a story can't be scored; has its index. Raised while iterating, after the
+            results before it.
     """
     check_stories(stories)
     embedder = Embedder(encoder)
@@ -118,10 +123,18 @@ def baseline_scores(
 
 
 def _scored(
-    stories: Iterable[Any], baselines: list[Baseline], windows: Windows, splitter: Splitter | None, progress: bool
+    stories: Iterable[Any],
+    baselines: list[Baseline],
+    windows: Windows,
+    splitter: Splitter | None,
+    progress: bool,
 ) -> Iterator[StorySalience]:
     # A buffer is of use only if texts of several stories are embedded together.
-    size = BUFFER_STORIES if any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines) else 1
+    size = (
+        BUFFER_STORIES
+        if any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
+        else 1
+    )
     buffer: list[tuple[int, Story]] = []
     error: StoryError | None = None
     with closing(progress_bar(stories, shown=progress)) as bar:
@@ -143,8 +156,11 @@ def _scored(
         raise error
 
 
-def _score_buffer(buffer: list[tuple[int, Story]], baselines: list[Baseline]) -> Iterator[StorySalience]:
-    # If a text can't be embedded, each story is embedded by itself below, and the error has the story's index.
+def _score_buffer(
+    buffer: list[tuple[int, Story]], baselines: list[Baseline]
+) -> Iterator[StorySalience]:
+    # If a text can't be embedded, each story is embedded by itself below, and the error has the
+    # story's index.
     with suppress(StoryError):
         _embed_together([story for _, story in buffer], baselines)
     for index, story in buffer:
@@ -167,11 +183,12 @@ def _embed_together(stories: list[Story], baselines: list[Baseline]) -> None:
 
 
 def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:
-    """The scores of a baseline; raises ValueError unless they are one finite number per sentence."""
+    """The scores of a baseline; raises ValueError unless they are one finite number per
+    sentence."""
     scores = np.asarray(baseline.scores(story), np.float64)
     if scores.shape != (len(story),) or not np.isfinite(scores).all():
         raise ValueError(
-            f"baseline {baseline.name!r} must return one finite score for each of {len(story)} sentence(s), "
-            f"not {scores!r:.200}"
+            f"baseline {baseline.name!r} must return one finite score for each of {len(story)}"
+            f" sentence(s), not {scores!r:.200}"
         )
     return scores

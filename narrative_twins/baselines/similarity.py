@@ -12,7 +12,8 @@ from narrative_twins.stories.story import Story
 
 @register_baseline
 class WholeText(EmbeddingBaseline):
-    """Cosine similarity of the embeddings of the sentence and of the whole text, whatever the windows.
+    """Cosine similarity of the embeddings of the sentence and of the whole text, whatever the
+    windows.
 
     In a story of one window that is summarization, if the encoder is the same `StoryEncoder`.
     """

@@ -1,4 +1,5 @@
-"""The ways to ask a language model for salience: which sentences a question is about, and how its answer is read."""
+"""The ways to ask a language model for salience: which sentences a question is about, and how its
+answer is read."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrative_twins.llm.json_answers import AnswerError, Schema, list_schema, read_any_object, schema_of
+from narrative_twins.llm.json_answers import (
+    AnswerError,
+    Schema,
+    list_schema,
+    read_any_object,
+    schema_of,
+)
 from narrative_twins.stories.story import Story, shown_value
 from narrative_twins.stories.windows import Span
 
@@ -14,8 +21,8 @@ READERS = 10
 """Number of readers whose votes `"shares"` asks for."""
 
 PLACEHOLDERS = ("story", "count", "first", "last")
-"""Placeholders of the templates: the numbered sentences of the story and how many they are; the numbers of the first
-and last sentence that the question is about."""
+"""Placeholders of the templates: the numbered sentences of the story and how many they are; the
+numbers of the first and last sentence that the question is about."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,8 @@ class Style:
         by_window: a question is about one window of the story; otherwise it is about all windows.
         sampled: a question is asked several times; otherwise it is asked once.
         schema: the JSON schema of the answer to a question about these windows.
-        read: the scores of the sentences of these windows by an answer; those of several answers are added up. Raises
-            `AnswerError` if the answer is invalid.
+        read: the scores of the sentences of these windows by an answer; those of several answers
+            are added up. Raises `AnswerError` if the answer is invalid.
     """
 
     name: str
@@ -40,32 +47,39 @@ class Style:
     read: Callable[[str, Sequence[Span]], list[float]]
 
     def questions(self, story: Story, samples: int) -> list[tuple[str, tuple[Span, ...]]]:
-        """The questions about a story: the step that its answer is saved with, and the windows that it is about."""
+        """The questions about a story: the step that its answer is saved with, and the windows that
+        it is about."""
         if not self.by_window:
             return [(self.name, story.windows)]
         return [
             (f"{self.name}, sentences {lo + 1} to {hi}{sample}", ((lo, hi),))
             for lo, hi in story.windows
-            for sample in ([f", sample {number}" for number in range(samples)] if self.sampled else [""])
+            for sample in (
+                [f", sample {number}" for number in range(samples)] if self.sampled else [""]
+            )
         ]
 
 
 def read_choice(text: str, window: Span) -> int:
-    """The number of the sentence that an answer chose, counted from 1 in the story, as `most_important` or `sentence`,
-    with or without a `summary`; raises `AnswerError` if it is not in the window."""
+    """The number of the sentence that an answer chose, counted from 1 in the story, as
+    `most_important` or `sentence`, with or without a `summary`; raises `AnswerError` if it is not
+    in the window."""
     found = _read_with_summary(text, ("most_important", "sentence"))
     chosen = found["most_important"] if "most_important" in found else found["sentence"]
     lo, hi = window
     numbers = {str(number): number for number in range(lo + 1, hi + 1)}
     number = numbers.get(chosen.strip()) if isinstance(chosen, str) else chosen
     if type(number) is not int or not lo < number <= hi:
-        raise AnswerError(f"the choice {shown_value(chosen)} is not an integer from {lo + 1} to {hi}")
+        raise AnswerError(
+            f"the choice {shown_value(chosen)} is not an integer from {lo + 1} to {hi}"
+        )
     return number
 
 
 def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
-    """The scores in an answer, as `sentence_1`, `sentence_2` and so on, or as a list `scores`; raises `AnswerError`
-    unless they are a number between 0 and 1 for each sentence, all different within a window."""
+    """The scores in an answer, as `sentence_1`, `sentence_2` and so on, or as a list `scores`;
+    raises `AnswerError` unless they are a number between 0 and 1 for each sentence, all different
+    within a window."""
     count = windows[-1][1]
     names = _sentence_names(count)
     found = read_any_object(text, [names, ["scores"]])
@@ -83,15 +97,21 @@ def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
 
 
 def read_votes(text: str, window: Span) -> list[int]:
-    """The votes of `READERS` readers for the sentences of a window, as a list `votes`, with or without a `summary`;
-    raises `AnswerError` unless they are an integer of at least 0 for each sentence, and add up to `READERS`."""
+    """The votes of `READERS` readers for the sentences of a window, as a list `votes`, with or
+    without a `summary`; raises `AnswerError` unless they are an integer of at least 0 for each
+    sentence, and add up to `READERS`.
+    """
     votes, count = _read_with_summary(text, ("votes",))["votes"], window[1] - window[0]
     if not isinstance(votes, list) or len(votes) != count:
         number = f"{len(votes)} vote(s)" if isinstance(votes, list) else type(votes).__name__
-        raise AnswerError(f"the answer has {number} instead of a list of {count} number(s) of votes")
+        raise AnswerError(
+            f"the answer has {number} instead of a list of {count} number(s) of votes"
+        )
     for number in votes:
         if type(number) is not int or not 0 <= number <= READERS:
-            raise AnswerError(f"the number of votes {shown_value(number)} is not an integer from 0 to {READERS}")
+            raise AnswerError(
+                f"the number of votes {shown_value(number)} is not an integer from 0 to {READERS}"
+            )
     if sum(votes) != READERS:
         raise AnswerError(f"the votes add up to {sum(votes)} instead of {READERS}")
     return votes
@@ -99,7 +119,9 @@ def read_votes(text: str, window: Span) -> list[int]:
 
 def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
     """The JSON object in an answer that has one of these properties, and perhaps a `summary`."""
-    found = read_any_object(text, [(*summary, name) for summary in ((), ("summary",)) for name in names])
+    found = read_any_object(
+        text, [(*summary, name) for summary in ((), ("summary",)) for name in names]
+    )
     if not isinstance(found.get("summary", ""), str):
         raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
     return found
@@ -160,7 +182,8 @@ STYLES = {
 }
 """Registry of the styles by name.
 
-After the paper, `"choose"` asks for a short summary and then for the most surprising of the sentences that it uses, as
-annotators are asked, and `"rate"` how likely somebody else who tells the story would include each sentence.
-`"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the sentence. `"shares"` asks once
-how ten readers, who are asked as by `"choose"`, would vote."""
+After the paper, `"choose"` asks for a short summary and then for the most surprising of the
+sentences that it uses, as annotators are asked, and `"rate"` how likely somebody else who tells the
+story would include each sentence. `"choose-loss"` and `"rate-loss"` ask instead how much the story
+would lose without the sentence. `"shares"` asks once how ten readers, who are asked as by
+`"choose"`, would vote."""

@@ -12,10 +12,21 @@ from narrative_twins.app.server import PORT, serve
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.description = "Serve a web page to score stories on, until Ctrl-C. The server sends stories nowhere else."
+    parser.description = (
+        "Serve a web page to score stories on, until Ctrl-C. The server sends stories nowhere else."
+    )
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine; at others visitors can't name encoders")
-    add("--port", type=port, metavar="N", help=f"0 for any free port (default: {PORT}, or the next free port)")
+    add(
+        "--host",
+        default="127.0.0.1",
+        help="default: 127.0.0.1, this machine; at others visitors can't name encoders",
+    )
+    add(
+        "--port",
+        type=port,
+        metavar="N",
+        help=f"0 for any free port (default: {PORT}, or the next free port)",
+    )
     add(
         "--allow-host",
         action="append",
@@ -36,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
             webbrowser.open(address)
 
     transformers_logging.disable_progress_bar()
-    serve(options.host, options.port, model=options.model, allow_hosts=options.allow_host, ready=ready)
+    serve(
+        options.host, options.port, model=options.model, allow_hosts=options.allow_host, ready=ready
+    )
     return 0
 
 

@@ -11,7 +11,12 @@ from narrative_twins.commands.inputs import not_english, read_encoder, run_setti
 from narrative_twins.commands.outputs import BOOK_FORMATS, write_book, write_piece
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.salience.books.levels import level_operations
-from narrative_twins.salience.books.lines import book_line, chapter_line, is_complete, scored_chapters
+from narrative_twins.salience.books.lines import (
+    book_line,
+    chapter_line,
+    is_complete,
+    scored_chapters,
+)
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer
 from narrative_twins.salience.books.units import ScoredChapter
@@ -45,9 +50,14 @@ def check_score(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     """Refuse options of `score` that do not apply to `--level`."""
     check_book(parser, options)
     if options.format not in BOOK_FORMATS:
-        parser.error(f"--format {options.format} does not apply to --level; choose from {', '.join(BOOK_FORMATS)}")
+        parser.error(
+            f"--format {options.format} does not apply to --level; choose from"
+            f" {', '.join(BOOK_FORMATS)}"
+        )
     if options.top is not None and options.format != "text":
-        parser.error("--top with --level needs --format text: the sentences of each chapter that are shown")
+        parser.error(
+            "--top with --level needs --format text: the sentences of each chapter that are shown"
+        )
 
 
 def run_book(options: argparse.Namespace) -> int:
@@ -57,7 +67,9 @@ def run_book(options: argparse.Namespace) -> int:
     if options.format == "jsonl":
         _write_lines(book, scorer, options)
         return 0
-    write_book(scorer.result(book, scorer.chapters(book, progress=_progress(options))), out, options)
+    write_book(
+        scorer.result(book, scorer.chapters(book, progress=_progress(options))), out, options
+    )
     return 0
 
 
@@ -68,13 +80,19 @@ def score_whole_book(options: argparse.Namespace) -> BookSalience:
 
 
 def load_book(options: argparse.Namespace) -> tuple[Book, BookScorer]:
-    """Read the book, then load what it is scored with, so that what is wrong with it is told at once."""
+    """Read the book, then load what it is scored with, so that what is wrong with it is told at
+    once."""
     level_operations(options.level, options.operations, options.approximate, options.max_shifts)
     book = read_book(options.files[0])
     if (hint := not_english(options)) and is_foreign(book.text[:_START]):
         print(f"narrative-twins: {options.files[0]}: {hint}", file=sys.stderr)
     scorer = BookScorer.of(
-        read_encoder(options), options.level, options.operations, options.split, options.approximate, options.max_shifts
+        read_encoder(options),
+        options.level,
+        options.operations,
+        options.split,
+        options.approximate,
+        options.max_shifts,
     )
     return book, scorer
 
@@ -84,9 +102,13 @@ def _progress(options: argparse.Namespace) -> bool:
 
 
 def _write_lines(book: Book, scorer: BookScorer, options: argparse.Namespace) -> None:
-    """Write a line per chapter as it is scored, after those of an earlier run, and one for the book."""
+    """Write a line per chapter as it is scored, after those of an earlier run, and one for the
+    book."""
     options.operations = resolve_operations(options.operations)
-    settings = run_settings(options, scorer.encoder) | {"levels": list(scorer.levels), "book": _digest(book)}
+    settings = run_settings(options, scorer.encoder) | {
+        "levels": list(scorer.levels),
+        "book": _digest(book),
+    }
     out = ResumableFile(options.out, settings, options.resume)
     try:
         done = scored_chapters(out.lines)
@@ -104,5 +126,9 @@ def _write_lines(book: Book, scorer: BookScorer, options: argparse.Namespace) ->
 
 
 def _digest(book: Book) -> str:
-    form = [book.title, book.text, [(heading, spans, sorted(marks)) for heading, spans, marks in book.chapters]]
+    form = [
+        book.title,
+        book.text,
+        [(heading, spans, sorted(marks)) for heading, spans, marks in book.chapters],
+    ]
     return hashlib.sha256(json.dumps(form).encode("ascii")).hexdigest()[:16]

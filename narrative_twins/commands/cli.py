@@ -16,7 +16,8 @@ INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 
 
 class Command(NamedTuple):
-    """A command: its line in `--help`, its own commands if it has any, and the extra whose libraries it needs."""
+    """A command: its line in `--help`, its own commands if it has any, and the extra whose
+    libraries it needs."""
 
     help: str
     commands: dict[str, Command] = {}
@@ -34,13 +35,21 @@ COMMANDS = {
     "push": Command("push an encoder to the Hub", extra="train"),
     "data": Command(
         "the data sets of the package",
-        {"export": Command("write them into a folder, for datasets.load_dataset and the Hub", extra="train")},
+        {
+            "export": Command(
+                "write them into a folder, for datasets.load_dataset and the Hub", extra="train"
+            )
+        },
     ),
     "make": Command(
         "make data to train on",
         {
-            "twins": Command("narrative twins and distractors of stories, by a language model", extra="train"),
-            "judgments": Command("votes for the sentences of stories, by a language model", extra="train"),
+            "twins": Command(
+                "narrative twins and distractors of stories, by a language model", extra="train"
+            ),
+            "judgments": Command(
+                "votes for the sentences of stories, by a language model", extra="train"
+            ),
             "align": Command("long narrative twins from several tellings of works", extra="train"),
             "entities": Command("replace the names in narrative twins", extra="train"),
         },
@@ -53,12 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default with the arguments of the process.
 
     Returns:
-        The exit code: 0; 1 if something failed, for example a story that could not be scored; 130 after Ctrl-C. Wrong
+        The exit code: 0; 1 if something failed, for example a story that could not be scored; 130
+            after Ctrl-C. Wrong
         arguments exit with 2.
     """
     _fill_closed_descriptors()
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="narrative-twins", description="Which sentences of a story carry it.")
+    parser = argparse.ArgumentParser(
+        prog="narrative-twins", description="Which sentences of a story carry it."
+    )
     parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
     try:
         _add_commands(parser, COMMANDS, arguments)
@@ -66,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"narrative-twins: {error}", file=sys.stderr)
         return 1
     options = parser.parse_args(arguments)
-    # The module of the command: `run`, and perhaps `check` (options that contradict each other) and `on_interrupt`.
+    # The module of the command: `run`, and perhaps `check` (options that contradict each other) and
+    # `on_interrupt`.
     command: Any = options.command
     if hasattr(command, "check"):
         command.check(options.parser, options)
@@ -90,14 +103,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Discard what standard output still holds, which can't be written; Python would report it at exit."""
+    """Discard what standard output still holds, which can't be written; Python would report it at
+    exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fill_closed_descriptors() -> None:
-    """Open the null device in the place of closed standard streams. Otherwise the next file that is opened would take
-    their number, and what libraries print would be written into it."""
+    """Open the null device in the place of closed standard streams. Otherwise the next file that is
+    opened would take their number, and what libraries print would be written into it."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -108,13 +122,18 @@ def _fill_closed_descriptors() -> None:
 
 
 def _add_commands(
-    parser: argparse.ArgumentParser, commands: dict[str, Command], arguments: Sequence[str], prefix: str = ""
+    parser: argparse.ArgumentParser,
+    commands: dict[str, Command],
+    arguments: Sequence[str],
+    prefix: str = "",
 ) -> None:
-    """Add commands to a parser. Only the module of the command that the arguments name is imported, since the others
-    import libraries that it does not need."""
+    """Add commands to a parser. Only the module of the command that the arguments name is imported,
+    since the others import libraries that it does not need."""
     subparsers = parser.add_subparsers(required=True, metavar="WHAT" if prefix else "COMMAND")
     for name, command in commands.items():
-        subparser = subparsers.add_parser(name, help=command.help, description=f"{command.help.capitalize()}.")
+        subparser = subparsers.add_parser(
+            name, help=command.help, description=f"{command.help.capitalize()}."
+        )
         if list(arguments[:1]) != [name]:
             continue
         if command.commands:

@@ -28,23 +28,39 @@ PARQUET = "parquet"
 """The name of the format."""
 
 _ROWS = 1000
-_HUB_PATH = re.compile(r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?(/(?P<inside>.*))?")
-_BUILDERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_HUB_PATH = re.compile(
+    r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
+)
+_BUILDERS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
 
 
 def job(text: str) -> tuple[int, int]:
     """The number and the count of jobs, such as 2/8, for `argparse`."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a job and how many there are, as 1/8 to 8/8")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the number of a job and how many there are, as 1/8 to 8/8"
+        )
     return int(found[1]), int(found[2])
 
 
 def add_corpus_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of shards."""
-    group = parser.add_argument_group("corpora", "--format parquet --out FOLDER; the same command goes on with a run")
-    group.add_argument("--shard", type=job, metavar="I/N", help="job I of N, which write to one folder")
-    group.add_argument("--shard-rows", type=count, metavar="N", help=f"rows of a shard (default: {_ROWS})")
+    group = parser.add_argument_group(
+        "corpora", "--format parquet --out FOLDER; the same command goes on with a run"
+    )
+    group.add_argument(
+        "--shard", type=job, metavar="I/N", help="job I of N, which write to one folder"
+    )
+    group.add_argument(
+        "--shard-rows", type=count, metavar="N", help=f"rows of a shard (default: {_ROWS})"
+    )
 
 
 def check_corpus_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -53,11 +69,18 @@ def check_corpus_options(parser: argparse.ArgumentParser, options: argparse.Name
         options.format = PARQUET
     if options.format != PARQUET and options.shard is options.shard_rows is None:
         if options.out.lower().endswith(".parquet"):
-            parser.error(f"--out {options.out}: Parquet is a folder of shards here; --format parquet --out FOLDER")
+            parser.error(
+                f"--out {options.out}: Parquet is a folder of shards here; --format parquet --out"
+                " FOLDER"
+            )
         return
     if options.format != PARQUET:
         parser.error("--shard and --shard-rows need --format parquet")
-    if options.out == STDIN or os.path.splitext(options.out)[1].lower() in (*_BUILDERS, ".txt", ".html"):
+    if options.out == STDIN or os.path.splitext(options.out)[1].lower() in (
+        *_BUILDERS,
+        ".txt",
+        ".html",
+    ):
         parser.error("--format parquet writes a folder of shards; name one with --out FOLDER")
     check_output(parser, _expanded(options.files), options.out)
     if options.top is not None or options.share is not None:
@@ -66,12 +89,16 @@ def check_corpus_options(parser: argparse.ArgumentParser, options: argparse.Name
 
 def _expanded(paths: Sequence[str]) -> list[str]:
     """The paths, with each pattern replaced by what it matches, if that is anything."""
-    matching = (sorted(glob.glob(path, recursive=True)) if not os.path.exists(path) else [] for path in paths)
+    matching = (
+        sorted(glob.glob(path, recursive=True)) if not os.path.exists(path) else []
+        for path in paths
+    )
     return [name for path, found in zip(paths, matching, strict=True) for name in found or [path]]
 
 
 class _Sources:
-    """The sources that the options name, with their rows; tells of files that can't be read, and counts them."""
+    """The sources that the options name, with their rows; tells of files that can't be read, and
+    counts them."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.problems = options, 0
@@ -80,7 +107,10 @@ class _Sources:
         for file in files:
             # Each file once, by its first name.
             is_local = os.path.exists(file)
-            named.setdefault(os.path.realpath(file) if is_local else file, os.path.normpath(file) if is_local else file)
+            named.setdefault(
+                os.path.realpath(file) if is_local else file,
+                os.path.normpath(file) if is_local else file,
+            )
         self.files = list(named.values())
 
     def __iter__(self) -> Iterator[tuple[str, Iterator[Any]]]:
@@ -101,7 +131,11 @@ class _Sources:
                 yield StoryError(problem)
             else:
                 is_table = options.input_format == "csv" or file.lower().endswith((".csv", ".tsv"))
-                yield content if options.column is None or is_table else _chosen(content, options.column)
+                yield (
+                    content
+                    if options.column is None or is_table
+                    else _chosen(content, options.column)
+                )
 
     def _on_hub(self, name: str) -> Iterator[tuple[str, Iterator[Any]]]:
         """The splits of a data set, or the rows of files in one, as they are streamed."""
@@ -112,10 +146,21 @@ class _Sources:
         if inside:
             builder = _BUILDERS.get(os.path.splitext(inside)[1].lower())
             if builder is None:
-                raise ValueError(f"{name}: name files that end in {', '.join(_BUILDERS)}, or the data set alone")
-            yield name, self._streamed(load_dataset(builder, data_files=name, split="train", streaming=True))
+                raise ValueError(
+                    f"{name}: name files that end in {', '.join(_BUILDERS)}, or the data set alone"
+                )
+            yield (
+                name,
+                self._streamed(
+                    load_dataset(builder, data_files=name, split="train", streaming=True)
+                ),
+            )
             return
-        splits = load_dataset(path["id"] if path else name, revision=path["revision"] if path else None, streaming=True)
+        splits = load_dataset(
+            path["id"] if path else name,
+            revision=path["revision"] if path else None,
+            streaming=True,
+        )
         for split, rows in splits.items():
             yield f"{name}, {split}", self._streamed(rows)
 
@@ -129,7 +174,10 @@ def _chosen(content: Any, column: str) -> Any:
     """The story in a column of a row, with the id of the row."""
     if not isinstance(content, Mapping) or column not in content:
         columns = ", ".join(map(str, content)) if isinstance(content, Mapping) else "no columns"
-        return StoryError(f"the row has no column {column!r} (it has {columns[:500]}); name one of them with --column")
+        return StoryError(
+            f"the row has no column {column!r} (it has {columns[:500]}); name one of them with"
+            " --column"
+        )
     story = content[column]
     return {"id": content.get("id"), "text" if isinstance(story, str) else "sentences": story}
 
@@ -176,13 +224,22 @@ def _summary(options: argparse.Namespace, done: CorpusRun, problems: int) -> int
     if options.processes == LAUNCHED and not launched_state().is_main_process:
         return 0
     if not options.quiet and done.rows:
-        stories, shards = plural(done.rows, "story", "stories"), plural(done.shards, "shard", "shards")
+        stories, shards = (
+            plural(done.rows, "story", "stories"),
+            plural(done.shards, "shard", "shards"),
+        )
         notes = [f"{done.added:,} new"]
         if done.errors:
             notes.append(f"{done.errors:,} not scored, see the column `error`")
         if done.truncated and options.on_truncation == "warn":
-            notes.append(f"{done.truncated:,} longer than the encoder reads at once, see the column `truncated`")
-        print(f"narrative-twins: {stories} in {shards} in {options.out} ({'; '.join(notes)})", file=sys.stderr)
+            notes.append(
+                f"{done.truncated:,} longer than the encoder reads at once, see the column"
+                " `truncated`"
+            )
+        print(
+            f"narrative-twins: {stories} in {shards} in {options.out} ({'; '.join(notes)})",
+            file=sys.stderr,
+        )
     elif not done.rows:
         print("narrative-twins: there is no story in the input", file=sys.stderr)
     return 1 if problems or done.errors else 0

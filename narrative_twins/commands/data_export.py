@@ -13,7 +13,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Write the corpora of the package into a folder, as Parquet files with a card: "
         'datasets.load_dataset(FOLDER, "stories"), or "synopses", "everyday" and "prose".'
     )
-    parser.add_argument("folder", metavar="FOLDER", help="a new or empty folder, which appears when it is complete")
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="a new or empty folder, which appears when it is complete"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,5 @@
-"""`narrative-twins evaluate`: encoders and baselines beside each other, measured by human labels."""
+"""`narrative-twins evaluate`: encoders and baselines beside each other, measured by human
+labels."""
 
 from __future__ import annotations
 
@@ -22,13 +23,18 @@ from narrative_twins.salience.plans import Approximation
 
 
 def named_encoder(text: str) -> tuple[str, list[str | None]]:
-    """An encoder or several runs of it, `[NAME=]ENCODER[,ENCODER...]`, for `argparse`; `default` is the default one."""
+    """An encoder or several runs of it, `[NAME=]ENCODER[,ENCODER...]`, for `argparse`; `default` is
+    the default one."""
     name, equals, paths = text.rpartition("=")
     encoders = [None if path == "default" else path for path in paths.split(",")]
     if "" in encoders or equals and not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not ENCODER, NAME=ENCODER or NAME=ENCODER,ENCODER")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not ENCODER, NAME=ENCODER or NAME=ENCODER,ENCODER"
+        )
     if not name and len(encoders) > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} names several runs; give them a name: NAME={text}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} names several runs; give them a name: NAME={text}"
+        )
     return name or ("default" if encoders[0] is None else encoder_name(encoders[0])), encoders
 
 
@@ -43,8 +49,9 @@ def named_file(text: str) -> tuple[str, list[str]]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or AUC of turning "
-        "points, with intervals and tests. Scores are saved in --out; a second run computes only what is missing."
+        "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC,"
+        " or AUC of turning points, with intervals and tests. Scores are saved in --out; a second"
+        " run computes only what is missing."
     )
     add = parser.add_argument
     add(
@@ -52,21 +59,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=named_encoder,
         metavar="ENCODER",
-        help="folder or Hub id, or NAME=ENCODER,ENCODER for several runs of a row (default: the default encoder)",
+        help=(
+            "folder or Hub id, or NAME=ENCODER,ENCODER for several runs of a row (default: the"
+            " default encoder)"
+        ),
     )
     add(
         "--data",
         nargs="+",
         required=True,
         metavar="FILE",
-        help="stories with labels: files, folders, Hub ids, or `stories` and `synopses` of the package",
+        help=(
+            "stories with labels: files, folders, Hub ids, or `stories` and `synopses` of the"
+            " package"
+        ),
     )
-    add("-o", "--out", metavar="DIR", help="folder for results.json, table.md, table.tex, the plot and saved scores")
+    add(
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="folder for results.json, table.md, table.tex, the plot and saved scores",
+    )
     add("--split", help="of the data, or all (default: test, else validation, else the first)")
     add(
         "--second",
         metavar="FILE",
-        help="labels of the same stories by a second group of people, to compare people with people",
+        help=(
+            "labels of the same stories by a second group of people, to compare people with people"
+        ),
     )
     add(
         "--results",
@@ -76,21 +96,68 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE",
         help="results of other scorers, in the format of `narrative-twins score --format jsonl`",
     )
-    add("--language-model", metavar="NAME", help="also ask this language model, of --server, for salience")
+    add(
+        "--language-model",
+        metavar="NAME",
+        help="also ask this language model, of --server, for salience",
+    )
     add("--server", metavar="URL", help="an OpenAI-compatible server")
-    add("--key-variable", metavar="NAME", help="environment variable with the API key of the server")
-    add("--answers", metavar="FILE", default="answers.jsonl", help="answers of the language model (%(default)s)")
-    add("--styles", nargs="+", choices=STYLES, default=["choose", "rate"], help="ways to ask it (default: choose rate)")
+    add(
+        "--key-variable", metavar="NAME", help="environment variable with the API key of the server"
+    )
+    add(
+        "--answers",
+        metavar="FILE",
+        default="answers.jsonl",
+        help="answers of the language model (%(default)s)",
+    )
+    add(
+        "--styles",
+        nargs="+",
+        choices=STYLES,
+        default=["choose", "rate"],
+        help="ways to ask it (default: choose rate)",
+    )
     add("--operations", type=operations, metavar="A,B", help="operations (default: all)")
     add("--baselines", metavar="A,B", help="baselines, or none (default: all)")
-    add("--against", metavar="ROW", help="test all rows against this one, for example trail or 'default deletion'")
-    add("--rule", choices=get_args(Rule), default="numbered", help="window of a turning point (default: %(default)s)")
-    add("--sentence-encoder", metavar="ENCODER", help="for the baselines that compare sentences (default: the default)")
-    add("--pooling", choices=get_args(Pooling), help="of all encoders (default: that of the checkpoint, or mean)")
-    add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
-    add("--approximate", choices=get_args(Approximation), help="all operations but shifting from one forward pass")
+    add(
+        "--against",
+        metavar="ROW",
+        help="test all rows against this one, for example trail or 'default deletion'",
+    )
+    add(
+        "--rule",
+        choices=get_args(Rule),
+        default="numbered",
+        help="window of a turning point (default: %(default)s)",
+    )
+    add(
+        "--sentence-encoder",
+        metavar="ENCODER",
+        help="for the baselines that compare sentences (default: the default)",
+    )
+    add(
+        "--pooling",
+        choices=get_args(Pooling),
+        help="of all encoders (default: that of the checkpoint, or mean)",
+    )
+    add(
+        "--context-tokens",
+        type=count,
+        metavar="N",
+        help="tokens read at once (default: the encoder's maximum)",
+    )
+    add(
+        "--approximate",
+        choices=get_args(Approximation),
+        help="all operations but shifting from one forward pass",
+    )
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
-    add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add(
+        "--dtype",
+        default="auto",
+        help="precision, for example float32 (default: the fastest that keeps ranks)",
+    )
     add_allow_pickle(parser)
     add("-q", "--quiet", action="store_true", help="no progress bars")
 
@@ -107,7 +174,11 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 
 def on_interrupt(options: argparse.Namespace) -> str | None:
     """What to tell the user after an interruption."""
-    return None if options.out is None else f"scores so far are in {options.out}; the same command continues"
+    return (
+        None
+        if options.out is None
+        else f"scores so far are in {options.out}; the same command continues"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -143,7 +214,10 @@ def run(options: argparse.Namespace) -> int:
     for table in comparison.tables():
         print(table.to_markdown())
     if options.out is not None:
-        print(f"In {options.out}: results.json, table.md, table.tex and a plot of each data set", file=sys.stderr)
+        print(
+            f"In {options.out}: results.json, table.md, table.tex and a plot of each data set",
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -17,14 +17,35 @@ _CALIBRATION = 200
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Export an encoder, so that it runs without torch: narrative-twins score --model FOLDER --backend BACKEND."
+        "Export an encoder, so that it runs without torch: narrative-twins score --model FOLDER"
+        " --backend BACKEND."
     )
     add = parser.add_argument
-    add("model", nargs="?", metavar="ENCODER", help="folder or Hub id (default: the default encoder)")
-    add("--backend", choices=tuple(FILES), required=True, help="the format, and the library that runs it")
-    add("--dtype", choices=("float32", "int8"), default="float32", help="precision (default: %(default)s)")
+    add(
+        "model",
+        nargs="?",
+        metavar="ENCODER",
+        help="folder or Hub id (default: the default encoder)",
+    )
+    add(
+        "--backend",
+        choices=tuple(FILES),
+        required=True,
+        help="the format, and the library that runs it",
+    )
+    add(
+        "--dtype",
+        choices=("float32", "int8"),
+        default="float32",
+        help="precision (default: %(default)s)",
+    )
     add_allow_pickle(parser)
-    add("--to", required=True, metavar="FOLDER", help="folder to write to; that of the encoder, or another one")
+    add(
+        "--to",
+        required=True,
+        metavar="FOLDER",
+        help="folder to write to; that of the encoder, or another one",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         check_extra("train")
         from narrative_twins.data.loading import load_story_twins
 
-        texts = [" ".join(story) for story in load_story_twins(split="train")["story"][:_CALIBRATION]]
+        texts = [
+            " ".join(story) for story in load_story_twins(split="train")["story"][:_CALIBRATION]
+        ]
     print(export_encoder(encoder, options.to, options.backend, dtype=options.dtype, texts=texts))
     return 0

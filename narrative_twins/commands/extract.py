@@ -25,26 +25,50 @@ _SAVED = (".json", ".jsonl")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "The most salient sentences of each part of a book, in story order under the headings of its chapters. Reads a "
-        "book, or its scores from score --level as JSON or JSON Lines, which needs no encoder."
+        "The most salient sentences of each part of a book, in story order under the headings of"
+        " its chapters. Reads a book, or its scores from score --level as JSON or JSON Lines, which"
+        " needs no encoder."
     )
     add = parser.add_argument
     add("files", nargs=1, metavar="FILE", help="a book, or its saved scores (.json, .jsonl)")
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--share", type=percentage, metavar="X", help=f"of the sentences: 10%% or 0.1 (default: {DEFAULT_SHARE:.0%}%)"
+        "--share",
+        type=percentage,
+        metavar="X",
+        help=f"of the sentences: 10%% or 0.1 (default: {DEFAULT_SHARE:.0%}%)",
     )
     length.add_argument("--sentences", type=count, metavar="N", help="how many sentences")
     length.add_argument("--words", type=count, metavar="N", help="at most so many words")
-    add("--operation", choices=OPERATIONS, help=f"that chooses sentences (default: {PRIMARY_OPERATION})")
-    add("-f", "--format", choices=FORMATS.values(), help="default: by the suffix of --out, otherwise text")
-    add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
+    add(
+        "--operation",
+        choices=OPERATIONS,
+        help=f"that chooses sentences (default: {PRIMARY_OPERATION})",
+    )
+    add(
+        "-f",
+        "--format",
+        choices=FORMATS.values(),
+        help="default: by the suffix of --out, otherwise text",
+    )
+    add(
+        "-o",
+        "--out",
+        default=STDIN,
+        metavar="FILE",
+        help="output file, complete or not at all (default: stdout)",
+    )
     add(
         "--approximate",
         choices=get_args(Approximation),
         help="scores from one forward pass over each chapter, see score --help",
     )
-    add("--split", choices=SPLITTERS, default=next(iter(SPLITTERS)), help="units of texts (default: %(default)s)")
+    add(
+        "--split",
+        choices=SPLITTERS,
+        default=next(iter(SPLITTERS)),
+        help="units of texts (default: %(default)s)",
+    )
     add_encoder_options(parser)
 
 
@@ -54,7 +78,10 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_output(parser, options.files, options.out)
     implied = FORMATS.get(os.path.splitext(options.out)[1].lower())
     if options.format and implied and options.format != implied:
-        parser.error(f"--out {options.out} is named as {implied}, but --format is {options.format}; leave one out")
+        parser.error(
+            f"--out {options.out} is named as {implied}, but --format is {options.format}; leave"
+            " one out"
+        )
     options.format = options.format or implied or "text"
     if options.format == "epub" and options.out == STDIN and is_terminal(sys.stdout):
         parser.error("--format epub can't be shown in a terminal; name a file with --out")
@@ -69,7 +96,9 @@ def run(options: argparse.Namespace) -> int:
         options.level, options.max_shifts = ("sentence",), None
         options.operations = [OPERATIONS[options.operation or PRIMARY_OPERATION]]
         result = score_whole_book(options)
-    extract = result.extract(options.sentences, options.operation, share=options.share, words=options.words)
+    extract = result.extract(
+        options.sentences, options.operation, share=options.share, words=options.words
+    )
     piece = extract.in_format(options.format)
     with out:
         out.write(for_stdout(piece, is_text=True) if options.out == STDIN else piece)

@@ -35,13 +35,28 @@ def operations(text: str) -> list[Operation]:
 
 
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "operations": {"type": operations, "metavar": "A,B", "help": f"of {','.join(OPERATIONS)} (default: all)"},
-    "windows": {"type": parsed_by(parse_windows), "metavar": "N", "help": "a count, sizes (7,7,6), or auto (default)"},
+    "operations": {
+        "type": operations,
+        "metavar": "A,B",
+        "help": f"of {','.join(OPERATIONS)} (default: all)",
+    },
+    "windows": {
+        "type": parsed_by(parse_windows),
+        "metavar": "N",
+        "help": "a count, sizes (7,7,6), or auto (default)",
+    },
     "approximate": {
         "choices": get_args(Approximation),
-        "help": "all operations but shifting from one forward pass over a story; docs/speed.md says what that costs",
+        "help": (
+            "all operations but shifting from one forward pass over a story; docs/speed.md says"
+            " what that costs"
+        ),
     },
-    "max_shifts": {"type": count, "metavar": "N", "help": "shifting to the N nearest other positions only"},
+    "max_shifts": {
+        "type": count,
+        "metavar": "N",
+        "help": "shifting to the N nearest other positions only",
+    },
     "on_truncation": {
         "choices": get_args(OnTruncation),
         "help": "if a story exceeds the encoder's context (default: %(default)s)",
@@ -49,19 +64,24 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "processes": {
         "type": count,
         "metavar": "N",
-        "help": "share the stories among N processes, each with a copy of the encoder (default: %(default)s)",
+        "help": (
+            "share the stories among N processes, each with a copy of the encoder (default:"
+            " %(default)s)"
+        ),
     },
 }
-"""The options of `score_stories` that are options of commands; `argparse` gets their names and defaults from there."""
+"""The options of `score_stories` that are options of commands; `argparse` gets their names and
+defaults from there."""
 
 # Written by name in `run_settings`, or without effect on the scores.
 _SAME_RESULTS = ("operations", "on_truncation", "processes")
 
 
 _NOT_ENGLISH = (
-    "seems not to be in English, for which the default encoder and the sentence splitter are made; score it by a "
-    "multilingual encoder, such as --model sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the "
-    "sentences, or give them as lines with --split lines"
+    "seems not to be in English, for which the default encoder and the sentence splitter are made;"
+    " score it by a multilingual encoder, such as --model"
+    " sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the sentences, or give"
+    " them as lines with --split lines"
 )
 
 
@@ -72,8 +92,11 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV, Parquet or a data set "
-        "on the Hub (one per row), or a folder of these files; - for stdin",
+        help=(
+            "text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV,"
+            " Parquet or a data set on the Hub (one per row), or a folder of these files; - for"
+            " stdin"
+        ),
     )
     for name, settings in _OPTIONS.items():
         add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
@@ -84,15 +107,28 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stories that are held in memory at once (default: %(default)s)",
     )
-    add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by the suffix of the file")
-    add("--column", metavar="NAME", help="the column of the stories in CSV (default: text, story or a similar name)")
+    add(
+        "--input-format",
+        choices=get_args(InputFormat),
+        default="auto",
+        help="default: by the suffix of the file",
+    )
+    add(
+        "--column",
+        metavar="NAME",
+        help="the column of the stories in CSV (default: text, story or a similar name)",
+    )
     add(
         "--split",
         choices=SPLITTERS,
         default=next(iter(SPLITTERS)),
         help="the units of texts that are scored (default: %(default)s); lines for verse",
     )
-    add("--score-headings", action="store_true", help="score headings as sentences (default: leave them out)")
+    add(
+        "--score-headings",
+        action="store_true",
+        help="score headings as sentences (default: leave them out)",
+    )
     add_encoder_options(parser)
 
 
@@ -100,11 +136,25 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the encoder, and of the progress bar."""
     add = parser.add_argument
     add("--model", help="folder or Hub id of the encoder (default: the default encoder)")
-    add("--context-tokens", type=count, metavar="N", help="tokens read at once (default: the encoder's maximum)")
+    add(
+        "--context-tokens",
+        type=count,
+        metavar="N",
+        help="tokens read at once (default: the encoder's maximum)",
+    )
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
-    add("--dtype", default="auto", help="precision, for example float32 (default: the fastest that keeps ranks)")
+    add(
+        "--dtype",
+        default="auto",
+        help="precision, for example float32 (default: the fastest that keeps ranks)",
+    )
     add_allow_pickle(parser)
-    add("--backend", choices=BACKENDS, default="torch", help="library that runs the encoder (default: %(default)s)")
+    add(
+        "--backend",
+        choices=BACKENDS,
+        default="torch",
+        help="library that runs the encoder (default: %(default)s)",
+    )
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
 
@@ -115,14 +165,17 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     # Some clusters set WORLD_SIZE for every job; the launchers set both.
     if "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
         if options.processes != 1:
-            parser.error("--processes does not apply to a run by accelerate launch, which has a number of its own")
+            parser.error(
+                "--processes does not apply to a run by accelerate launch, which has a number of"
+                " its own"
+            )
         options.processes = LAUNCHED
         options.device = options.device or launched_state().device
 
 
 def helped_first_process(options: argparse.Namespace) -> bool:
-    """In a process of `accelerate launch` other than the first, score the stories that the first one reads, until there
-    are no more, and return True. Otherwise return False at once."""
+    """In a process of `accelerate launch` other than the first, score the stories that the first
+    one reads, until there are no more, and return True. Otherwise return False at once."""
     if options.processes != LAUNCHED or launched_state().is_main_process:
         return False
     for _ in score_stories([], load_encoder(options), **_scoring(options)):
@@ -131,8 +184,8 @@ def helped_first_process(options: argparse.Namespace) -> bool:
 
 
 def load_encoder(options: argparse.Namespace) -> StoryEncoder:
-    """Load the encoder, and set `options.operations` to the operations that will be scored. Raises `ValueError` if an
-    operation does not support the approximation."""
+    """Load the encoder, and set `options.operations` to the operations that will be scored. Raises
+    `ValueError` if an operation does not support the approximation."""
     options.operations = resolve_operations(
         options.operations, one_pass=options.approximate is not None, max_shifts=options.max_shifts
     )
@@ -154,13 +207,18 @@ def read_encoder(options: argparse.Namespace) -> StoryEncoder:
 
 
 def run_settings(options: argparse.Namespace, encoder: StoryEncoder) -> dict[str, Any]:
-    """All that the results depend on, as JSON data: a run is resumed with the same settings only."""
+    """All that the results depend on, as JSON data: a run is resumed with the same settings
+    only."""
     return {
         **encoder_settings(options.model, encoder),
         "operations": [operation.name for operation in options.operations],
         "split": options.split,
         "score headings": options.score_headings,
-        **{name.replace("_", " "): getattr(options, name) for name in _OPTIONS if name not in _SAME_RESULTS},
+        **{
+            name.replace("_", " "): getattr(options, name)
+            for name in _OPTIONS
+            if name not in _SAME_RESULTS
+        },
         "top": options.top,
     }
 
@@ -180,11 +238,14 @@ def story_input(options: argparse.Namespace, done: Iterable[str] = ()) -> StoryI
 
 
 def not_english(options: argparse.Namespace) -> str | None:
-    """What to tell the user of a text that is not in English; nothing to who chose an encoder, and so its languages."""
+    """What to tell the user of a text that is not in English; nothing to who chose an encoder, and
+    so its languages."""
     return None if options.model else _NOT_ENGLISH
 
 
-def score(options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder) -> Iterator[StorySalience]:
+def score(
+    options: argparse.Namespace, stories: StoryInput, encoder: StoryEncoder
+) -> Iterator[StorySalience]:
     """Score the stories, lazily; those that can't be scored are reported and skipped."""
     progress = sys.stderr.isatty() and not options.quiet
     scoring = _scoring(options) | {"on_error": stories.report, "progress": progress}
@@ -206,8 +267,10 @@ def _scoring(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Make sure that Ctrl-C is not lost: Python prints and drops exceptions that are raised in callbacks of the garbage
-    collector, which run often while matplotlib draws. Yields a function that tells whether Ctrl-C was pressed."""
+    """Make sure that Ctrl-C is not lost: Python prints and drops exceptions that are raised in
+    callbacks of the garbage collector, which run often while matplotlib draws. Yields a function
+    that tells whether Ctrl-C was pressed.
+    """
     seen: list[int] = []
     print_dropped = sys.unraisablehook
 

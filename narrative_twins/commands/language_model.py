@@ -1,4 +1,5 @@
-"""What the commands that make rows by a language model share: options, the stories of the input, the result."""
+"""What the commands that make rows by a language model share: options, the stories of the input,
+the result."""
 
 from __future__ import annotations
 
@@ -35,16 +36,34 @@ Source = TypeVar("Source")
 
 def add_file_options(add: Any) -> None:
     """Add the files of stories, and the file of rows."""
-    add("files", nargs="*", metavar="FILE", help="text (one story), JSON Lines, JSON, ROCStories' CSV; - for stdin")
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text (one story), JSON Lines, JSON, ROCStories' CSV; - for stdin",
+    )
     add("-o", "--out", required=True, metavar="FILE", help="write the rows to this JSON Lines file")
 
 
 def add_run_options(add: Any) -> None:
     """Add the options of prompts, the card, the input and of how the command runs."""
-    add("--prompts", metavar="FOLDER", help="folder with prompt files that replace those of the package")
+    add(
+        "--prompts",
+        metavar="FOLDER",
+        help="folder with prompt files that replace those of the package",
+    )
     add("--language", default="en", help="language of the stories, for the card (default: en)")
-    add("--input-format", choices=get_args(InputFormat), default="auto", help="default: by file suffix")
-    add("--dry-run", action="store_true", help="only print the prompts for the first story and an estimate of the cost")
+    add(
+        "--input-format",
+        choices=get_args(InputFormat),
+        default="auto",
+        help="default: by file suffix",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only print the prompts for the first story and an estimate of the cost",
+    )
     add("-q", "--quiet", action="store_true", help="show no progress bar")
 
 
@@ -61,13 +80,20 @@ def add_attempts_option(add: Any) -> None:
 
 def add_server_options(add: Any) -> None:
     """Add the options of the language model and its server."""
-    add("--server", required=True, metavar="URL", help="OpenAI-compatible server, for example http://localhost:8000/v1")
+    add(
+        "--server",
+        required=True,
+        metavar="URL",
+        help="OpenAI-compatible server, for example http://localhost:8000/v1",
+    )
     add("--model", required=True, metavar="NAME", help="name of the model on the server")
     add(
         "--key-variable",
         metavar="NAME",
-        help="environment variable of the API key, which is sent only to the server (default: "
-        f"{KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine)",
+        help=(
+            "environment variable of the API key, which is sent only to the server (default: "
+            f"{KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine)"
+        ),
     )
     add(
         "--concurrency",
@@ -76,26 +102,70 @@ def add_server_options(add: Any) -> None:
         metavar="N",
         help="parallel requests (default: %(default)s)",
     )
-    add("--retries", type=natural, default=Server.retries, metavar="N", help="per request (default: %(default)s)")
     add(
-        "--timeout", type=positive, default=Server.timeout, metavar="SECONDS", help="per request (default: %(default)s)"
+        "--retries",
+        type=natural,
+        default=Server.retries,
+        metavar="N",
+        help="per request (default: %(default)s)",
     )
     add(
-        "--temperature", type=amount, default=Server.temperature, metavar="T", help="of sampling (default: %(default)s)"
+        "--timeout",
+        type=positive,
+        default=Server.timeout,
+        metavar="SECONDS",
+        help="per request (default: %(default)s)",
     )
-    add("--max-tokens", type=count, default=Server.max_tokens, metavar="N", help="per answer (default: %(default)s)")
-    add("--seed", type=natural, default=Server.seed, metavar="N", help="of sampling (default: %(default)s)")
-    add("--no-schema", action="store_true", help="don't send the JSON schema of the answer, which some servers reject")
+    add(
+        "--temperature",
+        type=amount,
+        default=Server.temperature,
+        metavar="T",
+        help="of sampling (default: %(default)s)",
+    )
+    add(
+        "--max-tokens",
+        type=count,
+        default=Server.max_tokens,
+        metavar="N",
+        help="per answer (default: %(default)s)",
+    )
+    add(
+        "--seed",
+        type=natural,
+        default=Server.seed,
+        metavar="N",
+        help="of sampling (default: %(default)s)",
+    )
+    add(
+        "--no-schema",
+        action="store_true",
+        help="don't send the JSON schema of the answer, which some servers reject",
+    )
     add(
         "--request",
         type=fields,
         default={},
         metavar="JSON",
-        help='fields of each request; null removes a field, for example \'{"max_tokens": null, '
-        '"max_completion_tokens": 4000}\'',
+        help=(
+            'fields of each request; null removes a field, for example \'{"max_tokens": null, '
+            '"max_completion_tokens": 4000}\''
+        ),
     )
-    add("--price-in", type=amount, default=0.0, metavar="X", help="price of a million prompt tokens, to show the cost")
-    add("--price-out", type=amount, default=0.0, metavar="X", help="price of a million answer tokens")
+    add(
+        "--price-in",
+        type=amount,
+        default=0.0,
+        metavar="X",
+        help="price of a million prompt tokens, to show the cost",
+    )
+    add(
+        "--price-out",
+        type=amount,
+        default=0.0,
+        metavar="X",
+        help="price of a million answer tokens",
+    )
 
 
 def fields(text: str) -> dict[str, Any]:
@@ -140,9 +210,11 @@ def server_from_options(options: argparse.Namespace) -> Server:
     )
 
 
-def read_sources(options: argparse.Namespace, parse: Callable[[Any], Source]) -> tuple[list[Source], int]:
-    """The stories of the input, and the number of those that can't be read, which are reported; so is an input without
-    a story. `parse` may raise `StoryError`."""
+def read_sources(
+    options: argparse.Namespace, parse: Callable[[Any], Source]
+) -> tuple[list[Source], int]:
+    """The stories of the input, and the number of those that can't be read, which are reported; so
+    is an input without a story. `parse` may raise `StoryError`."""
     sources, problems = list[Source](), 0
     for name, content, problem in read_stories(options.files or [STDIN], options.input_format):
         try:
@@ -158,20 +230,33 @@ def read_sources(options: argparse.Namespace, parse: Callable[[Any], Source]) ->
 def print_estimate(stories: int, answers: Answers, found: Estimate, prices: Prices) -> None:
     """Print how much a run would ask about this number of stories."""
     print(
-        f"{stories:,} stories, {len(answers):,} saved answers; {found.questions:,} questions to ask, if every "
-        f"answer is valid, about {prices.describe(found.prompt_tokens, found.completion_tokens)}"
+        f"{stories:,} stories, {len(answers):,} saved answers; {found.questions:,} questions to"
+        " ask, if every answer is valid, about"
+        f" {prices.describe(found.prompt_tokens, found.completion_tokens)}"
         + (f"; {plural(found.aside, 'story', 'stories')} would be rejected" if found.aside else "")
     )
 
 
 def print_result(out: str, made: MadeRows, prices: Prices) -> None:
     """Print what was written, the cost, and the most common reasons for rejecting stories."""
-    rejected = f"; {plural(len(made.rejects), 'story', 'stories')} rejected, see {out}.rejects" if made.rejects else ""
+    rejected = (
+        f"; {plural(len(made.rejects), 'story', 'stories')} rejected, see {out}.rejects"
+        if made.rejects
+        else ""
+    )
     cost = prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
     rows = f"{out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"
-    print(f"{rows}{rejected}; {plural(made.run.asked, 'answer', 'answers')} in this run, {cost}", file=sys.stderr)
-    reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects).most_common()
+    print(
+        f"{rows}{rejected}; {plural(made.run.asked, 'answer', 'answers')} in this run, {cost}",
+        file=sys.stderr,
+    )
+    reasons = Counter(
+        f"{reject['step']}: {reject['reason']}" for reject in made.rejects
+    ).most_common()
     for reason, number in reasons[:_SHOWN_REASONS]:
         print(f"{number:>9,}  {reason}", file=sys.stderr)
     if len(reasons) > _SHOWN_REASONS:
-        print(f"{sum(number for _, number in reasons[_SHOWN_REASONS:]):>9,}  for other reasons", file=sys.stderr)
+        print(
+            f"{sum(number for _, number in reasons[_SHOWN_REASONS:]):>9,}  for other reasons",
+            file=sys.stderr,
+        )

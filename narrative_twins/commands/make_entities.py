@@ -1,4 +1,5 @@
-"""`narrative-twins make entities`: replaces the names of people, places and other entities in narrative twins."""
+"""`narrative-twins make entities`: replaces the names of people, places and other entities in
+narrative twins."""
 
 from __future__ import annotations
 
@@ -19,43 +20,72 @@ from narrative_twins.commands.options import check_rows_file, plural, resume_hin
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
-from narrative_twins.files import STDIN, ResumableFile, ResumeError, digest_of_files, read_settings, run_path
+from narrative_twins.files import (
+    STDIN,
+    ResumableFile,
+    ResumeError,
+    digest_of_files,
+    read_settings,
+    run_path,
+)
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.entities.names import read_names
-from narrative_twins.making.entities.substitution import TWIN_SIDES, EntitySubstitution, load_pipeline
+from narrative_twins.making.entities.substitution import (
+    TWIN_SIDES,
+    EntitySubstitution,
+    load_pipeline,
+)
 from narrative_twins.making.facts import facts_beside, public_name, recipe_text, write_beside
 
 OWN_NAMES = "in the twins only, by names that occur nowhere else in the row"
 SAME_NAMES = "in all texts of a row, by the same new names"
-LIMITS = "Names are recognized by a pipeline, which misses some, and replaces some words that are not names."
+LIMITS = (
+    "Names are recognized by a pipeline, which misses some, and replaces some words that are not"
+    " names."
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Replace the names of people, places, organizations and other entities in narrative twins: the twin of a story "
-        "and that of the distractor get names that occur nowhere else in the row. Names are recognized by a spaCy "
-        "pipeline."
+        "Replace the names of people, places, organizations and other entities in narrative twins:"
+        " the twin of a story and that of the distractor get names that occur nowhere else in the"
+        " row. Names are recognized by a spaCy pipeline."
     )
     add = parser.add_argument
     add("rows", metavar="IN", help="rows of narrative twins, for example twins.jsonl")
-    add("-o", "--out", required=True, metavar="FILE", help="JSON Lines to write; - for standard output")
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="JSON Lines to write; - for standard output",
+    )
     add(
         "--pipeline",
         required=True,
         metavar="NAME",
-        help="folder or name of a spaCy pipeline that recognizes entities, and optionally coreference",
+        help=(
+            "folder or name of a spaCy pipeline that recognizes entities, and optionally"
+            " coreference"
+        ),
     )
     add(
         "--names",
         metavar="FILE",
-        help="given names to draw from, a CSV of name,gender,count (default: the list of the package)",
+        help=(
+            "given names to draw from, a CSV of name,gender,count (default: the list of the"
+            " package)"
+        ),
     )
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of names (default: 0)")
     add(
         "--same-names",
         action="store_true",
-        help="replace the names in all texts of a row, by the same new names in story, twin and negatives",
+        help=(
+            "replace the names in all texts of a row, by the same new names in story, twin and"
+            " negatives"
+        ),
     )
     add("--resume", action="store_true", help="continue an interrupted run")
     add("-q", "--quiet", action="store_true", help="no progress bar")
@@ -89,16 +119,27 @@ def run(options: argparse.Namespace) -> int:
     done, changed = _done(out, options)
     keep_edits = read_settings(run_path(out.path)) == out.settings
     replaced, untouched = Counter[str](), 0
-    if options.resume and done == rows and os.path.exists(out.path) and not os.path.exists(out.part):
+    if (
+        options.resume
+        and done == rows
+        and os.path.exists(out.path)
+        and not os.path.exists(out.part)
+    ):
         print(_report(replaced, 0, untouched, done), file=sys.stderr)
         return 0
     if twinless and not options.same_names:
-        problem = f"{plural(twinless, 'row has', 'rows have')} no twin, so no names are replaced there"
-        print(f"narrative-twins: {problem}; --same-names replaces those of all texts", file=sys.stderr)
+        problem = (
+            f"{plural(twinless, 'row has', 'rows have')} no twin, so no names are replaced there"
+        )
+        print(
+            f"narrative-twins: {problem}; --same-names replaces those of all texts", file=sys.stderr
+        )
     with out:
         shown = sys.stderr.isatty() and not options.quiet
         records, copies = tee(islice(read_records(options.rows), done, None))
-        substituted = substitution.pipe((_with_id(record), record.id, record.where) for record in copies)
+        substituted = substitution.pipe(
+            (_with_id(record), record.id, record.where) for record in copies
+        )
         found = zip(records, substituted, strict=True)
         for record, changes in tqdm(found, total=rows - done, unit="row", disable=not shown):
             out.write(_line(changes.row, record.where))
@@ -110,12 +151,17 @@ def run(options: argparse.Namespace) -> int:
         try:
             write_beside(options.out, _facts(options, settings, what), _load, keep_edits)
         except ValueError as error:  # an invalid row, or no rows that are long enough
-            print(f"narrative-twins: no card was written, since the rows can't be trained on: {error}", file=sys.stderr)
+            print(
+                "narrative-twins: no card was written, since the rows can't be trained on:"
+                f" {error}",
+                file=sys.stderr,
+            )
     return 0
 
 
 def _checked(path: str) -> tuple[int, int]:
-    """The number of rows of a file, and of those without a twin; raises RowError for an invalid row."""
+    """The number of rows of a file, and of those without a twin; raises RowError for an invalid
+    row."""
     rows = twinless = 0
     for record in read_records(path):
         columns = check_texts(record.row, record.where)
@@ -132,7 +178,9 @@ def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
         "names replaced": SAME_NAMES if options.same_names else OWN_NAMES,
         "names recognized by": f"{public_name(options.pipeline)} {meta.get('version', '')}".strip(),
         "pipeline fingerprint": None if folder is None else digest_of_files(folder),
-        "given names": "those of the package" if options.names is None else public_name(options.names),
+        "given names": (
+            "those of the package" if options.names is None else public_name(options.names)
+        ),
         "names fingerprint": None if options.names is None else digest_of_files(options.names),
         "seed": options.seed,
     }
@@ -140,7 +188,9 @@ def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
 
 def _facts(options: argparse.Namespace, settings: Mapping[str, Any], what: str) -> DatasetFacts:
     """The facts of the input, with the settings and results of the replacement."""
-    known = facts_beside(options.rows) or DatasetFacts("Narrative twins", "Stories with narrative twins.", "", "")
+    known = facts_beside(options.rows) or DatasetFacts(
+        "Narrative twins", "Stories with narrative twins.", "", ""
+    )
     return replace(
         known,
         name=f"{known.name} with replaced names",
@@ -181,12 +231,15 @@ def _line(row: Mapping[str, Any], where: str) -> str:
         line = json.dumps(row, ensure_ascii=False)
         line.encode("utf-8")
     except (TypeError, ValueError) as error:
-        raise RowError(where, f"can't be written as JSON ({error}); fix or remove the column") from None
+        raise RowError(
+            where, f"can't be written as JSON ({error}); fix or remove the column"
+        ) from None
     return f"{line}\n"
 
 
 def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
-    """Number of rows that an interrupted run has written, and of those changed; raises ResumeError for other rows."""
+    """Number of rows that an interrupted run has written, and of those changed; raises ResumeError
+    for other rows."""
     changed = 0
     records = iter(read_records(options.rows))
     for number, line in enumerate(out.lines, start=1):
@@ -197,8 +250,8 @@ def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
             same = False
         if not same:
             raise ResumeError(
-                f"can't resume {options.out}: line {number} is not row {number} of {options.rows}; write to another "
-                "file"
+                f"can't resume {options.out}: line {number} is not row {number} of {options.rows};"
+                " write to another file"
             )
         changed += record is not None and row != _with_id(record)
     return len(out.lines), changed
@@ -206,7 +259,10 @@ def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
 
 def _report(replaced: Counter[str], rows: int, untouched: int, done: int) -> str:
     """The results for the terminal."""
-    text = f"{_all_counts(replaced)} replaced in {plural(rows, 'row', 'rows')}, {untouched:,} without any"
+    text = (
+        f"{_all_counts(replaced)} replaced in {plural(rows, 'row', 'rows')}, {untouched:,}"
+        " without any"
+    )
     if done:
         text += f"; {plural(done, 'row', 'rows')} {'was' if done == 1 else 'were'} done before"
     if rows and untouched == rows:

@@ -33,8 +33,8 @@ _SAMPLES = 10
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Have a language model vote for the most important sentences of stories, as rows for SalienceLoss to train on. "
-        "The same command resumes an interrupted run."
+        "Have a language model vote for the most important sentences of stories, as rows for"
+        " SalienceLoss to train on. The same command resumes an interrupted run."
     )
     add = parser.add_argument
     add_file_options(add)
@@ -42,10 +42,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--style",
         choices=get_args(VotingStyle),
         default="choose",
-        help="ask --samples times for the most important sentence of a window, each answer a vote, or once for the "
-        "shares of ten votes (default: choose)",
+        help=(
+            "ask --samples times for the most important sentence of a window, each answer a vote,"
+            " or once for the shares of ten votes (default: choose)"
+        ),
     )
-    add("--samples", type=count, metavar="N", help=f"answers for each window, for choose (default: {_SAMPLES})")
+    add(
+        "--samples",
+        type=count,
+        metavar="N",
+        help=f"answers for each window, for choose (default: {_SAMPLES})",
+    )
     add(
         "--windows",
         type=parsed_by(parse_windows),
@@ -103,10 +110,16 @@ def run(options: argparse.Namespace) -> int:
     return 1 if problems or made.rejects else 0
 
 
-def _print_plan(stories: list[Story], asking: Asking, prices: Prices, server: Server, answers: Answers) -> None:
+def _print_plan(
+    stories: list[Story], asking: Asking, prices: Prices, server: Server, answers: Answers
+) -> None:
     """Print the prompts about the first story, each once, and an estimate for all stories."""
-    asked = [question for name in asking.templates for question in questions(stories[0], name, asking)]
+    asked = [
+        question for name in asking.templates for question in questions(stories[0], name, asking)
+    ]
     for question in {question.prompt: question for question in asked}.values():
         (lo, _), (_, hi) = question.windows[0], question.windows[-1]
         print(f"--- {question.style.name}, sentences {lo + 1} to {hi} ---\n{question.prompt}\n")
-    print_estimate(len(stories), answers, estimate_judgments(stories, server, asking, answers), prices)
+    print_estimate(
+        len(stories), answers, estimate_judgments(stories, server, asking, answers), prices
+    )

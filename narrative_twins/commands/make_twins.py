@@ -32,8 +32,8 @@ from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Have a language model write narrative twins and distractors of stories, as rows to train on. The same command "
-        "resumes an interrupted run."
+        "Have a language model write narrative twins and distractors of stories, as rows to train"
+        " on. The same command resumes an interrupted run."
     )
     add = parser.add_argument
     add_file_options(add)
@@ -41,9 +41,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--recipe",
         choices=RECIPES,
         default="stories",
-        help="twins and distractors of short stories, or distractors of synopses in five sections (default: stories)",
+        help=(
+            "twins and distractors of short stories, or distractors of synopses in five sections"
+            " (default: stories)"
+        ),
     )
-    add("--columns", type=columns, default=COLUMNS, metavar="A,B", help=f"of {','.join(COLUMNS)} (default: all)")
+    add(
+        "--columns",
+        type=columns,
+        default=COLUMNS,
+        metavar="A,B",
+        help=f"of {','.join(COLUMNS)} (default: all)",
+    )
     add_run_options(add)
     add_server_options(parser.add_argument_group("the language model").add_argument)
     _add_check_options(parser.add_argument_group("valid answers").add_argument)
@@ -95,14 +104,24 @@ def run(options: argparse.Namespace) -> int:
     lacks_twin = sum(source.lacks_twin for source in sources)
     if lacks_twin:
         problem = f"{plural(lacks_twin, 'synopsis has', 'synopses have')} no twin"
-        print(f"narrative-twins: {problem}, which load_window_twins needs; add the twins to the input", file=sys.stderr)
+        print(
+            f"narrative-twins: {problem}, which load_window_twins needs; add the twins to the"
+            " input",
+            file=sys.stderr,
+        )
     if options.dry_run:
         _print_plan(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
         return 1 if problems else 0
     progress = sys.stderr.isatty() and not options.quiet
     try:
         made = make_twins(
-            sources, server, options.out, recipe=recipe, prices=prices, language=options.language, progress=progress
+            sources,
+            server,
+            options.out,
+            recipe=recipe,
+            prices=prices,
+            language=options.language,
+            progress=progress,
         )
     except ServerError as error:
         raise ServerError(f"{error}; {on_interrupt(options)}") from None
@@ -110,12 +129,16 @@ def run(options: argparse.Namespace) -> int:
     return 1 if problems or made.rejects else 0
 
 
-def _print_plan(sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers) -> None:
+def _print_plan(
+    sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers
+) -> None:
     """Print the prompts for the first story, and an estimate for all stories."""
     for source in sources:
         with suppress(Rejected):
             for question in planned_questions(source.windows, recipe, server):
-                note = " (with the story in place of a missing answer)" if question.is_stand_in else ""
+                note = (
+                    " (with the story in place of a missing answer)" if question.is_stand_in else ""
+                )
                 print(f"--- {question.step.name}{note} ---\n{question.prompt}\n")
             break
     found = estimate(sources, recipe, server, answers)

@@ -1,4 +1,5 @@
-"""Options that several commands share: types for `argparse`, and checks of files that are written."""
+"""Options that several commands share: types for `argparse`, and checks of files that are
+written."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _ROWS = (".jsonl", ".ndjson")
 
 
 def parsed_by(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function that raises `ValueError`, as a type for `argparse`, which shows the message to the user."""
+    """A function that raises `ValueError`, as a type for `argparse`, which shows the message to the
+    user."""
 
     def parse(value: object) -> Value:
         try:
@@ -81,7 +83,10 @@ def add_allow_pickle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-pickle",
         action="store_true",
-        help="also load an encoder whose weights are in a pickle, which can execute code: only if you trust its source",
+        help=(
+            "also load an encoder whose weights are in a pickle, which can execute code: only if"
+            " you trust its source"
+        ),
     )
 
 
@@ -100,16 +105,20 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def check_output(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
-    """Refuse an output file or folder that is also an input, or is in a folder whose files are all read, or from which
-    a file is read."""
+    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
+    read, or from which a file is read."""
     if out == STDIN:
         return
     path, written = os.path.realpath(out), paths_written(out)
     for file in inputs:
         read = os.path.realpath(file)
         # `samefile` recognizes hard links too.
-        if any(read == other or os.path.exists(other) and _is_same(read, other) for other in written):
-            parser.error(f"{file} is read, and would be overwritten by --out {out}; write to another file")
+        if any(
+            read == other or os.path.exists(other) and _is_same(read, other) for other in written
+        ):
+            parser.error(
+                f"{file} is read, and would be overwritten by --out {out}; write to another file"
+            )
         if any(read.startswith(os.path.join(other, "")) for other in written):
             parser.error(f"{file} is in --out {out}, and is read; write to another folder")
         if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
@@ -123,17 +132,28 @@ def _is_same(path: str, other: str) -> bool:
         return False
 
 
-_FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".png": "png", ".svg": "svg"}
+_FORMATS = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".png": "png",
+    ".svg": "svg",
+}
 _FORMATS |= {".html": "html", ".htm": "html"}
 
 
-def output_format(parser: argparse.ArgumentParser, out: str, given: str | None, default: str = "text") -> str:
-    """The format of an output file: the one that is given, otherwise by the suffix of its name, otherwise the default.
-    Refuses a format that the suffix contradicts, since programs would take the file for another."""
+def output_format(
+    parser: argparse.ArgumentParser, out: str, given: str | None, default: str = "text"
+) -> str:
+    """The format of an output file: the one that is given, otherwise by the suffix of its name,
+    otherwise the default. Refuses a format that the suffix contradicts, since programs would take
+    the file for another."""
     implied = _FORMATS.get(os.path.splitext(out)[1].lower())
     if given in (default, *_FORMATS.values()) and implied not in (None, given):
         parser.error(
-            f"--out {out} is named as {implied}, but --format is {given}; leave --format out, or rename the file"
+            f"--out {out} is named as {implied}, but --format is {given}; leave --format out, or"
+            " rename the file"
         )
     return given or implied or default
 
@@ -141,12 +161,15 @@ def output_format(parser: argparse.ArgumentParser, out: str, given: str | None, 
 def check_rows_file(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
     """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
     if not out.endswith(_ROWS):
-        parser.error(f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded")
+        parser.error(
+            f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
+        )
     check_output(parser, inputs, out)
 
 
 def resume_hint(out: str) -> str | None:
-    """After an interruption: where the results so far are, and how to resume. None if there are none."""
+    """After an interruption: where the results so far are, and how to resume. None if there are
+    none."""
     part = f"{out}.part"
     return f"results so far are in {part}; continue with --resume" if os.path.exists(part) else None
 

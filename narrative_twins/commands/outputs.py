@@ -1,4 +1,5 @@
-"""What `score` and `show` share: options of the output, and results written as they say. No encoder is needed here."""
+"""What `score` and `show` share: options of the output, and results written as they say. No encoder
+is needed here."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from narrative_twins.commands.options import check_output, count, is_terminal, output_format, positive_share
+from narrative_twins.commands.options import (
+    check_output,
+    count,
+    is_terminal,
+    output_format,
+    positive_share,
+)
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.plots.style import IMAGE_FORMATS, render
 from narrative_twins.salience.books.result import BookSalience
@@ -30,23 +37,48 @@ def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
         "-f",
         "--format",
         choices=[*FORMATS, *more],
-        help="of the output (default: by the suffix of --out, otherwise text); extract is the most salient sentences "
-        "in story order, one per line; png and svg show the curves of one story, or many stories as a heat map",
+        help=(
+            "of the output (default: by the suffix of --out, otherwise text); extract is the most"
+            " salient sentences in story order, one per line; png and svg show the curves of one"
+            " story, or many stories as a heat map"
+        ),
     )
-    add("-o", "--out", default=STDIN, metavar="FILE", help="output file, complete or not at all (default: stdout)")
-    add("--top", type=count, metavar="K", help="show the K most salient sentences; json, jsonl and images mark them")
-    add("--share", type=positive_share, metavar="X", help="of the sentences in an extract (default: 0.2)")
+    add(
+        "-o",
+        "--out",
+        default=STDIN,
+        metavar="FILE",
+        help="output file, complete or not at all (default: stdout)",
+    )
+    add(
+        "--top",
+        type=count,
+        metavar="K",
+        help="show the K most salient sentences; json, jsonl and images mark them",
+    )
+    add(
+        "--share",
+        type=positive_share,
+        metavar="X",
+        help="of the sentences in an extract (default: 0.2)",
+    )
 
 
 def check_output_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options of the output that contradict each other or the input, and set the format."""
     options.format = output_format(parser, options.out, options.format)
     if options.share is not None and options.format != "extract":
-        parser.error("--share needs --format extract; --top K limits the sentences of other formats")
+        parser.error(
+            "--share needs --format extract; --top K limits the sentences of other formats"
+        )
     if options.share is not None and options.top is not None:
-        parser.error("--top and --share both say how many sentences an extract has; use one of them")
+        parser.error(
+            "--top and --share both say how many sentences an extract has; use one of them"
+        )
     if is_image(options) and options.out == STDIN and is_terminal(sys.stdout):
-        parser.error(f"--format {options.format} can't be shown in a terminal; name a file with --out")
+        parser.error(
+            f"--format {options.format} can't be shown in a terminal; name a file with --out"
+        )
     check_output(parser, options.files, options.out)
 
 
@@ -56,13 +88,18 @@ def is_image(options: argparse.Namespace) -> bool:
 
 
 def write_output(
-    out: AtomicFile, results: Iterable[StorySalience], options: argparse.Namespace, operations: Sequence[str]
+    out: AtomicFile,
+    results: Iterable[StorySalience],
+    options: argparse.Namespace,
+    operations: Sequence[str],
 ) -> None:
     """Write results to the output in the format of the options, piece by piece."""
     # A terminal gets colours and its own width.
     console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
     with out:
-        for piece in write_results(results, options.format, operations, options.top, console, options.share):
+        for piece in write_results(
+            results, options.format, operations, options.top, console, options.share
+        ):
             is_text = FORMATS[options.format].media_type == "text/plain"
             out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
 
@@ -71,15 +108,20 @@ def check_book_output(options: argparse.Namespace) -> None:
     """Refuse options of `show` that do not apply to the scores of a book, by a `ValueError`."""
     formats = [form for form in (*BOOK_FORMATS, *_FORMS_OF_PARTS) if form != "jsonl"]
     if options.format not in formats:
-        raise ValueError(f"--format {options.format} does not apply to a book; choose from {', '.join(formats)}")
+        raise ValueError(
+            f"--format {options.format} does not apply to a book; choose from {', '.join(formats)}"
+        )
     if options.operations is not None:
-        raise ValueError("--operations does not apply to the scores of a book; choose them in score")
+        raise ValueError(
+            "--operations does not apply to the scores of a book; choose them in score"
+        )
     if options.top is not None and options.format not in ("text", "extract"):
         raise ValueError("--top with a book needs --format text or extract")
 
 
 def write_book(result: BookSalience, out: AtomicFile, options: argparse.Namespace) -> None:
-    """Write the salience of a book to the output in the format of the options, but for JSON Lines."""
+    """Write the salience of a book to the output in the format of the options, but for JSON
+    Lines."""
     pieces: Iterable[str | bytes]
     if options.format == "text":
         console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
@@ -104,8 +146,8 @@ def write_piece(out: AtomicFile, piece: str | bytes, options: argparse.Namespace
 
 
 def for_stdout(piece: str | bytes, is_text: bool) -> str | bytes:
-    """Output that standard output can write: text for people in its encoding; what is for programs in UTF-8, as in
-    files, whatever its encoding is."""
+    """Output that standard output can write: text for people in its encoding; what is for programs
+    in UTF-8, as in files, whatever its encoding is."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if isinstance(piece, bytes) or encoding.lower().replace("-", "") == "utf8":
         return piece

@@ -15,17 +15,33 @@ from narrative_twins.hub.push import encoder_files, push_encoder
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.description = "Push an encoder with its card to the Hub, with the token of `hf auth login` or HF_TOKEN."
+    parser.description = (
+        "Push an encoder with its card to the Hub, with the token of `hf auth login` or HF_TOKEN."
+    )
     add = parser.add_argument
     add("model", metavar="MODEL", help="folder of a saved encoder")
     add("--to", required=True, metavar="USER/NAME", help="repository on the Hub")
-    add("--facts", metavar="FILE", help="YAML file of facts for the card (default: the card in the folder)")
+    add(
+        "--facts",
+        metavar="FILE",
+        help="YAML file of facts for the card (default: the card in the folder)",
+    )
     add("--private", action="store_true", help="make the repository private, if it is created")
     add("--update", action="store_true", help="allow a repository that already has files")
-    add("--with-code", action="store_true", help="also push a branch with-code, for users without this package")
-    add("--revision", metavar="BRANCH", help="branch to push to, created if missing (default: main)")
+    add(
+        "--with-code",
+        action="store_true",
+        help="also push a branch with-code, for users without this package",
+    )
+    add(
+        "--revision", metavar="BRANCH", help="branch to push to, created if missing (default: main)"
+    )
     add("--message", help="commit message")
-    add("--dry-run", action="store_true", help="only print the files that would be pushed, and the card")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only print the files that would be pushed, and the card",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,13 +24,25 @@ from narrative_twins.show.report import INDEX, Report
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Score every sentence of stories, and write a folder of pages: one per story, and an index to search and sort, "
-        "which opens from disk. Reads standard input if no file is named, or for '-'."
+        "Score every sentence of stories, and write a folder of pages: one per story, and an index"
+        " to search and sort, which opens from disk. Reads standard input if no file is named, or"
+        " for '-'."
     )
     add_scoring_options(parser)
     add = parser.add_argument
-    add("-o", "--out", required=True, metavar="FOLDER", help="the report, which appears when it is complete")
-    add("--top", type=count, metavar="K", help="show only the K most salient sentences of each story")
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FOLDER",
+        help="the report, which appears when it is complete",
+    )
+    add(
+        "--top",
+        type=count,
+        metavar="K",
+        help="show only the K most salient sentences of each story",
+    )
     add("--resume", action="store_true", help="continue an interrupted run")
 
 
@@ -45,7 +57,9 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 def on_interrupt(options: argparse.Namespace) -> str | None:
     """What to tell the user after an interruption."""
     part = part_path(options.out)
-    return f"the pages so far are in {part}; continue with --resume" if os.path.isdir(part) else None
+    return (
+        f"the pages so far are in {part}; continue with --resume" if os.path.isdir(part) else None
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,5 +76,8 @@ def run(options: argparse.Namespace) -> int:
         for result in score(options, stories, encoder):
             report.add(result)
         report.left_out = stories.problems
-    print(f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories", file=sys.stderr)
+    print(
+        f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories",
+        file=sys.stderr,
+    )
     return exit_code(stories)

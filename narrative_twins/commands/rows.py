@@ -11,7 +11,13 @@ from pathlib import Path
 
 from narrative_twins.files import STDIN
 from narrative_twins.stories.documents import Document, printable_name
-from narrative_twins.stories.reading import STORY_SUFFIXES, InputFormat, count_stories, files_of, read_stories
+from narrative_twins.stories.reading import (
+    STORY_SUFFIXES,
+    InputFormat,
+    count_stories,
+    files_of,
+    read_stories,
+)
 
 SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 
@@ -19,8 +25,10 @@ SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 def read_inputs(
     paths: Sequence[str], input_format: InputFormat = "auto", column: str | None = None
 ) -> Iterator[Document]:
-    """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path on the Hub, with a
-    story in each row, in any form that `Story.parse` accepts; all splits of a data set, in the order of their files."""
+    """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path
+    on the Hub, with a story in each row, in any form that `Story.parse` accepts; all splits of a
+    data set, in the order of their files.
+    """
     paths = files_of(paths, SUFFIXES)
     for path in paths:
         if input_format == "auto" and (_is_parquet(path) or is_on_hub(path)):
@@ -32,7 +40,11 @@ def read_inputs(
 def count_inputs(paths: Sequence[str], input_format: InputFormat = "auto") -> int:
     """As `count_stories`, for `read_inputs`."""
     paths = files_of(paths, SUFFIXES)
-    files = [path for path in paths if input_format != "auto" or not (_is_parquet(path) or is_on_hub(path))]
+    files = [
+        path
+        for path in paths
+        if input_format != "auto" or not (_is_parquet(path) or is_on_hub(path))
+    ]
     tables = [path for path in paths if path not in files]
     if any(not os.path.isfile(path) for path in tables):
         return 0
@@ -57,13 +69,18 @@ def _rows(path: str) -> Iterator[Document]:
 
     try:
         for record in (
-            record for files in source_files(path).values() for file in files for record in read_records(file)
+            record
+            for files in source_files(path).values()
+            for file in files
+            for record in read_records(file)
         ):
             yield Document(printable_name(record.where), record.row)
     except RowError as error:
         yield Document(printable_name(error.where), None, error.problem)
     except (OSError, ValueError) as error:
-        yield Document(printable_name(path), None, f"can't be loaded: {' '.join(str(error).split())}")
+        yield Document(
+            printable_name(path), None, f"can't be loaded: {' '.join(str(error).split())}"
+        )
 
 
 def _is_parquet(path: str) -> bool:
@@ -71,8 +88,8 @@ def _is_parquet(path: str) -> bool:
 
 
 def is_on_hub(path: str) -> bool:
-    """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or whose name ends in
-    a suffix such as `.txt`, is a local file whose name is wrong."""
+    """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or
+    whose name ends in a suffix such as `.txt`, is a local file whose name is wrong."""
     if path.startswith("hf://"):
         return True
     local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))

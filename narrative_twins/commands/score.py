@@ -6,7 +6,12 @@ import argparse
 import json
 
 from narrative_twins.commands.book import check_score, run_book
-from narrative_twins.commands.corpus import PARQUET, add_corpus_options, check_corpus_options, run_corpus
+from narrative_twins.commands.corpus import (
+    PARQUET,
+    add_corpus_options,
+    check_corpus_options,
+    run_corpus,
+)
 from narrative_twins.commands.inputs import (
     add_scoring_options,
     check_options,
@@ -18,7 +23,12 @@ from narrative_twins.commands.inputs import (
     story_input,
 )
 from narrative_twins.commands.options import parsed_by, resume_hint
-from narrative_twins.commands.outputs import add_output_options, check_output_options, is_image, write_output
+from narrative_twins.commands.outputs import (
+    add_output_options,
+    check_output_options,
+    is_image,
+    write_output,
+)
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.plots.style import check_figure
 from narrative_twins.salience.books.levels import check_levels
@@ -29,7 +39,9 @@ from narrative_twins.stories.reading import story_digest
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.description = "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
+    parser.description = (
+        "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
+    )
     add_scoring_options(parser)
     add_output_options(parser, PARQUET)
     add_corpus_options(parser)
@@ -38,9 +50,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--level",
         type=parsed_by(levels),
         metavar="A,B",
-        help=f"of {','.join(LEVELS)}: score the parts of a book at these levels (default: sentences of stories)",
+        help=(
+            f"of {','.join(LEVELS)}: score the parts of a book at these levels (default: sentences"
+            " of stories)"
+        ),
     )
-    add("--resume", action="store_true", help="continue an interrupted run with --format jsonl and --out FILE")
+    add(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run with --format jsonl and --out FILE",
+    )
 
 
 def levels(text: str) -> tuple[Level, ...]:
@@ -89,16 +108,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_resumable(options: argparse.Namespace) -> bool:
-    return options.format != PARQUET and FORMATS[options.format].is_resumable and options.out != STDIN
+    return (
+        options.format != PARQUET and FORMATS[options.format].is_resumable and options.out != STDIN
+    )
 
 
 def _digests(out: ResumableFile) -> list[str]:
-    """The digests of the stories in the output of an earlier run, in order. Raises `ResumeError` if it is invalid."""
+    """The digests of the stories in the output of an earlier run, in order. Raises `ResumeError` if
+    it is invalid."""
     digests = []
     for number, line in enumerate(out.lines, start=1):
         try:
             row = json.loads(line)
             digests.append(story_digest(row.get("id"), row["sentences"], row["windows"]))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ResumeError(f"can't resume {out.path}: line {number} is not a result of this command") from None
+            raise ResumeError(
+                f"can't resume {out.path}: line {number} is not a result of this command"
+            ) from None
     return digests

@@ -32,13 +32,17 @@ REPORT = "report"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Show scores that were saved. Reads what score wrote as jsonl, json or html, the folders of report, and what "
-        "score --level wrote on a book as json or jsonl; standard input if no file is named, or for '-'. Nothing is "
-        "scored, and no encoder is loaded."
+        "Show scores that were saved. Reads what score wrote as jsonl, json or html, the folders of"
+        " report, and what score --level wrote on a book as json or jsonl; standard input if no"
+        " file is named, or for '-'. Nothing is scored, and no encoder is loaded."
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="saved scores, or the folder of a report")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="saved scores, or the folder of a report"
+    )
     add_output_options(parser, REPORT)
-    parser.add_argument("--operations", type=_names, metavar="A,B", help="show only these operations (default: all)")
+    parser.add_argument(
+        "--operations", type=_names, metavar="A,B", help="show only these operations (default: all)"
+    )
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -91,11 +95,17 @@ def _write_report(results: Iterator[StorySalience], options: argparse.Namespace)
         # Not resumed: nothing is scored again, so a new run is as fast.
         shutil.rmtree(report.part, ignore_errors=True)
         raise
-    print(f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories", file=sys.stderr)
+    print(
+        f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories",
+        file=sys.stderr,
+    )
 
 
-def _alike(results: Iterator[StorySalience], operations: list[str] | None) -> Iterator[StorySalience]:
-    """Results with the same operations. Raises `ValueError` if they differ, or some were not scored."""
+def _alike(
+    results: Iterator[StorySalience], operations: list[str] | None
+) -> Iterator[StorySalience]:
+    """Results with the same operations. Raises `ValueError` if they differ, or some were not
+    scored."""
     names = operations
     for result in results:
         names = list(result.scores) if names is None else names
@@ -105,8 +115,8 @@ def _alike(results: Iterator[StorySalience], operations: list[str] | None) -> It
             raise ValueError(f"{result.name}: {error} with --operations") from None
         if operations is None and len(result.scores) > len(names):
             raise ValueError(
-                f"{result.name} has scores by {', '.join(result.scores)}, stories before it by {', '.join(names)}; "
-                "choose with --operations"
+                f"{result.name} has scores by {', '.join(result.scores)}, stories before it by"
+                f" {', '.join(names)}; choose with --operations"
             )
         yield replace(result, scores=scores)
 

@@ -20,13 +20,14 @@ from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError
 
 _BOOK = (
-    "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of the story, unless it "
-    "is read as a book: narrative-twins score FILE --level chapter,sentence"
+    "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
+    " the story, unless it is read as a book: narrative-twins score FILE --level chapter,sentence"
 )
 
 
 class _Position(NamedTuple):
-    """A story's position in the input, in words and as an index, and whether stories scored earlier come after it."""
+    """A story's position in the input, in words and as an index, and whether stories scored earlier
+    come after it."""
 
     name: str
     number: int
@@ -42,7 +43,8 @@ class StoryInput:
         files: the files; none for standard input.
         input_format: the input format.
         windows: of stories that have none of their own.
-        done: digests of the stories that are scored already, in the order of the input; see `story_digest`.
+        done: digests of the stories that are scored already, in the order of the input; see
+            `story_digest`.
         splitter: how texts are split, see `Story.parse`.
         column: the column of the stories in tables, see `read_table`.
         hint: what to tell the user, once, if a text is not in English.
@@ -87,13 +89,15 @@ class StoryInput:
                 self._give_hints(name, story)
             if isinstance(story, Story) and self._is_done(story):
                 continue
-            self._positions[yielded] = _Position(name, self.found - 1, before_scored=bool(self.done))
+            self._positions[yielded] = _Position(
+                name, self.found - 1, before_scored=bool(self.done)
+            )
             yielded += 1
             yield story
         if self.done:
             raise ResumeError(
-                f"can't resume: {len(self.done)} stories of the earlier run are not in the input, or not in that "
-                "order; use the same input, or write to another file"
+                f"can't resume: {len(self.done)} stories of the earlier run are not in the input,"
+                " or not in that order; use the same input, or write to another file"
             )
 
     def _give_hints(self, name: str, story: Story) -> None:
@@ -118,14 +122,15 @@ class StoryInput:
         _tell(f"{position.name}: {error.problem}")
 
     def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """Results with the index of their story in the whole input, scored stories included. Raises `ResumeError` if a
-        story was not scored by the earlier run, but comes before stories that were."""
+        """Results with the index of their story in the whole input, scored stories included. Raises
+        `ResumeError` if a story was not scored by the earlier run, but comes before stories that
+        were."""
         for result in results:
             position = self._positions.pop(result.index)
             if position.before_scored:
                 raise ResumeError(
-                    f"can't resume: the earlier run did not have {position.name}; use the same input, or write to "
-                    "another file"
+                    f"can't resume: the earlier run did not have {position.name}; use the same"
+                    " input, or write to another file"
                 )
             if result.truncated and self.warn_of_truncation:
                 self.warn_of_truncation = False

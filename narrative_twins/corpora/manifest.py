@@ -14,8 +14,8 @@ from narrative_twins.files import ResumableFile, ResumeError, difference, read_s
 from narrative_twins.stories.story import StoryError
 
 MANIFEST = "_manifest"
-"""The beginning of the manifests' names. Readers of Parquet leave out names that begin so, and `datasets` those without
-the suffix of a format."""
+"""The beginning of the manifests' names. Readers of Parquet leave out names that begin so, and
+`datasets` those without the suffix of a format."""
 
 _SETTINGS = re.compile(rf"{MANIFEST}(-\d+-of-\d+)?(\.part)?\.run")
 
@@ -32,14 +32,15 @@ class Part(NamedTuple):
         return f"-{self.number}-of-{self.jobs}" if self.jobs > 1 else ""
 
     def owns(self, source: str, block: int) -> bool:
-        """Whether a block of the rows of a source belongs to this job. That depends on nothing else, so that sources
-        can be added."""
+        """Whether a block of the rows of a source belongs to this job. That depends on nothing
+        else, so that sources can be added."""
         start = int.from_bytes(hashlib.sha256(source.encode("utf-8", "replace")).digest()[:4])
         return (start + block) % self.jobs == self.number - 1
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of a source, the half-open range from `start` to `stop`, and the digest of their content."""
+    """Consecutive rows of a source, the half-open range from `start` to `stop`, and the digest of
+    their content."""
 
     source: str
     start: int
@@ -48,8 +49,8 @@ class Segment(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """A shard: its file and the size of that, its rows, those with an error and those truncated, and where they are
-    from."""
+    """A shard: its file and the size of that, its rows, those with an error and those truncated,
+    and where they are from."""
 
     name: str
     size: int
@@ -60,20 +61,25 @@ class Shard(NamedTuple):
 
     def to_line(self) -> str:
         """A line of the manifest."""
-        inputs = [{"source": name, "rows": [start, stop], "sha256": sha} for name, start, stop, sha in self.segments]
+        inputs = [
+            {"source": name, "rows": [start, stop], "sha256": sha}
+            for name, start, stop, sha in self.segments
+        ]
         data = self._asdict() | {"segments": None, "inputs": inputs}
         return json.dumps({key: value for key, value in data.items() if value is not None}) + "\n"
 
     @classmethod
     def from_line(cls, line: str) -> Shard:
-        """The inverse of `to_line`. Raises `ValueError`, `KeyError` or `TypeError` for another line."""
+        """The inverse of `to_line`. Raises `ValueError`, `KeyError` or `TypeError` for another
+        line."""
         data = json.loads(line)
         inputs = ((item["source"], *item["rows"], item["sha256"]) for item in data.pop("inputs"))
         return cls(**data, segments=tuple(map(Segment._make, inputs)))
 
 
 class Manifest:
-    """The manifest of a job: a file of lines, one for each shard that is complete, with its settings beside it.
+    """The manifest of a job: a file of lines, one for each shard that is complete, with its
+    settings beside it.
 
     Args:
         folder: of the shards.
@@ -84,7 +90,8 @@ class Manifest:
         shards: those that are complete.
 
     Raises:
-        ResumeError: the folder has results of other settings, or shards of the manifest are missing in it.
+        ResumeError: the folder has results of other settings, or shards of the manifest are missing
+            in it.
         FileExistsError: the folder has files that this run would write, but no manifest.
     """
 
@@ -92,20 +99,29 @@ class Manifest:
         self.folder, self.part = folder, part
         path = folder / f"{MANIFEST}{part.suffix}"
         existing = [name for name in os.listdir(folder) if name.startswith(f"scores{part.suffix}-")]
-        self._file = ResumableFile(str(path), {**settings, "jobs": part.jobs}, resume=True, sync=True)
+        self._file = ResumableFile(
+            str(path), {**settings, "jobs": part.jobs}, resume=True, sync=True
+        )
         self._check_others()
         if existing and not os.path.exists(self._file.part) and not path.exists():
-            raise FileExistsError(f"{folder} has {min(existing)}, but no {path.name}; choose another folder")
-        self.shards = [_shard(path, number, line) for number, line in enumerate(self._file.lines, start=1)]
+            raise FileExistsError(
+                f"{folder} has {min(existing)}, but no {path.name}; choose another folder"
+            )
+        self.shards = [
+            _shard(path, number, line) for number, line in enumerate(self._file.lines, start=1)
+        ]
         for shard in self.shards:
             file = folder / shard.name
             if not file.is_file() or file.stat().st_size != shard.size:
-                raise ResumeError(f"{file} is missing or has changed; restore it, or choose another folder")
+                raise ResumeError(
+                    f"{file} is missing or has changed; restore it, or choose another folder"
+                )
 
     def __enter__(self) -> Manifest:
         self._file.__enter__()
         try:
-            # After this manifest is there, so that of two jobs that start together at least one sees the other.
+            # After this manifest is there, so that of two jobs that start together at least one
+            # sees the other.
             self._check_others()
         except BaseException as error:
             self._file.__exit__(type(error), error, None)
@@ -137,7 +153,8 @@ class Manifest:
             other = read_settings(str(self.folder / name))
             if other is not None and (found := difference(other, self._file.settings)):
                 raise ResumeError(
-                    f"{self.folder} was started with {found}; use the same options, or choose another folder"
+                    f"{self.folder} was started with {found}; use the same options, or choose"
+                    " another folder"
                 )
 
 
@@ -159,25 +176,29 @@ class Digest:
 
 
 def check_names(names: Sequence[str], shards: Iterable[Shard]) -> None:
-    """Refuse sources that seem to have been scored under other names, whose rows would stand twice, with a
-    `ResumeError`; and names that are there twice, with a `ValueError`."""
+    """Refuse sources that seem to have been scored under other names, whose rows would stand twice,
+    with a `ResumeError`; and names that are there twice, with a `ValueError`."""
     found, known = set(names), {segment.source for shard in shards for segment in shard.segments}
     if len(found) < len(names):
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice; name it once")
+        raise ValueError(
+            f"{next(name for name in names if names.count(name) > 1)} is there twice; name it once"
+        )
     missing = {os.path.basename(name): name for name in known - found}
     for name in names:
         if name not in known and (earlier := missing.get(os.path.basename(name))):
             raise ResumeError(
-                f"{name} seems to be {earlier}, which was scored; name it as before (run the command in the same "
-                "folder), or choose another folder for the shards"
+                f"{name} seems to be {earlier}, which was scored; name it as before (run the"
+                " command in the same folder), or choose another folder for the shards"
             )
 
 
 def unscored(
     source: str, rows: Iterable[Any], segments: Iterable[Segment], part: Part, block: int
 ) -> Iterator[tuple[int, Any]]:
-    """The rows of a source that belong to a job and are not scored, with their numbers. Rows that are scored must be
-    those of `segments`; otherwise `ResumeError`. Of every `block` rows, all belong to the same job."""
+    """The rows of a source that belong to a job and are not scored, with their numbers. Rows that
+    are scored must be those of `segments`; otherwise `ResumeError`. Of every `block` rows, all
+    belong to the same job.
+    """
     waiting = sorted(segments, key=lambda segment: segment.start, reverse=True)
     digest = Digest()
     for number, row in enumerate(rows):
@@ -196,8 +217,8 @@ def unscored(
     if waiting:
         start, stop = waiting[-1].start, waiting[-1].stop
         raise ResumeError(
-            f"rows {start:,} to {stop - 1:,} of {source} are not those that were scored; restore it (rows may be added "
-            "at its end), or choose another folder"
+            f"rows {start:,} to {stop - 1:,} of {source} are not those that were scored; restore it"
+            " (rows may be added at its end), or choose another folder"
         )
 
 
@@ -205,4 +226,6 @@ def _shard(path: Path, number: int, line: str) -> Shard:
     try:
         return Shard.from_line(line)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ResumeError(f"{path}: line {number} is not the record of a shard; choose another folder") from None
+        raise ResumeError(
+            f"{path}: line {number} is not the record of a shard; choose another folder"
+        ) from None

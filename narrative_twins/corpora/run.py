@@ -1,4 +1,5 @@
-"""A run over a corpus: sources of rows, scored block by block, each block a shard on disk before it is recorded."""
+"""A run over a corpus: sources of rows, scored block by block, each block a shard on disk before it
+is recorded."""
 
 from __future__ import annotations
 
@@ -17,14 +18,23 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from narrative_twins.corpora.manifest import Digest, Manifest, Part, Segment, Shard, check_names, unscored
+from narrative_twins.corpora.manifest import (
+    Digest,
+    Manifest,
+    Part,
+    Segment,
+    Shard,
+    check_names,
+    unscored,
+)
 from narrative_twins.corpora.scorer import StoryScorer
 from narrative_twins.salience.processes import LaunchedProcesses, WorkerProcesses
 
 _Map: TypeAlias = Callable[[Iterable[Any]], Generator[Any, None, None]]
 
 ROWS = 1000
-"""Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward pass."""
+"""Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward
+pass."""
 
 
 class Row(NamedTuple):
@@ -40,7 +50,8 @@ class CorpusRun:
     """What a folder of shards holds, of one job.
 
     Attributes:
-        rows, errors, truncated: how many rows there are; of these, those with an error, and those truncated.
+        rows, errors, truncated: how many rows there are; of these, those with an error, and those
+            truncated.
         shards: how many files.
         added: the rows that were scored by this call.
     """
@@ -55,7 +66,10 @@ class CorpusRun:
     def of(cls, shards: Sequence[Shard], known: int = 0) -> CorpusRun:
         """The sums over shards, of which the first `known` were there before."""
         rows = [shard.rows for shard in shards]
-        errors, truncated = sum(shard.errors for shard in shards), sum(shard.truncated for shard in shards)
+        errors, truncated = (
+            sum(shard.errors for shard in shards),
+            sum(shard.truncated for shard in shards),
+        )
         return cls(sum(rows), errors, truncated, len(shards), sum(rows[known:]))
 
 
@@ -72,19 +86,22 @@ def score_corpus(
 ) -> CorpusRun:
     """Score a corpus into shards of Parquet, or go on with that.
 
-    A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the columns of `COLUMNS`. It
-    is written beside, synced and renamed before the manifest names it, so whenever the process ends, what is missing is
-    scored by the next call, and nothing stands twice. Rows that are scored are read again, and must be the same; more
-    rows at the end of a source, and more sources, may have come.
+    A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the
+    columns of `COLUMNS`. It is written beside, synced and renamed before the manifest names it, so
+    whenever the process ends, what is missing is scored by the next call, and nothing stands twice.
+    Rows that are scored are read again, and must be the same; more rows at the end of a source, and
+    more sources, may have come.
 
     Args:
-        sources: different names of sources with their rows, each a story in any form that `Story.parse` accepts, or a
-            `StoryError`. The rows are read lazily, one source after the other.
+        sources: different names of sources with their rows, each a story in any form that
+            `Story.parse` accepts, or a `StoryError`. The rows are read lazily, one source after the
+            other.
         folder: of the shards; it is made if it does not exist.
-        scorer: scores the stories, a shard at a time, so that scores don't depend on where a run was interrupted.
+        scorer: scores the stories, a shard at a time, so that scores don't depend on where a run
+            was interrupted.
         rows: of a shard; twice `processes` shards are held at once.
-        job: number and count of one of several jobs, perhaps on several machines, that write to one folder: each scores
-            a part of every source, in blocks of `rows`.
+        job: number and count of one of several jobs, perhaps on several machines, that write to one
+            folder: each scores a part of every source, in blocks of `rows`.
         processes: how many processes score, each a shard at a time; see `score_stories`.
         settings: further settings of the caller that the rows depend on, as JSON data by name.
         on_progress: is called with the number of rows of each shard that is written.
@@ -93,13 +110,15 @@ def score_corpus(
         What the folder has of this job; nothing in a launched process other than the first.
 
     Raises:
-        ResumeError: the folder has rows of other settings, or a source has another name or other rows than those that
-            were scored.
+        ResumeError: the folder has rows of other settings, or a source has another name or other
+            rows than those that were scored.
         OSError: the folder can't be written; the shards in it stay valid.
         ValueError: an argument is invalid.
     """
     if rows < 1 or not 1 <= job[0] <= job[1]:
-        raise ValueError(f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1")
+        raise ValueError(
+            f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1"
+        )
     if not isinstance(processes, int):
         launched = LaunchedProcesses(scorer.table)
         if not launched.is_first:
@@ -107,15 +126,24 @@ def score_corpus(
             return CorpusRun()
         score: _Map = launched.map
     else:
-        score = _in_this_process(scorer) if processes == 1 else WorkerProcesses(scorer.start, processes).map
+        score = (
+            _in_this_process(scorer)
+            if processes == 1
+            else WorkerProcesses(scorer.start, processes).map
+        )
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
-    manifest = Manifest(folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows}, Part(*job))
+    manifest = Manifest(
+        folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows}, Part(*job)
+    )
     if isinstance(processes, int) and processes > 1:
         scorer.unload()
     sources = list(sources)
     check_names([name for name, _ in sources], manifest.shards)
-    known, waiting = len(manifest.shards), deque[list[Row]]()  # the blocks whose scores are awaited, in order
+    known, waiting = (
+        len(manifest.shards),
+        deque[list[Row]](),
+    )  # the blocks whose scores are awaited, in order
 
     def stories() -> Iterator[list[Any]]:
         for block in _blocks(sources, manifest, rows):
@@ -141,7 +169,9 @@ def _in_this_process(scorer: StoryScorer) -> _Map:
     return score
 
 
-def _blocks(sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, size: int) -> Iterator[list[Row]]:
+def _blocks(
+    sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, size: int
+) -> Iterator[list[Row]]:
     """The rows that are not scored yet, in blocks for a shard each."""
     segments: dict[str, list[Segment]] = {}
     for segment in (segment for shard in manifest.shards for segment in shard.segments):
@@ -149,7 +179,9 @@ def _blocks(sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, si
     rows = (
         Row(source, number, story)
         for source, stories in sources
-        for number, story in unscored(source, stories, segments.get(source, ()), manifest.part, size)
+        for number, story in unscored(
+            source, stories, segments.get(source, ()), manifest.part, size
+        )
     )
     yield from iter(lambda: list(islice(rows, size)), [])
 
@@ -157,7 +189,9 @@ def _blocks(sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, si
 def _segments(block: Iterable[Row]) -> Iterator[Segment]:
     """The rows of a block as ranges of consecutive rows."""
     # Within a range, the place in the block grows with the number of the row.
-    for (source, _), group in groupby(enumerate(block), lambda item: (item[1].source, item[1].number - item[0])):
+    for (source, _), group in groupby(
+        enumerate(block), lambda item: (item[1].source, item[1].number - item[0])
+    ):
         rows, digest = [row for _, row in group], Digest()
         for row in rows:
             digest.add(row.story)
@@ -165,7 +199,8 @@ def _segments(block: Iterable[Row]) -> Iterator[Segment]:
 
 
 def _write(folder: Path, name: str, block: list[Row], scores: pyarrow.Table) -> Shard:
-    """Write a shard; it has its name when it is complete and on disk. Raises `OSError` with its name."""
+    """Write a shard; it has its name when it is complete and on disk. Raises `OSError` with its
+    name."""
     columns: dict[str, Any] = {
         "source": pyarrow.array([row.source for row in block], pyarrow.string()),
         "row": pyarrow.array([row.number for row in block], pyarrow.int64()),
@@ -222,4 +257,6 @@ def _id(story: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     text = str(value)
-    return None if text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass") else text
+    return (
+        None if text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass") else text
+    )

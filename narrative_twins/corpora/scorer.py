@@ -1,4 +1,5 @@
-"""A callable that scores the stories in a batch of rows: what the command line and engines for large data share."""
+"""A callable that scores the stories in a batch of rows: what the command line and engines for
+large data share."""
 
 from __future__ import annotations
 
@@ -31,32 +32,37 @@ COLUMNS = {
     "approximate": "the approximation, if the scores are not exact",
     "error": "why the story was not scored; the others are null then",
 }
-"""The columns that scoring adds to a row, with their meaning; all but the last are those of `StorySalience.to_dict`."""
+"""The columns that scoring adds to a row, with their meaning; all but the last are those of
+`StorySalience.to_dict`."""
 
 
 class StoryScorer:
-    """Scores batches of rows, for `map_batches` of Ray Data, `datasets.map(batched=True)` and the like.
+    """Scores batches of rows, for `map_batches` of Ray Data, `datasets.map(batched=True)` and the
+    like.
 
-    Called with a batch of rows, it returns the batch with the columns `COLUMNS` added (columns of the same names are
-    replaced). A story that can't be scored is a row with its `error`. A batch is a mapping of columns (lists or
-    arrays), and then so is the result; or a `pyarrow.Table`, whose result is a table with the same types for every
-    batch, also for one without any score.
+    Called with a batch of rows, it returns the batch with the columns `COLUMNS` added (columns of
+    the same names are replaced). A story that can't be scored is a row with its `error`. A batch is
+    a mapping of columns (lists or arrays), and then so is the result; or a `pyarrow.Table`, whose
+    result is a table with the same types for every batch, also for one without any score.
 
-    Texts of a batch share forward passes, and equal ones are embedded once, so batches of some hundred rows are best.
-    The encoder is loaded when the first batch is scored and is left out when the scorer is pickled, so the processes of
-    an engine load their own.
+    Texts of a batch share forward passes, and equal ones are embedded once, so batches of some
+    hundred rows are best. The encoder is loaded when the first batch is scored and is left out when
+    the scorer is pickled, so the processes of an engine load their own.
 
     Args:
-        encoder: a folder or Hub id, or None for the default encoder; or a `StoryEncoder`, which is pickled too.
-        column: the column of the stories, in any form that `Story.parse` accepts; default the whole row, with `text`,
-            `sentences` or `story`.
+        encoder: a folder or Hub id, or None for the default encoder; or a `StoryEncoder`, which is
+            pickled too.
+        column: the column of the stories, in any form that `Story.parse` accepts; default the whole
+            row, with `text`, `sentences` or `story`.
         operations, windows, splitter, approximate, max_shifts, batch_size: see `score_stories`.
-        on_truncation: as in `score_stories`, but stories that don't fit the encoder are not told of by default.
-        encoder_options: for `StoryEncoder.from_pretrained`, such as `device`, `dtype` and `backend`.
+        on_truncation: as in `score_stories`, but stories that don't fit the encoder are not told of
+            by default.
+        encoder_options: for `StoryEncoder.from_pretrained`, such as `device`, `dtype` and
+            `backend`.
 
     Raises:
-        ValueError: an operation is unknown or does not support the approximation, at once; another option is invalid,
-            when the first batch is scored.
+        ValueError: an operation is unknown or does not support the approximation, at once; another
+            option is invalid, when the first batch is scored.
     """
 
     def __init__(
@@ -74,7 +80,9 @@ class StoryScorer:
         **encoder_options: Any,
     ) -> None:
         self.column = column
-        self.operations = resolve_operations(operations, one_pass=approximate is not None, max_shifts=max_shifts)
+        self.operations = resolve_operations(
+            operations, one_pass=approximate is not None, max_shifts=max_shifts
+        )
         self._name: Any = encoder
         self._encoder_options = encoder_options
         self._options: dict[str, Any] = {
@@ -89,7 +97,8 @@ class StoryScorer:
 
     @property
     def encoder(self) -> StoryEncoder:
-        """The encoder, which is loaded now if it was not. Raises as `StoryEncoder.from_pretrained`."""
+        """The encoder, which is loaded now if it was not. Raises as
+        `StoryEncoder.from_pretrained`."""
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._encoder_options)
@@ -100,13 +109,15 @@ class StoryScorer:
         self._encoder = self._name if isinstance(self._name, StoryEncoder) else None
 
     def start(self, number: int) -> Callable[[Iterable[Any]], pyarrow.Table]:
-        """In the process with a number: move the encoder to the accelerator of that number, if there are several.
-        Returns `table`."""
+        """In the process with a number: move the encoder to the accelerator of that number, if
+        there are several. Returns `table`."""
         self._encoder = self.encoder.on_accelerator(number)
         return self.table
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_encoder": self._name if isinstance(self._name, StoryEncoder) else None}
+        return self.__dict__ | {
+            "_encoder": self._name if isinstance(self._name, StoryEncoder) else None
+        }
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -119,15 +130,34 @@ class StoryScorer:
             "operations": [operation.name for operation in self.operations],
             "column": self.column,
             "split": getattr(splitter, "__name__", splitter) or "sentences",
-            **{name.replace("_", " "): self._options[name] for name in ("windows", "approximate", "max_shifts")},
+            **{
+                name.replace("_", " "): self._options[name]
+                for name in ("windows", "approximate", "max_shifts")
+            },
         }
 
     @property
     def schema(self) -> pyarrow.Schema:
         """The types of the columns."""
-        pairs, number, text = pyarrow.list_(pyarrow.list_(pyarrow.int64())), pyarrow.int64(), pyarrow.string()
-        scores = pyarrow.struct([(operation.name, pyarrow.list_(pyarrow.float64())) for operation in self.operations])
-        types = [pyarrow.list_(text), pairs, pairs, scores, pyarrow.bool_(), number, number, text, text]
+        pairs, number, text = (
+            pyarrow.list_(pyarrow.list_(pyarrow.int64())),
+            pyarrow.int64(),
+            pyarrow.string(),
+        )
+        scores = pyarrow.struct(
+            [(operation.name, pyarrow.list_(pyarrow.float64())) for operation in self.operations]
+        )
+        types = [
+            pyarrow.list_(text),
+            pairs,
+            pairs,
+            scores,
+            pyarrow.bool_(),
+            number,
+            number,
+            text,
+            text,
+        ]
         return pyarrow.schema(list(zip(COLUMNS, types, strict=True)))
 
     def __call__(self, batch: Any) -> Any:
@@ -135,11 +165,15 @@ class StoryScorer:
         is_table = isinstance(batch, pyarrow.Table)
         columns = batch.to_pydict() if is_table else dict(batch)
         if self.column is not None and self.column not in columns:
-            raise ValueError(f"the rows have no column {self.column!r}; they have {', '.join(columns)}")
+            raise ValueError(
+                f"the rows have no column {self.column!r}; they have {', '.join(columns)}"
+            )
         if self.column is not None:
             stories = list(columns[self.column])
         else:
-            stories = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            stories = [
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ]
         if not is_table:
             found = self.rows(stories)
             return columns | {name: [row[name] for row in found] for name in COLUMNS}
@@ -147,7 +181,11 @@ class StoryScorer:
         for name in COLUMNS:
             at = batch.schema.get_field_index(name)
             field, values = scored.schema.field(name), scored.column(name)
-            batch = batch.append_column(field, values) if at < 0 else batch.set_column(at, field, values)
+            batch = (
+                batch.append_column(field, values)
+                if at < 0
+                else batch.set_column(at, field, values)
+            )
         return batch
 
     def table(self, stories: Iterable[Any]) -> pyarrow.Table:
@@ -158,7 +196,8 @@ class StoryScorer:
         """The columns `COLUMNS` as a dict for each story, in order.
 
         Args:
-            stories: in any form that `Story.parse` accepts; a `StoryError` in the place of one that can't be read.
+            stories: in any form that `Story.parse` accepts; a `StoryError` in the place of one that
+                can't be read.
         """
         stories = list(stories)
         found: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]

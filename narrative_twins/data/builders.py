@@ -31,8 +31,9 @@ _TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """The files of a data set by split, how many windows to split stories without windows into, the fewest sentences
-    of a window (see `shapes.window_twins`), the licence, and whether rows are streamed."""
+    """The files of a data set by split, how many windows to split stories without windows into, the
+    fewest sentences of a window (see `shapes.window_twins`), the licence, and whether rows are
+    streamed."""
 
     files: SplitFiles = field(default_factory=dict)
     windows: int = 5
@@ -42,7 +43,8 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """Reads rows from files; subclasses define the columns, and what users read about the data set."""
+    """Reads rows from files; subclasses define the columns, and what users read about the data
+    set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
@@ -59,16 +61,22 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(
-            description=self.ABOUT, citation=self.CITATION, features=self.FEATURES, license=self.config.license
+            description=self.ABOUT,
+            citation=self.CITATION,
+            features=self.FEATURES,
+            license=self.config.license,
         )
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         splits = self.config.files.items()
         return [
-            datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split}) for split, files in splits
+            datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split})
+            for split, files in splits
         ]
 
-    def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
+    def _generate_examples(
+        self, files: Iterable[str], split: str
+    ) -> Iterator[tuple[str, shapes.Row]]:
         rows, short = 0, list[ShortWindowError]()
         for record in (record for file in files for record in self.records(file)):
             rows += 1
@@ -80,8 +88,8 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
             yield record.where, {"id": record.id, **row}
         if short:
             self.tell(
-                f"{split}: {len(short):,} of {rows:,} rows are left out, which have too few sentences in a window "
-                f"(min_window); the first is {short[0]}"
+                f"{split}: {len(short):,} of {rows:,} rows are left out, which have too few"
+                f" sentences in a window (min_window); the first is {short[0]}"
             )
 
     @property
@@ -90,15 +98,18 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         return str(self.info.description).removeprefix(self.ABOUT).strip()
 
     def tell(self, words: str) -> None:
-        """Tell users what was left out of a split: as a warning if it is streamed; else the description of the data
-        set, which is kept in the cache, so that each load can warn of it."""
+        """Tell users what was left out of a split: as a warning if it is streamed; else the
+        description of the data set, which is kept in the cache, so that each load can warn of
+        it."""
         if self.config.streaming:
             logger.warning("%s", words)
         else:
             # Rows may be read in another process, which has a copy of this object.
             Path(self._output_dir, f"{_NOTE}{uuid.uuid4()}").write_text(words, encoding="utf-8")
 
-    def _prepare_split(self, split_generator: datasets.SplitGenerator, *args: Any, **kwargs: Any) -> None:
+    def _prepare_split(
+        self, split_generator: datasets.SplitGenerator, *args: Any, **kwargs: Any
+    ) -> None:
         super()._prepare_split(split_generator, *args, **kwargs)
         notes = sorted(Path(self._output_dir).glob(f"{_NOTE}*"), key=os.path.getmtime)
         told = [note.read_text(encoding="utf-8") for note in notes]
@@ -112,8 +123,8 @@ class StoryTwinsBuilder(RowsBuilder):
     """Short stories with narrative twins."""
 
     ABOUT = (
-        "Short stories in sentences, with narrative twins (the same plot in other words) and negatives (another plot "
-        "in nearly the same words)."
+        "Short stories in sentences, with narrative twins (the same plot in other words) and"
+        " negatives (another plot in nearly the same words)."
     )
     FEATURES = Features(
         {"id": _TEXT}
@@ -129,8 +140,8 @@ class WindowTwinsBuilder(RowsBuilder):
     """Longer stories, split into windows, with narrative twins."""
 
     ABOUT = (
-        "Stories in windows of sentences, with narrative twins (the same plot in other words), whose sentences are "
-        "aligned to the windows, negatives (another plot) and turning points."
+        "Stories in windows of sentences, with narrative twins (the same plot in other words),"
+        " whose sentences are aligned to the windows, negatives (another plot) and turning points."
     )
     FEATURES = Features(
         {
@@ -150,8 +161,8 @@ class WindowTwinsBuilder(RowsBuilder):
 
 @dataclass
 class SalienceConfig(RowsConfig):
-    """The format of the rows, the labels of spans that mark salient text, and whether distractors are rows too, see
-    `load_story_salience`."""
+    """The format of the rows, the labels of spans that mark salient text, and whether distractors
+    are rows too, see `load_story_salience`."""
 
     row_format: RowFormat = "auto"
     span_labels: list[str] | None = None
@@ -159,10 +170,14 @@ class SalienceConfig(RowsConfig):
 
 
 class StorySalienceBuilder(RowsBuilder):
-    """Stories with human labels of their sentences, from whatever the annotators gave, or with their summaries."""
+    """Stories with human labels of their sentences, from whatever the annotators gave, or with
+    their summaries."""
 
     BUILDER_CONFIG_CLASS = SalienceConfig
-    ABOUT = "Stories in sentences, with human labels of how salient each sentence is, and with summaries."
+    ABOUT = (
+        "Stories in sentences, with human labels of how salient each sentence is, and with"
+        " summaries."
+    )
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -192,7 +207,10 @@ class StorySalienceBuilder(RowsBuilder):
 class RocStoriesBuilder(RowsBuilder):
     """ROCStories: training stories, without those of the other splits, which have human labels."""
 
-    ABOUT = "ROCStories in sentences: five-sentence stories; those of the other splits have human labels."
+    ABOUT = (
+        "ROCStories in sentences: five-sentence stories; those of the other splits have human"
+        " labels."
+    )
     CITATION = citations.ROCSTORIES
     FEATURES = StorySalienceBuilder.FEATURES
 
@@ -201,17 +219,22 @@ class RocStoriesBuilder(RowsBuilder):
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         generators = super()._split_generators(dl_manager)
-        # `datasets` streams the files of a list separately, but an id may be repeated in another file.
+        # `datasets` streams the files of a list separately, but an id may be repeated in another
+        # file.
         for generator in generators:
             generator.gen_kwargs["files"] = tuple(generator.gen_kwargs["files"])
         return generators
 
-    def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, shapes.Row]]:
+    def _generate_examples(
+        self, files: Iterable[str], split: str
+    ) -> Iterator[tuple[str, shapes.Row]]:
         rows = super()._generate_examples(files, split)
         if split != "train":
             yield from rows
             return
-        others = (file for name, paths in self.config.files.items() if name != split for file in paths)
+        others = (
+            file for name, paths in self.config.files.items() if name != split for file in paths
+        )
         labelled, counts = HeldOutStories(others), Counter[str]()
         found, seen = set[str](), set[str]()
         for where, row in rows:
@@ -228,9 +251,10 @@ class RocStoriesBuilder(RowsBuilder):
         if labelled.ids or counts["repeated"]:
             left_out = counts.total() - counts["kept"]
             self.tell(
-                f"{split}: {left_out:,} of {counts.total():,} stories are left out: {counts['id']:,} have the id and "
-                f"{counts['text']:,} only the text of a story with labels, {counts['repeated']:,} a repeated id; of "
-                f"{len(labelled.ids):,} stories with labels {len(labelled.ids - found):,} are not in the files"
+                f"{split}: {left_out:,} of {counts.total():,} stories are left out:"
+                f" {counts['id']:,} have the id and {counts['text']:,} only the text of a story"
+                f" with labels, {counts['repeated']:,} a repeated id; of {len(labelled.ids):,}"
+                f" stories with labels {len(labelled.ids - found):,} are not in the files"
             )
 
 
@@ -240,7 +264,12 @@ class TurningPointsBuilder(RowsBuilder):
     ABOUT = "Film synopses in sentences, with the sentences of their five turning points."
     CITATION = citations.TRIPOD
     FEATURES = Features(
-        {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER)), "turning_points": List(_NUMBER)}
+        {
+            "id": _TEXT,
+            "story": List(_TEXT),
+            "windows": List(List(_NUMBER)),
+            "turning_points": List(_NUMBER),
+        }
     )
 
     def shape(self, row: Mapping[str, Any], where: str) -> shapes.Row:

@@ -14,5 +14,9 @@ CORPORA = ("stories", "synopses", "everyday", "prose")
 
 def corpus_rows(name: str) -> DatasetDict:
     """The rows of a corpus by split, read into memory, without the `datasets` cache."""
-    tables = {split: map(pyarrow.parquet.read_table, paths) for split, paths in corpus_files(name).items()}
-    return DatasetDict({split: Dataset(pyarrow.concat_tables(parts)) for split, parts in tables.items()})
+    tables = {
+        split: map(pyarrow.parquet.read_table, paths) for split, paths in corpus_files(name).items()
+    }
+    return DatasetDict(
+        {split: Dataset(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
+    )

@@ -12,8 +12,8 @@ class HeldOutStories:
     """The ids and texts of stories with human labels.
 
     Args:
-        files: data files with rows of `story` (or `sentences`). Raises RowError as `read_records`, and for a row
-            without a story.
+        files: data files with rows of `story` (or `sentences`). Raises RowError as `read_records`,
+            and for a row without a story.
     """
 
     def __init__(self, files: Iterable[str]) -> None:
@@ -21,7 +21,9 @@ class HeldOutStories:
         self.id_of_text: dict[str, str] = {}
         for record in (record for file in files for record in read_records(file)):
             story = check_sentences(
-                require_column(record.row, record.where, "story", "sentences"), "story", record.where
+                require_column(record.row, record.where, "story", "sentences"),
+                "story",
+                record.where,
             )
             self.ids.add(record.id)
             self.id_of_text[_normalized(story)] = record.id

@@ -1,4 +1,5 @@
-"""Preparing data sets of files: options of loading, and a cache that knows the content of the files."""
+"""Preparing data sets of files: options of loading, and a cache that knows the content of the
+files."""
 
 from __future__ import annotations
 
@@ -22,9 +23,12 @@ class LoadOptions(TypedDict, total=False):
     Attributes:
         revision: a branch, tag or commit of a Hub id.
         token: access token for private and gated data on the Hub.
-        streaming: yield rows one by one, without preparing a cache. Data on the Hub are still downloaded completely.
-        cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the Hub cache.
-        name: the configuration of a folder or of a data set on the Hub, or of the package's own judged stories.
+        streaming: yield rows one by one, without preparing a cache. Data on the Hub are still
+            downloaded completely.
+        cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the
+            Hub cache.
+        name: the configuration of a folder or of a data set on the Hub, or of the package's own
+            judged stories.
         num_proc, download_mode, keep_in_memory: as in `datasets.load_dataset`.
     """
 
@@ -39,7 +43,10 @@ class LoadOptions(TypedDict, total=False):
 
 
 LoadedData: TypeAlias = (
-    datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
+    datasets.Dataset
+    | datasets.DatasetDict
+    | datasets.IterableDataset
+    | datasets.IterableDatasetDict
 )
 
 
@@ -60,11 +67,14 @@ def load(
         split: as of `load_story_twins`, which also has the errors.
         options: see `LoadOptions`; those of sources have been used already.
     """
-    # By default `datasets` names a cache after the module, and reuses it even if the files or this package change.
+    # By default `datasets` names a cache after the module, and reuses it even if the files or this
+    # package change.
     version = importlib.metadata.version("narrative_twins")
     builder = builder_class(
         dataset_name=f"narrative_twins_{name}",
-        hash=None if options.get("streaming") else f"{version}-{_fingerprint(builder_class, files)}",
+        hash=(
+            None if options.get("streaming") else f"{version}-{_fingerprint(builder_class, files)}"
+        ),
         cache_dir=options.get("cache_dir"),
         files=files,
         **settings,
@@ -81,8 +91,12 @@ def load(
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, RowError):
             raise error.__cause__ from None
-        if num_proc is not None:  # errors of other processes come without their cause, so it is found in this one
-            return load(builder_class, name, files, split, {**options, "num_proc": None}, **settings)
+        if (
+            num_proc is not None
+        ):  # errors of other processes come without their cause, so it is found in this one
+            return load(
+                builder_class, name, files, split, {**options, "num_proc": None}, **settings
+            )
         raise
     if builder.left_out:
         logger.warning("%s", builder.left_out)
@@ -95,9 +109,13 @@ def _as_dataset(builder: RowsBuilder, split: str | None, in_memory: bool) -> Loa
     empty = [name for name, prepared in info.splits.items() if not prepared.num_examples]
     if split in empty:
         columns: dict[str, list[Any]] = {column: [] for column in info.features}
-        return datasets.Dataset.from_dict(columns, info.features, info.copy(), datasets.NamedSplit(split))
+        return datasets.Dataset.from_dict(
+            columns, info.features, info.copy(), datasets.NamedSplit(split)
+        )
     if split is None and empty:
-        return datasets.DatasetDict({name: _as_dataset(builder, name, in_memory) for name in info.splits})
+        return datasets.DatasetDict(
+            {name: _as_dataset(builder, name, in_memory) for name in info.splits}
+        )
     return builder.as_dataset(split=split, in_memory=in_memory)
 
 

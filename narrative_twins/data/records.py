@@ -23,7 +23,8 @@ from narrative_twins.stories.bounded import MAX_DOCUMENT, LimitedFile, allow_lon
 from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
 
 Entry: TypeAlias = tuple[str, str | None, Any]
-"""A row of a file: its location for error messages, its key in a JSON object of rows (or None), and its content."""
+"""A row of a file: its location for error messages, its key in a JSON object of rows (or None), and
+its content."""
 
 
 class Record(NamedTuple):
@@ -37,8 +38,8 @@ class Record(NamedTuple):
 def read_records(path: str) -> Iterator[Record]:
     """Read the rows of a data file, lazily if its format allows it.
 
-    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. Raises RowError if the
-    format is unknown, the file can't be read, or a row is not an object of columns.
+    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. Raises
+    RowError if the format is unknown, the file can't be read, or a row is not an object of columns.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -48,15 +49,33 @@ def read_records(path: str) -> Iterator[Record]:
             where = f"{path}, {location}"
             if not isinstance(row, Mapping):
                 where += "" if key is None else f", id {key!r}"
-                raise RowError(where, f"is {type(row).__name__}; a row must be an object of columns")
-            id_ = next(id_ for id_ in (row.get("id"), key, f"{Path(path).name}:{number}") if id_ is not None)
+                raise RowError(
+                    where, f"is {type(row).__name__}; a row must be an object of columns"
+                )
+            id_ = next(
+                id_
+                for id_ in (row.get("id"), key, f"{Path(path).name}:{number}")
+                if id_ is not None
+            )
             if isinstance(id_, bool) or not isinstance(id_, (str, int)):
-                raise RowError(where, f"the id is {type(id_).__name__}; it must be a string or an integer")
+                raise RowError(
+                    where, f"the id is {type(id_).__name__}; it must be a string or an integer"
+                )
             yield Record(f"{where}, id {id_!r}", str(id_), row)
     except RowError:
         raise
-    except (OSError, EOFError, zlib.error, csv.Error, ValueError, RecursionError, pyarrow.ArrowException) as error:
-        raise RowError(path, f"can't be read as {suffix[1:]} ({error}); the file may be incomplete") from error
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        csv.Error,
+        ValueError,
+        RecursionError,
+        pyarrow.ArrowException,
+    ) as error:
+        raise RowError(
+            path, f"can't be read as {suffix[1:]} ({error}); the file may be incomplete"
+        ) from error
 
 
 def count_rows(path: str) -> int:
@@ -65,7 +84,9 @@ def count_rows(path: str) -> int:
         with pyarrow.parquet.ParquetFile(path) as file:
             return int(file.metadata.num_rows)
     except (OSError, pyarrow.ArrowException) as error:
-        raise RowError(path, f"can't be read as parquet ({error}); the file may be incomplete") from error
+        raise RowError(
+            path, f"can't be read as parquet ({error}); the file may be incomplete"
+        ) from error
 
 
 def is_data_file(path: str) -> bool:
@@ -89,22 +110,36 @@ def _lines(path: str, file: IO[bytes]) -> Iterable[bytes]:
 
 def _json_lines(path: str) -> Iterator[Entry]:
     with _open(path) as file:
-        lines = ((number, line) for number, line in enumerate(_lines(path, file), start=1) if line.strip())
+        lines = (
+            (number, line)
+            for number, line in enumerate(_lines(path, file), start=1)
+            if line.strip()
+        )
         for row, (number, line) in enumerate(lines):
             location = f"row {row} (line {number})"
             try:
                 yield location, None, json.loads(line)
             except (ValueError, RecursionError) as error:
-                fix = "each line of a .jsonl file must be a row; if the file is one JSON document, name it .json"
-                raise RowError(f"{path}, {location}", f"is not valid JSON ({error}); {fix}") from None
+                fix = (
+                    "each line of a .jsonl file must be a row; if the file is one JSON document,"
+                    " name it .json"
+                )
+                raise RowError(
+                    f"{path}, {location}", f"is not valid JSON ({error}); {fix}"
+                ) from None
 
 
 def _json(path: str) -> Iterator[Entry]:
     with _open(path) as file:
         compressed = path.lower().endswith(".gz")
-        rows = json.loads(b"".join(LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT)) if compressed else file.read())
+        rows = json.loads(
+            b"".join(LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT)) if compressed else file.read()
+        )
     if not isinstance(rows, (Mapping, list)):
-        raise RowError(path, f"contains {type(rows).__name__}; a list of rows is needed, or an object of rows by id")
+        raise RowError(
+            path,
+            f"contains {type(rows).__name__}; a list of rows is needed, or an object of rows by id",
+        )
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
     for number, (key, row) in enumerate(keyed):
         yield f"row {number}", key, row
@@ -140,7 +175,10 @@ def _csv(path: str) -> Iterator[Entry]:
         table = csv.DictReader(text)
         if set(sentence_table.COLUMNS) <= set(table.fieldnames or ()):
             # `line_num` is that of the row's last line, since a cell can have several.
-            rows = ((f"{path}, row {number} (line {table.line_num})", row) for number, row in enumerate(table))
+            rows = (
+                (f"{path}, row {number} (line {table.line_num})", row)
+                for number, row in enumerate(table)
+            )
             for where, story_id, story in sentence_table.read_table(rows):
                 yield where.removeprefix(f"{path}, "), story_id, story
             return
@@ -159,7 +197,12 @@ def _csv(path: str) -> Iterator[Entry]:
 
 
 _Reader: TypeAlias = Callable[[str], Iterator[Entry]]
-_TEXT_READERS: dict[str, _Reader] = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
+_TEXT_READERS: dict[str, _Reader] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _csv,
+}
 _READERS = (
     _TEXT_READERS
     | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()}

@@ -16,7 +16,8 @@ STORY_NAMES = ("story", "english_narrative")
 TWIN_NAMES = ("twin", "narrative_twin", "translated_narrative_twin")
 NEGATIVE_TWIN_NAMES = ("negative_twin", "negative_narrative_twin")
 TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, "negative", "negative_narrative", *NEGATIVE_TWIN_NAMES)
-"""All names of text columns in rows of narrative twins, in this package or as published; first those of the story."""
+"""All names of text columns in rows of narrative twins, in this package or as published; first
+those of the story."""
 
 
 class RowError(ValueError):
@@ -43,10 +44,11 @@ class ShortWindowError(RowError):
 def check_twins_row(row: Mapping[str, Any], where: str) -> None:
     """Check that a row of narrative twins can be used for training.
 
-    The columns are `story` and optionally `twin`, `negative` and `negative_twin`; others are ignored. A column is a
-    list of sentences, which is one window, or a list of windows. A list of sentences may also be split into windows by
-    another column, for example `twin_windows` for `twin`: for each sentence a list of the windows that it may belong
-    to, usually one, or none if the sentence is left out.
+    The columns are `story` and optionally `twin`, `negative` and `negative_twin`; others are
+    ignored. A column is a list of sentences, which is one window, or a list of windows. A list of
+    sentences may also be split into windows by another column, for example `twin_windows` for
+    `twin`: for each sentence a list of the windows that it may belong to, usually one, or none if
+    the sentence is left out.
 
     Args:
         row: the row.
@@ -69,23 +71,32 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
         else:
             check_sentences(content, column, where)
             last = (len(content) if column == "story" else count) - 1
-            used = {0} if windows_of is None else _used(windows_of, f"{column}_windows", len(content), last, where)
+            used = (
+                {0}
+                if windows_of is None
+                else _used(windows_of, f"{column}_windows", len(content), last, where)
+            )
         if column == "story":
             count = max(used, default=0) + 1
         if windows_of is None and len(used) != count:
             raise RowError(
-                where, f"'{column}' has {len(used)} window(s) and 'story' {count}; both need the same number"
+                where,
+                f"'{column}' has {len(used)} window(s) and 'story' {count}; both need the same"
+                " number",
             )
         if len(used) < count:
             empty = min(set(range(count)) - used)
             raise ShortWindowError(
-                where, f"no sentence of '{column}' is in window {empty} of the story; align one or use fewer windows"
+                where,
+                f"no sentence of '{column}' is in window {empty} of the story; align one or use"
+                " fewer windows",
             )
 
 
 def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
-    """Check the text columns of a row of twins (lists of sentences, lists of windows, or named sections), and return
-    their names; raises RowError if a column is invalid or the story is missing."""
+    """Check the text columns of a row of twins (lists of sentences, lists of windows, or named
+    sections), and return their names; raises RowError if a column is invalid or the story is
+    missing."""
     require_column(row, where, *STORY_NAMES)
     columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
     for column in columns:
@@ -98,12 +109,15 @@ def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """The first of the named columns that is not missing or None; raises RowError if there is none."""
+    """The first of the named columns that is not missing or None; raises RowError if there is
+    none."""
     found = find_column(row, *names)
     if found is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
         columns = ", ".join(repr(name) for name in row if row[name] is not None) or "none"
-        raise RowError(where, f"no column {names[0]!r}{others}; the columns with content: {columns}")
+        raise RowError(
+            where, f"no column {names[0]!r}{others}; the columns with content: {columns}"
+        )
     return found
 
 
@@ -114,11 +128,16 @@ def find_column(row: Mapping[str, Any], *names: str) -> Any:
 
 def is_nested(content: Any) -> bool:
     """Whether the content of a column is a list of lists, such as a list of windows."""
-    return isinstance(content, (list, tuple)) and bool(content) and all(isinstance(x, (list, tuple)) for x in content)
+    return (
+        isinstance(content, (list, tuple))
+        and bool(content)
+        and all(isinstance(x, (list, tuple)) for x in content)
+    )
 
 
 def check_list(content: Any, column: str, where: str, of: str) -> list[Any]:
-    """Check a list or tuple, and return it as a list; `of` describes its elements in the RowError."""
+    """Check a list or tuple, and return it as a list; `of` describes its elements in the
+    RowError."""
     if not isinstance(content, (list, tuple)):
         raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
     return list(content)
@@ -127,11 +146,16 @@ def check_list(content: Any, column: str, where: str, of: str) -> list[Any]:
 def check_sentences(content: Any, column: str, where: str) -> list[str]:
     """Check a list of sentences that are not empty; raises RowError."""
     if isinstance(content, str):
-        raise RowError(where, f"'{column}' is one text; split it into sentences (narrative_twins.split_sentences)")
+        raise RowError(
+            where,
+            f"'{column}' is one text; split it into sentences (narrative_twins.split_sentences)",
+        )
     if is_nested(content):
         raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
     if not check_list(content, column, where, "sentences"):
-        raise RowError(where, f"'{column}' is empty; give it at least one sentence, or remove the row")
+        raise RowError(
+            where, f"'{column}' is empty; give it at least one sentence, or remove the row"
+        )
     try:
         return list(Story.parse(content, windows=1).sentences)
     except StoryError as error:
@@ -148,9 +172,16 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     """Check a list of integers from `first` to `last`; raises RowError."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
-        number = None if isinstance(value, bool) or not isinstance(value, SupportsIndex) else operator.index(value)
+        number = (
+            None
+            if isinstance(value, bool) or not isinstance(value, SupportsIndex)
+            else operator.index(value)
+        )
         if number is None or not first <= number <= last:
-            problem = f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are needed"
+            problem = (
+                f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are"
+                " needed"
+            )
             raise RowError(where, problem)
         numbers.append(number)
     return numbers
@@ -160,7 +191,11 @@ def check_numbers(values: Any, column: str, where: str, count: int) -> list[floa
     """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
     values = check_list(values, column, where, "numbers")
     if len(values) != count:
-        raise RowError(where, f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each sentence one")
+        raise RowError(
+            where,
+            f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each"
+            " sentence one",
+        )
     numbers = []
     for index, value in enumerate(values):
         try:
@@ -168,26 +203,39 @@ def check_numbers(values: Any, column: str, where: str, count: int) -> list[floa
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            problem = f"'{column}' has {shown_value(value)} for sentence {index}; a finite number is needed"
+            problem = (
+                f"'{column}' has {shown_value(value)} for sentence {index}; a finite number is"
+                " needed"
+            )
             raise RowError(where, problem)
         numbers.append(number)
     return numbers
 
 
 def to_integers(values: Any) -> Any:
-    """A list with strings of digits converted to integers; everything else is returned unchanged."""
+    """A list with strings of digits converted to integers; everything else is returned
+    unchanged."""
     if not isinstance(values, (list, tuple)):
         return values
     # Python refuses to convert thousands of digits.
-    is_number = [isinstance(value, str) and value.isdecimal() and len(value) < 20 for value in values]
-    return [int(value) if digits else value for value, digits in zip(values, is_number, strict=True)]
+    is_number = [
+        isinstance(value, str) and value.isdecimal() and len(value) < 20 for value in values
+    ]
+    return [
+        int(value) if digits else value for value, digits in zip(values, is_number, strict=True)
+    ]
 
 
 def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -> set[int]:
     """The set of all windows in a column of candidate windows, such as `twin_windows`."""
     if len(check_list(windows_of, column, where, "lists of windows")) != sentences:
         raise RowError(
-            where, f"'{column}' has {len(windows_of)} list(s) of windows for {sentences} sentence(s); each needs one"
+            where,
+            f"'{column}' has {len(windows_of)} list(s) of windows for {sentences} sentence(s); each"
+            " needs one",
         )
-    used = [check_integers(windows, f"{column}[{i}]", where, 0, last) for i, windows in enumerate(windows_of)]
+    used = [
+        check_integers(windows, f"{column}[{i}]", where, 0, last)
+        for i, windows in enumerate(windows_of)
+    ]
     return {window for windows in used for window in windows}

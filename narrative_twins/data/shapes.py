@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from narrative_twins.data.labels import HIGHLIGHTS, LABEL_COLUMNS, check_votes, label_column, read_labels
+from narrative_twins.data.labels import (
+    HIGHLIGHTS,
+    LABEL_COLUMNS,
+    check_votes,
+    label_column,
+    read_labels,
+)
 from narrative_twins.data.rows import (
     STORY_NAMES,
     RowError,
@@ -31,16 +37,24 @@ MIN_WINDOW = 3
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally `negative`, `negative_twin`
-    (or `negative_narrative_twin`), and `story_votes` and `negative_votes`, the votes for each of their sentences."""
+    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally
+    `negative`, `negative_twin` (or `negative_narrative_twin`), and `story_votes` and
+    `negative_votes`, the votes for each of their sentences.
+    """
     story = check_sentences(require_column(row, where, "story"), "story", where)
     negative = find_column(row, "negative")
     negative_twin = find_column(row, "negative_twin", "negative_narrative_twin")
     return {
         "story": story,
-        "twin": check_sentences(require_column(row, where, "twin", "narrative_twin"), "twin", where),
+        "twin": check_sentences(
+            require_column(row, where, "twin", "narrative_twin"), "twin", where
+        ),
         "negative": None if negative is None else check_sentences(negative, "negative", where),
-        "negative_twin": None if negative_twin is None else check_sentences(negative_twin, "negative_twin", where),
+        "negative_twin": (
+            None
+            if negative_twin is None
+            else check_sentences(negative_twin, "negative_twin", where)
+        ),
         "story_votes": _votes(row, "story_votes", len(story), where),
         "negative_votes": _votes(row, "negative_votes", len(negative or ()), where),
     }
@@ -51,24 +65,39 @@ def _votes(row: Mapping[str, Any], column: str, sentences: int, where: str) -> l
     return None if votes is None else check_votes(votes, column, sentences, where)
 
 
-def window_twins(row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None) -> Row:
-    """Convert a row of longer stories; those that are plain lists of sentences are split into `windows` even windows.
+def window_twins(
+    row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None
+) -> Row:
+    """Convert a row of longer stories; those that are plain lists of sentences are split into
+    `windows` even windows.
 
-    The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each window of the story the
-    index of its turning point within it; or, as published, `english_narrative`, `translated_narrative_twin`,
-    `alignment` (pairs of a sentence of the story and a sentence of the twin) and `negative_narrative`, an object of
-    `section_1` and so on; or the columns of the package's data sets, with `twin_windows` and `turning_points`.
+    The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each
+    window of the story the index of its turning point within it; or, as published,
+    `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story
+    and a sentence of the twin) and `negative_narrative`, an object of `section_1` and so on; or the
+    columns of the package's data sets, with `twin_windows` and `turning_points`.
 
-    Raises ShortWindowError if a window of the story or the twin has fewer than `min_window` sentences. If that is None,
-    it is `MIN_WINDOW` for rows as published, a story and a twin in sentences with an `alignment`, and not checked for
-    others.
+    Raises ShortWindowError if a window of the story or the twin has fewer than `min_window`
+    sentences. If that is None, it is `MIN_WINDOW` for rows as published, a story and a twin in
+    sentences with an `alignment`, and not checked for others.
     """
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
-    if min_window is None and not is_nested(story) and not is_nested(twin) and row.get("twin_windows") is None:
+    if (
+        min_window is None
+        and not is_nested(story)
+        and not is_nested(twin)
+        and row.get("twin_windows") is None
+    ):
         min_window = MIN_WINDOW
-    if min_window is not None and not is_nested(story) and len(check_sentences(story, "story", where)) < windows:
-        raise ShortWindowError(where, f"'story' has {len(story)} sentence(s), too few for {windows} windows")
+    if (
+        min_window is not None
+        and not is_nested(story)
+        and len(check_sentences(story, "story", where)) < windows
+    ):
+        raise ShortWindowError(
+            where, f"'story' has {len(story)} sentence(s), too few for {windows} windows"
+        )
     story = _to_windows(story, "story", where, windows)
     negative = find_column(row, "negative", "negative_narrative")
     if isinstance(negative, Mapping):
@@ -76,9 +105,13 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int, min_window: i
     negative = None if negative is None else _to_windows(negative, "negative", where, windows)
     windows_of = find_column(row, "twin_windows")
     if windows_of is None and not is_nested(twin):
-        windows_of = _windows_by_alignment(require_column(row, where, "alignment", "twin_windows"), story, twin, where)
+        windows_of = _windows_by_alignment(
+            require_column(row, where, "alignment", "twin_windows"), story, twin, where
+        )
     try:
-        check_twins_row({"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where)
+        check_twins_row(
+            {"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}, where
+        )
     except ShortWindowError as error:
         if min_window is None:
             raise RowError(where, error.problem) from None
@@ -100,9 +133,12 @@ def window_twins(row: Mapping[str, Any], where: str, windows: int, min_window: i
     }
 
 
-def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int) -> list[list[int]]:
-    """For each sentence of a twin of this many sentences, the windows of the story that it is aligned to. A pair is a
-    sentence of the story, counted from 0 across all its windows, and a sentence of the twin."""
+def twin_windows(
+    pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int
+) -> list[list[int]]:
+    """For each sentence of a twin of this many sentences, the windows of the story that it is
+    aligned to. A pair is a sentence of the story, counted from 0 across all its windows, and a
+    sentence of the twin."""
     window_of = [w for w, window in enumerate(story) for _ in window]
     windows_of: list[set[int]] = [set() for _ in range(sentences)]
     for i, j in pairs:
@@ -111,19 +147,21 @@ def twin_windows(pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]
 
 
 def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]:
-    """The number of sentences in each of `windows` windows, given the windows that each sentence may belong to."""
+    """The number of sentences in each of `windows` windows, given the windows that each sentence
+    may belong to."""
     return [sum(w in indices for indices in windows_of) for w in range(windows)]
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`) and `windows`, and
+    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`)
+    and `windows`, and
 
-    - of each annotator the `choices` (or `most_important`): a sentence or a list of sentences, counted from 1, as
-      integers or strings; or
+    - of each annotator the `choices` (or `most_important`): a sentence or a list of sentences,
+      counted from 1, as integers or strings; or
     - the `votes` (or `story_votes`), the number of annotators that chose each sentence; or
     - the `labels`, one number a sentence, or `annotations`, a list with these of each annotator; or
-    - `spans` (or `highlights`), `[start, end]` ranges of characters of the `text`, which is split into sentences if
-      the row has none, as one list or a list for each annotator; or
+    - `spans` (or `highlights`), `[start, end]` ranges of characters of the `text`, which is split
+      into sentences if the row has none, as one list or a list for each annotator; or
     - `turning_points`, counted from 0; sentences that are empty are dropped; and
     - `summaries` (or `summary`), besides labels or alone.
     """
@@ -146,7 +184,11 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     return {
         "title": _title(row),
         "story": story,
-        "windows": None if windows is None else [list(span) for span in _partition(story, "windows", where, windows)],
+        "windows": (
+            None
+            if windows is None
+            else [list(span) for span in _partition(story, "windows", where, windows)]
+        ),
         "labels": found.labels,
         "annotations": found.annotations,
         "choices": found.choices,
@@ -156,17 +198,25 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def roc_story(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of ROCStories: as `story_salience` if it has human labels, otherwise without them."""
+    """Convert a row of ROCStories: as `story_salience` if it has human labels, otherwise without
+    them."""
     if find_column(row, "choices", "most_important", "summaries", "summary") is not None:
         return story_salience(row, where)
     if row.get("turning_points") is not None:
         raise RowError(where, "is a synopsis with turning points; load it with load_turning_points")
     story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
-    return {"title": _title(row), "story": story, "choices": None, "counts": None, "summaries": None}
+    return {
+        "title": _title(row),
+        "story": story,
+        "choices": None,
+        "counts": None,
+        "summaries": None,
+    }
 
 
 def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
-    """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops empty sentences."""
+    """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops
+    empty sentences."""
     story, points = _synopsis(row, where)
     if len(points) != 5:
         raise RowError(where, f"{len(points)} turning points; five are needed")
@@ -179,13 +229,21 @@ def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
 
 def _synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
     """The sentences that are not empty, and the indices of the turning points among them."""
-    sentences = check_list(require_column(row, where, "story", "sentences"), "story", where, "sentences")
+    sentences = check_list(
+        require_column(row, where, "story", "sentences"), "story", where, "sentences"
+    )
     numbers = to_integers(require_column(row, where, "turning_points"))
     points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
-    kept = [i for i, sentence in enumerate(sentences) if not isinstance(sentence, str) or sentence.strip()]
+    kept = [
+        i
+        for i, sentence in enumerate(sentences)
+        if not isinstance(sentence, str) or sentence.strip()
+    ]
     for number, point in enumerate(points, start=1):
         if point not in kept:
-            raise RowError(where, f"turning point {number} is sentence {point}, which is empty; choose another")
+            raise RowError(
+                where, f"turning point {number} is sentence {point}, which is empty; choose another"
+            )
     story = check_sentences([sentences[i] for i in kept], "story", where)
     return story, [kept.index(point) for point in points]
 
@@ -194,7 +252,9 @@ def _text_with_sentences(row: Mapping[str, Any], where: str) -> Story:
     """The story of a raw `text`, with the sentences of the row, or split."""
     text = require_column(row, where, "text")
     if not isinstance(text, str):
-        raise RowError(where, f"'text' is {type(text).__name__}; highlights need the text that they are in")
+        raise RowError(
+            where, f"'text' is {type(text).__name__}; highlights need the text that they are in"
+        )
     sentences = find_column(row, "sentences", "story")
     if sentences is not None:
         sentences = check_sentences(sentences, "sentences", where)
@@ -228,25 +288,35 @@ def _check_sizes(sizes: Sequence[int], column: str, least: int, where: str) -> N
     """Raise ShortWindowError if a window has fewer than `least` sentences."""
     for w, size in enumerate(sizes):
         if size < least:
-            raise ShortWindowError(where, f"window {w} of '{column}' has {size} sentence(s), fewer than {least}")
+            raise ShortWindowError(
+                where, f"window {w} of '{column}' has {size} sentence(s), fewer than {least}"
+            )
 
 
 def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
     names = [f"section_{number}" for number in range(1, len(sections) + 1)]
     if set(names) != set(sections):
         found = ", ".join(map(repr, sections))
-        raise RowError(where, f"'negative' has the sections {found}; name them 'section_1', 'section_2' and so on")
+        raise RowError(
+            where,
+            f"'negative' has the sections {found}; name them 'section_1', 'section_2' and so on",
+        )
     return [sections[name] for name in names]
 
 
-def _windows_by_alignment(pairs: Any, story: list[list[str]], twin: Any, where: str) -> list[list[int]]:
+def _windows_by_alignment(
+    pairs: Any, story: list[list[str]], twin: Any, where: str
+) -> list[list[int]]:
     sentences = sum(map(len, story))
     checked = []
     check_sentences(twin, "twin", where)
     for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
         name = f"alignment[{number}] = {pair}"
         if len(check_list(pair, name, where, "two sentences")) != 2:
-            raise RowError(where, f"'{name}' is not a pair of a sentence of the story and a sentence of the twin")
+            raise RowError(
+                where,
+                f"'{name}' is not a pair of a sentence of the story and a sentence of the twin",
+            )
         (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
         (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
         checked.append((i, j))
@@ -261,16 +331,23 @@ def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) 
     if key is None:
         return None
     if len(check_list(key, "key", where, "whole numbers")) != len(story):
-        raise RowError(where, f"'key' has {len(key)} index(es); one for each of the {len(story)} windows is needed")
+        raise RowError(
+            where,
+            f"'key' has {len(key)} index(es); one for each of the {len(story)} windows is needed",
+        )
     # An index within a window, plus the number of sentences before the window.
     starts = accumulate(map(len, story), initial=0)
-    indices = (check_integers([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0] for w, window in enumerate(story))
+    indices = (
+        check_integers([key[w]], f"key[{w}]", where, 0, len(window) - 1)[0]
+        for w, window in enumerate(story)
+    )
     return list(map(sum, zip(starts, indices, strict=False)))
 
 
 def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
-    """How many annotators chose each sentence of a story of this many sentences, given the sentence that each annotator
-    chose, counted from 1 as in the ROCStories salience data; ValueError for other choices."""
+    """How many annotators chose each sentence of a story of this many sentences, given the sentence
+    that each annotator chose, counted from 1 as in the ROCStories salience data; ValueError for
+    other choices."""
     counts = [0] * sentences
     for choice in choices:
         if not 1 <= int(choice) <= sentences:

@@ -1,4 +1,5 @@
-"""PEFT adapters, such as LoRA, which are merged into the weights of their base: an encoder is one plain model."""
+"""PEFT adapters, such as LoRA, which are merged into the weights of their base: an encoder is one
+plain model."""
 
 from __future__ import annotations
 
@@ -38,18 +39,22 @@ class Adapter(NamedTuple):
 
 
 def find_adapter(name: str | Path, hub: Mapping[str, Any]) -> Adapter | None:
-    """The adapter in a folder or on the Hub; None if there is none. With `hub` as the options of `cached_file`.
+    """The adapter in a folder or on the Hub; None if there is none. With `hub` as the options of
+    `cached_file`.
 
     Raises:
         OSError: its configuration is invalid, or there are weights of a whole model beside it.
     """
 
     def file(name: str | Path, wanted: str) -> str | None:
-        found: str | None = cached_file(name, wanted, _raise_exceptions_for_missing_entries=False, **hub)
+        found: str | None = cached_file(
+            name, wanted, _raise_exceptions_for_missing_entries=False, **hub
+        )
         return found
 
     whole = any(file(name, weights) for weights in _MODEL_WEIGHTS)
-    # On the Hub only where there are no other weights, as each file that is missing costs a request.
+    # On the Hub only where there are no other weights, as each file that is missing costs a
+    # request.
     if whole and not Path(name).is_dir():
         return None
     path = file(name, _CONFIG)
@@ -57,61 +62,92 @@ def find_adapter(name: str | Path, hub: Mapping[str, Any]) -> Adapter | None:
         return None
     if whole:
         raise OSError(
-            f"{str(name)!r} has both an adapter ({_CONFIG}) and weights of a whole model; if the adapter is already "
-            "merged into them, remove it, else move them to a folder of their own"
+            f"{str(name)!r} has both an adapter ({_CONFIG}) and weights of a whole model; if the"
+            " adapter is already merged into them, remove it, else move them to a folder of"
+            " their own"
         )
     try:
         config = json.loads(Path(path).read_text(encoding="utf-8"))
         base, revision = config["base_model_name_or_path"], config.get("revision")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise OSError(f"{_CONFIG} of {str(name)!r} is invalid ({type(error).__name__}: {error})") from error
+        raise OSError(
+            f"{_CONFIG} of {str(name)!r} is invalid ({type(error).__name__}: {error})"
+        ) from error
     if not isinstance(base, str) or not base:
         raise OSError(f"{_CONFIG} of {str(name)!r} names no base; set its base_model_name_or_path")
     if (Path(base) / _CONFIG).is_file():
-        raise OSError(f"the base of the adapter {str(name)!r}, {base!r}, is itself an adapter; merge that one first")
+        raise OSError(
+            f"the base of the adapter {str(name)!r}, {base!r}, is itself an adapter; merge that one"
+            " first"
+        )
     base_hub = {key: value for key, value in hub.items() if key != "revision"}
-    return Adapter(str(name), base, dict(hub), base_hub | ({"revision": revision} if revision else {}))
+    return Adapter(
+        str(name), base, dict(hub), base_hub | ({"revision": revision} if revision else {})
+    )
 
 
 def tokenizer_source(adapter: Adapter) -> tuple[str, dict[str, Any]]:
-    """The name to load the tokenizer of an adapter from, with options: its own if it has one, else that of the base."""
-    own = cached_file(adapter.name, _TOKENIZER, _raise_exceptions_for_missing_entries=False, **adapter.hub)
+    """The name to load the tokenizer of an adapter from, with options: its own if it has one, else
+    that of the base."""
+    own = cached_file(
+        adapter.name, _TOKENIZER, _raise_exceptions_for_missing_entries=False, **adapter.hub
+    )
     return (adapter.name, adapter.hub) if own else (adapter.base, adapter.base_hub)
 
 
 def apply_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> None:
-    """Load an adapter into its base and merge it there, in place. All weights can be trained afterwards.
+    """Load an adapter into its base and merge it there, in place. All weights can be trained
+    afterwards.
 
     Raises:
-        OSError: it can't be loaded or merged, its weights do not fit, or the library `peft` is missing.
+        OSError: it can't be loaded or merged, its weights do not fit, or the library `peft` is
+            missing.
     """
     require_peft(adapter.name)
     names = (_WEIGHTS, _PICKLE) if allow_pickle else (_WEIGHTS,)
-    if not any(cached_file(adapter.name, n, _raise_exceptions_for_missing_entries=False, **adapter.hub) for n in names):
-        raise OSError(f"no {_WEIGHTS}; save the adapter with save_pretrained, or allow_pickle=True if you trust it")
-    # transformers would save the weights under the names of the adapter's, as it keeps how it renamed those.
+    if not any(
+        cached_file(adapter.name, n, _raise_exceptions_for_missing_entries=False, **adapter.hub)
+        for n in names
+    ):
+        raise OSError(
+            f"no {_WEIGHTS}; save the adapter with save_pretrained, or allow_pickle=True if you"
+            " trust it"
+        )
+    # transformers would save the weights under the names of the adapter's, as it keeps how it
+    # renamed those.
     renamings = getattr(model, "_weight_conversions", None)
-    info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=None if allow_pickle else True)
+    info = model.load_adapter(
+        adapter.name, adapter_kwargs=adapter.hub, use_safetensors=None if allow_pickle else True
+    )
     model._weight_conversions = renamings
-    for keys, words in ((info.missing_keys, "are missing"), (info.unexpected_keys, "are not part of the model")):
+    for keys, words in (
+        (info.missing_keys, "are missing"),
+        (info.unexpected_keys, "are not part of the model"),
+    ):
         if keys:
-            raise OSError(f"{len(keys)} weights of the adapter {words} ({min(keys)}, ...); its base is another model")
+            raise OSError(
+                f"{len(keys)} weights of the adapter {words} ({min(keys)}, ...); its base is"
+                " another model"
+            )
     merge_adapters(model)
     # `peft` freezes the weights of the base.
     model.requires_grad_(True)
 
 
 def require_peft(name: str) -> None:
-    """Raise an OSError if the library `peft` is missing, with which the adapter `name` is loaded."""
+    """Raise an OSError if the library `peft` is missing, with which the adapter `name` is
+    loaded."""
     try:
         import peft  # noqa: F401
     except ImportError as error:
-        raise OSError(f"{name!r} is an adapter, which needs the library peft; pip install peft") from error
+        raise OSError(
+            f"{name!r} is an adapter, which needs the library peft; pip install peft"
+        ) from error
 
 
 def check_no_adapter(folder: str | Path) -> None:
-    """Raise a ValueError if a folder has an adapter, which libraries would apply to the weights of a whole model saved
-    there, in addition to what is merged into them."""
+    """Raise a ValueError if a folder has an adapter, which libraries would apply to the weights of
+    a whole model saved there, in addition to what is merged into them."""
     if (Path(folder) / _CONFIG).is_file():
         raise ValueError(f"{folder} has an adapter ({_CONFIG}); save the encoder in another folder")
 
@@ -125,20 +161,26 @@ def has_adapter(model: Any) -> bool:
 
 
 def adapter_kind(model: Any) -> str | None:
-    """The kind of the adapter that a model has, or that was merged into it, such as `"LORA"`; None if there is none."""
-    kinds = {getattr(config.peft_type, "value", str(config.peft_type)) for config in _configurations(model)}
+    """The kind of the adapter that a model has, or that was merged into it, such as `"LORA"`; None
+    if there is none."""
+    kinds = {
+        getattr(config.peft_type, "value", str(config.peft_type))
+        for config in _configurations(model)
+    }
     # A model within one that was given an adapter has its layers only.
     unknown = "PEFT" if has_adapter(model) else None
     return "/".join(sorted(kinds)) or getattr(model, "merged_adapter", unknown)
 
 
 def merged_copy(model: Any) -> Any:
-    """A copy of a model with its active adapters merged into the weights, as a plain `transformers` model. The model
-    itself is not changed. Raises ValueError if they can't be merged."""
+    """A copy of a model with its active adapters merged into the weights, as a plain `transformers`
+    model. The model itself is not changed. Raises ValueError if they can't be merged."""
     if _is_peft_model(model):
         for config in model.peft_config.values():
             if config.is_prompt_learning:
-                raise _not_mergeable(config.peft_type.value, "it has no weights in the layers of the model")
+                raise _not_mergeable(
+                    config.peft_type.value, "it has no weights in the layers of the model"
+                )
         model = model.get_base_model()
     merged = copy.deepcopy(model)
     merge_adapters(merged)
@@ -146,11 +188,13 @@ def merged_copy(model: Any) -> Any:
 
 
 def merge_adapters(model: Any) -> None:
-    """Merge the active adapters of a `transformers` model into its weights, in place; one that is disabled is removed.
-    Raises ValueError if they can't be merged."""
+    """Merge the active adapters of a `transformers` model into its weights, in place; one that is
+    disabled is removed. Raises ValueError if they can't be merged."""
     kind = adapter_kind(model) or "PEFT"
     if getattr(model, "is_quantized", False):
-        raise _not_mergeable(kind, "its base is quantized, and would be rounded; load the base without quantization")
+        raise _not_mergeable(
+            kind, "its base is quantized, and would be rounded; load the base without quantization"
+        )
     for name, layer in list(_adapter_layers(model)):
         try:
             merged = _merged_layer(layer)
@@ -168,7 +212,8 @@ def merge_adapters(model: Any) -> None:
 
 
 def _merged_layer(layer: Any) -> torch.nn.Module:
-    """The layer of the base in an adapter's layer, with the active adapters merged into it unless they are disabled."""
+    """The layer of the base in an adapter's layer, with the active adapters merged into it unless
+    they are disabled."""
     off = bool(getattr(layer, "disable_adapters", False))
     if hasattr(layer, "unload_and_optionally_merge_module"):
         if off and hasattr(layer, "original_module"):
@@ -212,6 +257,7 @@ def _is_peft_model(model: Any) -> bool:
 
 def _not_mergeable(kind: str, reason: str) -> ValueError:
     return ValueError(
-        f"the adapter ({kind}) can't be merged into the weights of the encoder ({reason}); an encoder is saved "
-        "and pushed as plain weights, so use an adapter that can be merged, such as LoRA"
+        f"the adapter ({kind}) can't be merged into the weights of the encoder ({reason}); an"
+        " encoder is saved and pushed as plain weights, so use an adapter that can be merged, such"
+        " as LoRA"
     )

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.tokens import Ids, Mask
 
 
-def text_batches(lengths: Sequence[int], batch_tokens: int, padded: bool = True, mixed: bool = True) -> Iterator[slice]:
+def text_batches(
+    lengths: Sequence[int], batch_tokens: int, padded: bool = True, mixed: bool = True
+) -> Iterator[slice]:
     """Batches of texts, given the lengths of all texts in descending order.
 
     Args:
@@ -33,7 +35,8 @@ def text_batches(lengths: Sequence[int], batch_tokens: int, padded: bool = True,
 
 
 def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
-    """The token ids of texts, padded on the right, and which of them are tokens; both of shape (texts, tokens)."""
+    """The token ids of texts, padded on the right, and which of them are tokens; both of shape
+    (texts, tokens)."""
     ids = np.full((len(rows), max(map(len, rows))), pad_id, np.int64)
     is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
     ids[is_token] = np.concatenate(rows)

@@ -1,4 +1,5 @@
-"""Settings of an encoder's checkpoint: pooling, preparation of text; and the default checkpoint. Needs no torch."""
+"""Settings of an encoder's checkpoint: pooling, preparation of text; and the default checkpoint.
+Needs no torch."""
 
 from __future__ import annotations
 
@@ -25,13 +26,14 @@ _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
 
 
 def default_encoder() -> str:
-    """The folder of the default encoder, which comes with the package; its model card is in the folder."""
+    """The folder of the default encoder, which comes with the package; its model card is in the
+    folder."""
     return str(DEFAULT_ENCODER)
 
 
 def fingerprint(name: str | Path, config: Any) -> str | None:
-    """An identifier of the exact version of an encoder: a digest of the files if `name` is a folder; if it is a Hub id,
-    the commit in the configuration of the loaded model, or None."""
+    """An identifier of the exact version of an encoder: a digest of the files if `name` is a
+    folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
     if not Path(name).is_dir():
         commit: str | None = getattr(config, "_commit_hash", None)
         return commit
@@ -60,7 +62,8 @@ class CheckpointSettings(NamedTuple):
     """Settings of a sentence-transformers checkpoint that change its vectors.
 
     Attributes:
-        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support; None if not given.
+        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support;
+            None if not given.
         lowercase: whether text is lowercased before it is tokenized.
         prompt: name of the prompt that sentence-transformers puts before every text, if any.
         problem: why the settings can't be read, if so.
@@ -73,8 +76,8 @@ class CheckpointSettings(NamedTuple):
 
 
 class ModelFacts(NamedTuple):
-    """What an encoder must know of its model: the settings of its checkpoint, how many tokens it reads at once, and the
-    size of its vocabulary (None if that is not known)."""
+    """What an encoder must know of its model: the settings of its checkpoint, how many tokens it
+    reads at once, and the size of its vocabulary (None if that is not known)."""
 
     settings: CheckpointSettings
     limit: int
@@ -82,8 +85,8 @@ class ModelFacts(NamedTuple):
 
 
 def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> CheckpointSettings:
-    """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter without settings of
-    its own. Errors are not raised but described in `problem`."""
+    """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
+    without settings of its own. Errors are not raised but described in `problem`."""
 
     def read(file: str) -> Any:
         path = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub_options)
@@ -93,7 +96,11 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
         modules = read("modules.json")
         if modules is None:
             adapter = adapter_at(name, **hub_options)
-            return read_checkpoint_settings(adapter.base, **adapter.base_hub) if adapter else CheckpointSettings()
+            return (
+                read_checkpoint_settings(adapter.base, **adapter.base_hub)
+                if adapter
+                else CheckpointSettings()
+            )
         paths = {_kind(module["type"]): module["path"] for module in modules}
         for path in map(PurePosixPath, paths.values()):
             if path.is_absolute() or ".." in path.parts or "\\" in str(path):
@@ -111,8 +118,8 @@ def read_checkpoint_settings(name: str | Path, **hub_options: Any) -> Checkpoint
 
 
 def _kind(type_name: str) -> str:
-    """The name of a module's class; with its own module if it is not of sentence-transformers, as its code is not
-    run."""
+    """The name of a module's class; with its own module if it is not of sentence-transformers, as
+    its code is not run."""
     known = type_name.startswith("sentence_transformers.")
     return type_name.rsplit(".", 1)[-1] if known else type_name
 
@@ -123,28 +130,41 @@ def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
     unknown = [kind for kind in kinds if kind not in _KNOWN_MODULES]
     pooling = _pooling_mode(kinds["Pooling"].get_config_dict()) if "Pooling" in kinds else None
     return CheckpointSettings(
-        "+".join(unknown) or pooling, bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
+        "+".join(unknown) or pooling,
+        bool(getattr(kinds.get("Transformer"), "do_lower_case", False)),
     )
 
 
 def _pooling_mode(config: dict[str, Any]) -> str | None:
-    """The pooling mode, from the configuration of sentence-transformers 6 or the flags of earlier releases."""
+    """The pooling mode, from the configuration of sentence-transformers 6 or the flags of earlier
+    releases."""
     modes = config.get("pooling_mode") or [
-        key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on
+        key.removeprefix("pooling_mode_")
+        for key, on in config.items()
+        if key.startswith("pooling_mode_") and on
     ]
-    return "+".join(_POOLINGS.get(mode, mode) for mode in ([modes] if isinstance(modes, str) else modes)) or None
+    return (
+        "+".join(
+            _POOLINGS.get(mode, mode) for mode in ([modes] if isinstance(modes, str) else modes)
+        )
+        or None
+    )
 
 
 def write_checkpoint_settings(
     folder: str | Path, pooling: Pooling, dimensions: int, lowercase: bool, context_tokens: int
 ) -> None:
-    """Turn a saved model and tokenizer into a sentence-transformers checkpoint that every release can load."""
+    """Turn a saved model and tokenizer into a sentence-transformers checkpoint that every release
+    can load."""
     kinds = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, path) in enumerate(kinds.items())
     ]
-    modes = {"pooling_mode_cls_token": pooling == "first", "pooling_mode_mean_tokens": pooling == "mean"}
+    modes = {
+        "pooling_mode_cls_token": pooling == "first",
+        "pooling_mode_mean_tokens": pooling == "mean",
+    }
     (Path(folder) / "1_Pooling").mkdir(exist_ok=True)
     for file, content in {
         "modules.json": modules,

@@ -26,11 +26,16 @@ from narrative_twins.encoder.os_errors import os_errors
 from narrative_twins.encoder.portable import EXPORTS, FILES, INT8_FILE, PortableModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
-_SAMPLES = ("The mill was gone.", "She looked at the map again, and laughed until it got dark.", "Why?")
+_SAMPLES = (
+    "The mill was gone.",
+    "She looked at the map again, and laughed until it got dark.",
+    "Why?",
+)
 _SAME_MODEL = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 """Values of `config.json` that tell encoders apart."""
 _NEAREST = {"float32": 0.99999, "int8": 0.7}
-"""The least cosine similarity of exported vectors with those of torch; in int8 only what shows a broken export."""
+"""The least cosine similarity of exported vectors with those of torch; in int8 only what shows a
+broken export."""
 
 
 def export_encoder(
@@ -41,35 +46,43 @@ def export_encoder(
     dtype: str = "float32",
     texts: Sequence[str] = (),
 ) -> Path:
-    """Export an encoder for a backend, with its tokenizer and settings, in the layout of sentence-transformers.
+    """Export an encoder for a backend, with its tokenizer and settings, in the layout of
+    sentence-transformers.
 
-    The folder may be that of the encoder's checkpoint, or have other exports of it. Files appear in it when they are
-    complete and the exported model was compared with the encoder.
+    The folder may be that of the encoder's checkpoint, or have other exports of it. Files appear in
+    it when they are complete and the exported model was compared with the encoder.
 
     Args:
         encoder: an encoder that runs by torch.
         folder: where to write.
         backend: `"onnx"` or `"openvino"`.
-        dtype: `"float32"`; or with OpenVINO `"int8"`, by which scores change (`make backends` measures how much):
-            weights and states of the linear layers have 8 bits, by static quantization of NNCF.
-        texts: for int8 some hundred texts like those that will be scored, by which the ranges of states are measured.
+        dtype: `"float32"`; or with OpenVINO `"int8"`, by which scores change (`make backends`
+            measures how much): weights and states of the linear layers have 8 bits, by static
+            quantization of NNCF.
+        texts: for int8 some hundred texts like those that will be scored, by which the ranges of
+            states are measured.
 
     Returns:
         The path of the model.
 
     Raises:
         ImportError: a library of the extra is missing; the message says what to install.
-        ValueError: the encoder does not run by torch, the backend or dtype is unknown, the folder has another encoder,
-            there are no texts for int8, or the exported model has other vectors than the encoder.
+        ValueError: the encoder does not run by torch, the backend or dtype is unknown, the folder
+            has another encoder, there are no texts for int8, or the exported model has other
+            vectors than the encoder.
     """
     if isinstance(encoder.model, PortableModel):
-        raise ValueError(f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from")
+        raise ValueError(
+            f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from"
+        )
     if backend not in FILES:
         raise ValueError(f"backend={backend!r}: choose {' or '.join(map(repr, FILES))}")
     if dtype not in _NEAREST or dtype == "int8" and backend != "openvino":
         raise ValueError(f"dtype={dtype!r}: choose 'float32', or with backend='openvino' 'int8'")
     if dtype == "int8" and not texts:
-        raise ValueError("int8 needs texts, by which the ranges of the states in each layer are measured")
+        raise ValueError(
+            "int8 needs texts, by which the ranges of the states in each layer are measured"
+        )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     is_new = not (folder / "config.json").exists()
@@ -82,12 +95,16 @@ def export_encoder(
         try:
             _write_model(encoder, Path(scratch), backend, dtype, texts)
         except ImportError as error:
-            raise ImportError(f"this export needs pip install 'narrative_twins[{backend}]' ({error})") from error
+            raise ImportError(
+                f"this export needs pip install 'narrative_twins[{backend}]' ({error})"
+            ) from error
         try:
             check_export(encoder, Path(scratch), backend, dtype)
         except ValueError as error:
             kind = type(encoder.model).__name__
-            raise ValueError(f"{error}, so it is not kept; these libraries can't export {kind}") from error
+            raise ValueError(
+                f"{error}, so it is not kept; these libraries can't export {kind}"
+            ) from error
         for file in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
             target = folder / file.relative_to(scratch)
             # A checkpoint that is there keeps its own settings.
@@ -101,11 +118,15 @@ def _check_config(encoder: StoryEncoder, folder: Path) -> None:
     """Raise a ValueError if a folder has the checkpoint of another encoder."""
     try:
         theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        same = all(theirs.get(name) == getattr(encoder.model.config, name, None) for name in _SAME_MODEL)
+        same = all(
+            theirs.get(name) == getattr(encoder.model.config, name, None) for name in _SAME_MODEL
+        )
     except (OSError, ValueError, AttributeError):
         same = False
     if not same:
-        raise ValueError(f"{folder} has another encoder (its config.json differs); export to another folder")
+        raise ValueError(
+            f"{folder} has another encoder (its config.json differs); export to another folder"
+        )
 
 
 def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
@@ -114,17 +135,24 @@ def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
     encoder.model.config.save_pretrained(folder)
     limit = tokenizer.model_max_length
     try:
-        # The positions of RoBERTa models, some of which are reserved, are not known without the model.
+        # The positions of RoBERTa models, some of which are reserved, are not known without the
+        # model.
         tokenizer.model_max_length = min(limit, encoder.context_tokens)
         tokenizer.save_pretrained(folder)
     finally:
         tokenizer.model_max_length = limit
     write_checkpoint_settings(
-        folder, encoder.pooling, encoder.model.config.hidden_size, tokens.lowercase, encoder.context_tokens
+        folder,
+        encoder.pooling,
+        encoder.model.config.hidden_size,
+        tokens.lowercase,
+        encoder.context_tokens,
     )
 
 
-def _write_model(encoder: StoryEncoder, folder: Path, backend: str, dtype: str, texts: Sequence[str]) -> None:
+def _write_model(
+    encoder: StoryEncoder, folder: Path, backend: str, dtype: str, texts: Sequence[str]
+) -> None:
     onnx = folder / FILES["onnx"]
     onnx.parent.mkdir()
     _write_onnx(encoder, onnx)
@@ -147,7 +175,9 @@ class _TokenStates(torch.nn.Module):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        states: torch.Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        states: torch.Tensor = self.model(
+            input_ids=input_ids, attention_mask=attention_mask
+        ).last_hidden_state
         return states
 
 
@@ -155,7 +185,9 @@ def _write_onnx(encoder: StoryEncoder, path: Path) -> None:
     import onnxscript  # noqa: F401  # torch needs it, and names it only in the middle of its own work
 
     # A copy, since it is cast and moved.
-    model = merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
+    model = (
+        merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
+    )
     model = model.float().cpu()
     ids, is_token = padded(encoder.tokens.ids(list(_SAMPLES[:2]), special=True), 0)
     inputs = torch.from_numpy(ids), torch.from_numpy(is_token.astype(np.int64))
@@ -189,9 +221,14 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _inputs(encoder: StoryEncoder, texts: Sequence[str], batch: int = 8) -> Iterator[dict[str, NDArray[np.int64]]]:
+def _inputs(
+    encoder: StoryEncoder, texts: Sequence[str], batch: int = 8
+) -> Iterator[dict[str, NDArray[np.int64]]]:
     """The model's inputs for some texts, in batches of similar lengths."""
-    rows = [row[: encoder.context_tokens] for row in encoder.tokens.ids(encoder.tokens.texts(texts), special=True)]
+    rows = [
+        row[: encoder.context_tokens]
+        for row in encoder.tokens.ids(encoder.tokens.texts(texts), special=True)
+    ]
     rows.sort(key=len)
     for start in range(0, len(rows), batch):
         ids, is_token = padded(rows[start : start + batch], encoder.passes.pad_id)
@@ -207,7 +244,10 @@ def _in_int8(model: Any, inputs: list[dict[str, NDArray[np.int64]]]) -> Any:
     logger.setLevel(logging.ERROR)
     try:
         return nncf.quantize(
-            model, nncf.Dataset(inputs), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(inputs)
+            model,
+            nncf.Dataset(inputs),
+            model_type=nncf.ModelType.TRANSFORMER,
+            subset_size=len(inputs),
         )
     finally:
         logger.setLevel(level)
@@ -216,14 +256,19 @@ def _in_int8(model: Any, inputs: list[dict[str, NDArray[np.int64]]]) -> Any:
 def check_export(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> None:
     """Raise a ValueError if the exported model in a folder has other vectors than the encoder."""
     model = PortableModel(folder, backend, dtype)
-    exported = StoryEncoder(model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens)
-    theirs, ours = (
-        each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES]) for each in (exported, encoder)
+    exported = StoryEncoder(
+        model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens
     )
-    cosines = (theirs * ours).sum(1) / (np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1))
+    theirs, ours = (
+        each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES])
+        for each in (exported, encoder)
+    )
+    cosines = (theirs * ours).sum(1) / (
+        np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1)
+    )
     # An encoder in bfloat16 is itself not exact.
     if not cosines.min() >= min(_NEAREST[dtype], 1.0 if encoder.dtype == torch.float32 else 0.999):
         raise ValueError(
-            f"the model exported to {backend} in {dtype} has other vectors than the encoder (cosine "
-            f"{cosines.min():.5f})"
+            f"the model exported to {backend} in {dtype} has other vectors than the encoder (cosine"
+            f" {cosines.min():.5f})"
         )

@@ -10,8 +10,19 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from narrative_twins.encoder.adapters import tokenizer_source
-from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings, ModelFacts, read_checkpoint_settings
-from narrative_twins.encoder.loading import adapter_at, hub_options, load_model, one_line, without_hub
+from narrative_twins.encoder.checkpoint import (
+    SETTINGS,
+    CheckpointSettings,
+    ModelFacts,
+    read_checkpoint_settings,
+)
+from narrative_twins.encoder.loading import (
+    adapter_at,
+    hub_options,
+    load_model,
+    one_line,
+    without_hub,
+)
 from narrative_twins.encoder.tokens import StoryTokenizer
 
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -20,18 +31,20 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64")
 class CheckpointError(Exception):
     """A checkpoint can't be loaded; the message has one line.
 
-    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in another way, without
-    the checks of `load_model`.
+    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in
+    another way, without the checks of `load_model`.
     """
 
 
 class AutoStoryModel(AutoModel):
-    """`AutoModel` for `transformers.pipeline`: `load_story_model`, but with `CheckpointError` instead of `OSError`."""
+    """`AutoModel` for `transformers.pipeline`: `load_story_model`, but with `CheckpointError`
+    instead of `OSError`."""
 
     @classmethod
     def from_pretrained(cls, name: str, **kwargs: Any) -> Any:
         try:
-            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a commit of its base.
+            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a
+            # commit of its base.
             if type(kwargs.get("revision")) not in (str, type(None)):
                 plain = kwargs | {"revision": str(kwargs["revision"])}
                 kwargs = plain if adapter_at(name, **plain) is not None else kwargs
@@ -41,8 +54,10 @@ class AutoStoryModel(AutoModel):
 
 
 def load_story_model(name: str | Path, **options: Any) -> Any:
-    """Load a model of a story encoder with `load_model`, and set two attributes of it: `checkpoint_settings`, the
-    settings of its checkpoint, and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`."""
+    """Load a model of a story encoder with `load_model`, and set two attributes of it:
+    `checkpoint_settings`, the settings of its checkpoint, and `precision`, which is `"auto"` unless
+    a dtype was chosen. Raises `OSError`.
+    """
     model = load_model(AutoModel, name, **options)
     model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
     model.precision = "auto" if options.get("dtype", "auto") in ("auto", None) else None
@@ -56,12 +71,19 @@ def load_model_and_tokenizer(
     allow_pickle: bool,
     options: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """Load a model of a story encoder to a device, and its tokenizer; see `StoryEncoder.from_pretrained`. Raises
-    `OSError`, or `ValueError` if the dtype or device is invalid."""
+    """Load a model of a story encoder to a device, and its tokenizer; see
+    `StoryEncoder.from_pretrained`. Raises `OSError`, or `ValueError` if the dtype or device is
+    invalid."""
     if dtype != "auto" and str(dtype).removeprefix("torch.") not in _DTYPES:
-        raise ValueError(f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'")
+        raise ValueError(
+            f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'"
+        )
     if device is None:
-        device = torch.accelerator.current_accelerator() or "cpu" if torch.accelerator.is_available() else "cpu"
+        device = (
+            torch.accelerator.current_accelerator() or "cpu"
+            if torch.accelerator.is_available()
+            else "cpu"
+        )
     model = load_story_model(name, dtype=dtype, allow_pickle=allow_pickle, **options)
     try:
         adapter = adapter_at(name, **options)
@@ -69,7 +91,9 @@ def load_model_and_tokenizer(
         tokenizer_options = {"trust_remote_code": False, **without_hub(options), **hub}
         tokenizer = AutoTokenizer.from_pretrained(source, **tokenizer_options)
     except Exception as error:  # of any kind, since the files may contain anything
-        raise OSError(one_line(f"the tokenizer of encoder {name!r} can't be loaded: {error}")) from error
+        raise OSError(
+            one_line(f"the tokenizer of encoder {name!r} can't be loaded: {error}")
+        ) from error
     try:
         model.to(device)
     except (RuntimeError, AssertionError) as error:
@@ -78,13 +102,20 @@ def load_model_and_tokenizer(
 
 
 def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) -> None:
-    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError` if it can't be
-    loaded, its weights do not fit it, or a file of its settings is invalid or outside of its folder; with `pooler` also
-    if its pooler has no weights, or its settings name another pooling, with which the pooler was not trained."""
-    settings: CheckpointSettings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
+    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError`
+    if it can't be loaded, its weights do not fit it, or a file of its settings is invalid or
+    outside of its folder; with `pooler` also if its pooler has no weights, or its settings name
+    another pooling, with which the pooler was not trained.
+    """
+    settings: CheckpointSettings = load_story_model(
+        name, pooler=pooler, **options
+    ).checkpoint_settings
     problem = settings.problem
     if problem is None and pooler and settings.pooling is not None:
-        problem = f"its settings name {settings.pooling} pooling, so its pooler is not trained; use that pooling"
+        problem = (
+            f"its settings name {settings.pooling} pooling, so its pooler is not trained; use that"
+            " pooling"
+        )
     if problem is not None:
         raise OSError(f"encoder {str(name)!r} can't be loaded: {problem}")
 
@@ -94,7 +125,8 @@ def settings_of(model: Any) -> CheckpointSettings:
     stored = getattr(model, "checkpoint_settings", None)
     if isinstance(stored, CheckpointSettings):
         return stored
-    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its configuration.
+    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its
+    # configuration.
     settings = getattr(model.config, SETTINGS, None)
     if settings is not None:
         try:
@@ -102,7 +134,11 @@ def settings_of(model: Any) -> CheckpointSettings:
         except TypeError as error:
             raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
     folder = Path(model.name_or_path) if getattr(model, "name_or_path", "") else None
-    return read_checkpoint_settings(folder) if folder is not None and folder.is_dir() else CheckpointSettings()
+    return (
+        read_checkpoint_settings(folder)
+        if folder is not None and folder.is_dir()
+        else CheckpointSettings()
+    )
 
 
 def model_facts(model: Any, tokenizer: Any) -> ModelFacts:
@@ -112,8 +148,9 @@ def model_facts(model: Any, tokenizer: Any) -> ModelFacts:
 
 
 def model_limit(model: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads at once: its number of positions (without those that RoBERTa models reserve for
-    padding) or the tokenizer's limit, whichever is smaller; 512 if neither is known."""
+    """How many tokens the model reads at once: its number of positions (without those that RoBERTa
+    models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
+    known."""
     config_limit = getattr(model.config, "max_position_embeddings", None)
     limits = [config_limit] if isinstance(config_limit, int) and config_limit > 0 else []
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
@@ -126,15 +163,24 @@ def model_limit(model: Any, tokenizer: Any) -> int:
 def story_tokenizer(
     model: Any, tokenizer: Any, settings: CheckpointSettings, context_tokens: int | None = None
 ) -> StoryTokenizer:
-    """The story tokenizer of a `transformers` model and tokenizer, which reads at most `context_tokens` tokens at once
-    (default: as many as the model can). Raises ValueError as `StoryTokenizer` does."""
+    """The story tokenizer of a `transformers` model and tokenizer, which reads at most
+    `context_tokens` tokens at once (default: as many as the model can). Raises ValueError as
+    `StoryTokenizer` does."""
     limit = model_limit(model, tokenizer)
     return StoryTokenizer(tokenizer, min(limit, context_tokens or limit), settings.lowercase)
 
 
 def first_position(model: Any) -> int:
-    """The position id of the first token of a text: 0, or in RoBERTa models the id after that of padding."""
-    return max((table.padding_idx + 1 for table in _position_tables(model) if table.padding_idx is not None), default=0)
+    """The position id of the first token of a text: 0, or in RoBERTa models the id after that of
+    padding."""
+    return max(
+        (
+            table.padding_idx + 1
+            for table in _position_tables(model)
+            if table.padding_idx is not None
+        ),
+        default=0,
+    )
 
 
 def _position_tables(model: Any) -> list[torch.nn.Embedding]:

@@ -14,7 +14,17 @@ from narrative_twins.encoder.loading import hub_options, one_line
 
 _ORGANIZATION = "sentence-transformers"
 _OTHER_MODELS = (
-    *("albert-", "bart-", "bert-", "camembert-", "ctrl", "deberta-", "distilbert-", "distilroberta-", "electra-"),
+    *(
+        "albert-",
+        "bart-",
+        "bert-",
+        "camembert-",
+        "ctrl",
+        "deberta-",
+        "distilbert-",
+        "distilroberta-",
+        "electra-",
+    ),
     *("flaubert", "gpt", "roberta-", "t5-", "transfo-xl", "xlm-", "xlnet-"),
 )
 """How names of the first models of transformers begin, which have no organization either."""
@@ -23,11 +33,12 @@ _SECONDS = 10
 
 
 def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name stands for, and the options to load it with. A name without an organization,
-    such as `all-MiniLM-L6-v2`, is one of sentence-transformers, as in that library.
+    """The folder or Hub id that a name stands for, and the options to load it with. A name without
+    an organization, such as `all-MiniLM-L6-v2`, is one of sentence-transformers, as in that
+    library.
 
-    What is on the Hub is asked for once, so that without a connection an error comes at once, or the copy in the cache
-    is used; libraries try again for minutes.
+    What is on the Hub is asked for once, so that without a connection an error comes at once, or
+    the copy in the cache is used; libraries try again for minutes.
 
     Args:
         name: a folder, Hub id or short name.
@@ -51,12 +62,15 @@ def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dic
     except HfHubHTTPError:
         pass  # What the Hub answers is told with more detail where the files are loaded.
     except Exception as error:
-        cached = try_to_load_from_cache(found, _FILE, cache_dir=hub.get("cache_dir"), revision=hub.get("revision"))
+        cached = try_to_load_from_cache(
+            found, _FILE, cache_dir=hub.get("cache_dir"), revision=hub.get("revision")
+        )
         if not isinstance(cached, str):
             raise OSError(
                 one_line(
-                    f"encoder {str(name)!r} can't be loaded: it is no folder, the Hub can't be reached ({error}), and "
-                    "there is no copy in the cache; connect, or name a folder"
+                    f"encoder {str(name)!r} can't be loaded: it is no folder, the Hub can't be"
+                    f" reached ({error}), and there is no copy in the cache; connect, or name a"
+                    " folder"
                 )
             ) from error
         options["local_files_only"] = True

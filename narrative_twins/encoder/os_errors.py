@@ -11,8 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def os_errors(folder: str | Path) -> Iterator[None]:
-    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and tokenizers write
-    into it: they raise exceptions of other kinds, with the number of the error in the message."""
+    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and
+    tokenizers write into it: they raise exceptions of other kinds, with the number of the error in
+    the message."""
     try:
         yield
     except Exception as error:

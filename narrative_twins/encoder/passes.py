@@ -12,7 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.attention import FLASH, PACKED, packed_states, to_device, using_attention
+from narrative_twins.encoder.attention import (
+    FLASH,
+    PACKED,
+    packed_states,
+    to_device,
+    using_attention,
+)
 from narrative_twins.encoder.batches import padded, text_batches
 from narrative_twins.encoder.models import first_position
 from narrative_twins.encoder.pooling import Pooling, pool
@@ -29,23 +35,32 @@ BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Tokens per forward pass, by device; other accelerators use the CUDA figure."""
 
 ROUNDED_TOKENS = 32
-"""On a CPU the tokens of packed texts are filled up to a multiple of it. oneDNN caches kernels for each number of
-tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000 stories."""
+"""On a CPU the tokens of packed texts are filled up to a multiple of it. oneDNN caches kernels for
+each number of tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000
+stories."""
 
 _LOCK = RLock()
-_FIX = "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or sentence-transformer"
+_FIX = (
+    "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or"
+    " sentence-transformer"
+)
 
 
 class ForwardPasses:
-    """Runs an encoder over texts; ValueError if it is not a bidirectional encoder, or does not support the attention.
+    """Runs an encoder over texts; ValueError if it is not a bidirectional encoder, or does not
+    support the attention.
 
     Args:
-        model: the encoder. If it was loaded with `dtype="auto"` (see `AutoStoryModel`), matrix products are in the
-            fastest precision that keeps ranks, see `fast_dtype`; else in that of its weights.
-        probes: two short texts of equal length that differ in the last token, to test the model with.
+        model: the encoder. If it was loaded with `dtype="auto"` (see `AutoStoryModel`), matrix
+            products are in the fastest precision that keeps ranks, see `fast_dtype`; else in that
+            of its weights.
+        probes: two short texts of equal length that differ in the last token, to test the model
+            with.
         max_tokens, pad_id: how many tokens a text may have, and the token id to pad with.
-        attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"` packs if the model can.
-        batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the device.
+        attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"`
+            packs if the model can.
+        batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
+            device.
 
     Attributes:
         products: a context in which matrix products are computed as this class does.
@@ -64,7 +79,9 @@ class ForwardPasses:
             raise ValueError(f"attention={attention!r}: choose {', '.join(map(repr, ATTENTIONS))}")
         self.model, self.pad_id = model, pad_id
         self.device: torch.device = model.device
-        self.batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
+        self.batch_tokens = (
+            batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
+        )
         self.mixes_lengths = True
         self._first_position = first_position(model)
         self._attention: str | None = None
@@ -89,13 +106,21 @@ class ForwardPasses:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Prepare the model for `states`: disable gradients, set attention and precision, restore them on exit."""
-        # The lock keeps other threads from restoring the attention during a pass: texts would attend to each other.
-        with _LOCK, torch.inference_mode(), using_attention(self.model, self._attention), self.products:
+        """Prepare the model for `states`: disable gradients, set attention and precision, restore
+        them on exit."""
+        # The lock keeps other threads from restoring the attention during a pass: texts would
+        # attend to each other.
+        with (
+            _LOCK,
+            torch.inference_mode(),
+            using_attention(self.model, self._attention),
+            self.products,
+        ):
             yield
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
-        """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it while `running`."""
+        """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
+        while `running`."""
         if self._attention:
             total = sum(map(len, rows))
             if self.device.type == "cpu":
@@ -104,10 +129,14 @@ class ForwardPasses:
             return packed_states(self.model, rows, self._first_position)[:total]
         ids, is_token = padded(rows, self.pad_id)
         mask = to_device(is_token, self.device)
-        states: torch.Tensor = self.model(input_ids=to_device(ids, self.device), attention_mask=mask).last_hidden_state
+        states: torch.Tensor = self.model(
+            input_ids=to_device(ids, self.device), attention_mask=mask
+        ).last_hidden_state
         return states[mask.bool()] if not is_token.all() else states.flatten(0, 1)
 
-    def pooled(self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling) -> torch.Tensor:
+    def pooled(
+        self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling
+    ) -> torch.Tensor:
         """Vectors from the token states of texts, see `pool`."""
         return pool(states, tokens, pooling)
 
@@ -127,7 +156,8 @@ class ForwardPasses:
         return dtype if self.model.dtype == torch.float32 and dtype != torch.float32 else None
 
     def _probe(self, probes: tuple[Ids, Ids], max_tokens: int, attention: Attention) -> None:
-        """Find out by trial passes what the model supports, and refuse models that are not bidirectional encoders."""
+        """Find out by trial passes what the model supports, and refuse models that are not
+        bidirectional encoders."""
         name = type(self.model).__name__
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{name} is an encoder-decoder, not an encoder; {_FIX}")
@@ -137,41 +167,60 @@ class ForwardPasses:
             alone = self._run_in_best_precision(text)
             other_alone = self._run([other])
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
-            raise ValueError(f"{name} did not return token states for a text ({error}); {_FIX}") from error
-        # The texts differ in the last token only: if their first states are equal, attention is causal.
+            raise ValueError(
+                f"{name} did not return token states for a text ({error}); {_FIX}"
+            ) from error
+        # The texts differ in the last token only: if their first states are equal, attention is
+        # causal.
         if torch.equal(alone[0], other_alone[0]):
-            raise ValueError(f"{name} reads from left to right only, so its states miss what follows; {_FIX}")
-        if attention != "padded" and self._packs([longer, text, other], [self._run([longer]), alone, other_alone]):
+            raise ValueError(
+                f"{name} reads from left to right only, so its states miss what follows; {_FIX}"
+            )
+        if attention != "padded" and self._packs(
+            [longer, text, other], [self._run([longer]), alone, other_alone]
+        ):
             return
         if attention == "packed":
-            raise ValueError(f"{name} can't process packed texts; use attention='auto' or attention='padded'")
+            raise ValueError(
+                f"{name} can't process packed texts; use attention='auto' or attention='padded'"
+            )
         if attention == "auto":
             logger.info("%s can't process packed texts, so they are padded", name)
-        # Texts of different lengths may share a batch if padding does not change the states of the shorter one.
+        # Texts of different lengths may share a batch if padding does not change the states of the
+        # shorter one.
         self.mixes_lengths = self._same(alone, self._run([text, longer])[: len(text)])
         if not self.mixes_lengths:
-            logger.info("padding changes the states of %s, so only texts of equal length share a batch", name)
+            logger.info(
+                "padding changes the states of %s, so only texts of equal length share a batch",
+                name,
+            )
 
     def _run_in_best_precision(self, row: Ids) -> torch.Tensor:
-        """States of a text; falls back to the precision of the weights if the model fails with mixed precisions."""
+        """States of a text; falls back to the precision of the weights if the model fails with
+        mixed precisions."""
         try:
             return self._run([row])
         except RuntimeError as error:
             if self.products.dtype is None:
                 raise
-            logger.info("%s is run in the precision of its weights (%s)", type(self.model).__name__, error)
+            logger.info(
+                "%s is run in the precision of its weights (%s)", type(self.model).__name__, error
+            )
             self.products = MatrixProducts()
             return self._run([row])
 
     def _packs(self, rows: list[Ids], alone: list[torch.Tensor]) -> bool:
-        """Choose the first attention that gives packed texts the same states as each text alone, if any does."""
+        """Choose the first attention that gives packed texts the same states as each text alone, if
+        any does."""
         for name in self._attentions():
             self._attention = name
             try:
                 if self._same(torch.cat(alone), self._run(rows)):
                     return True
                 reason = "packed texts have different states"
-            except Exception as error:  # Whatever a model or kernel fails with, padding still works.
+            except (
+                Exception
+            ) as error:  # Whatever a model or kernel fails with, padding still works.
                 reason = str(error)
             logger.debug("%s is not used with %s: %s", name, type(self.model).__name__, reason)
         self._attention = None

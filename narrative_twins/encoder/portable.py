@@ -28,7 +28,10 @@ BACKENDS: tuple[Backend, ...] = ("torch", "onnx", "openvino")
 FILES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 """The models in a folder or on the Hub, by backend, as sentence-transformers names them."""
 INT8_FILE = "openvino/openvino_model_qint8_quantized.xml"
-EXPORTS = {**{(backend, "float32"): name for backend, name in FILES.items()}, ("openvino", "int8"): INT8_FILE}
+EXPORTS = {
+    **{(backend, "float32"): name for backend, name in FILES.items()},
+    ("openvino", "int8"): INT8_FILE,
+}
 """The models by backend and the precision of their weights."""
 _DTYPES = {"onnx": ("float32",), "openvino": ("float32", "bfloat16", "int8")}
 _BATCH_TOKENS = 2_048
@@ -49,12 +52,15 @@ class Device:
 
 
 class PortableModel:
-    """A model in ONNX or OpenVINO format, loaded from its folder or from the Hub. A copy or pickle loads it again.
+    """A model in ONNX or OpenVINO format, loaded from its folder or from the Hub. A copy or pickle
+    loads it again.
 
     Args:
-        name: folder or Hub id, with the model in `onnx/` or `openvino/`; None for the default encoder.
+        name: folder or Hub id, with the model in `onnx/` or `openvino/`; None for the default
+            encoder.
         backend: `"onnx"` or `"openvino"`, which also reads ONNX where there is no OpenVINO.
-        dtype: `"float32"`, or with OpenVINO `"bfloat16"` and, if it was exported, `"int8"`; `"auto"` is float32.
+        dtype: `"float32"`, or with OpenVINO `"bfloat16"` and, if it was exported, `"int8"`;
+            `"auto"` is float32.
         options: which files of the Hub, such as `revision` or `token`.
 
     Attributes:
@@ -69,7 +75,9 @@ class PortableModel:
         ValueError: the backend or the dtype is unknown.
     """
 
-    def __init__(self, name: str | Path | None, backend: str, dtype: str = "auto", **options: Any) -> None:
+    def __init__(
+        self, name: str | Path | None, backend: str, dtype: str = "auto", **options: Any
+    ) -> None:
         if backend not in FILES:
             raise ValueError(f"backend={backend!r}: choose {', '.join(map(repr, BACKENDS))}")
         self.name_or_path = str(name) if name is not None else default_encoder()
@@ -77,7 +85,8 @@ class PortableModel:
         self.dtype = "float32" if dtype == "auto" else str(dtype).removeprefix("torch.")
         if self.dtype not in _DTYPES[backend]:
             raise ValueError(
-                f"dtype {self.dtype!r} is not supported by {backend}; choose {', '.join(_DTYPES[backend])}"
+                f"dtype {self.dtype!r} is not supported by {backend}; choose"
+                f" {', '.join(_DTYPES[backend])}"
             )
         self._options = hub_options(options)
         self.checkpoint_settings = read_checkpoint_settings(self.name_or_path, **self._options)
@@ -105,19 +114,27 @@ class PortableModel:
             ) from error
 
     def facts(self, tokenizer: Any) -> ModelFacts:
-        """What the model says of itself; it reads 512 tokens at once if it does not say how many."""
+        """What the model says of itself; it reads 512 tokens at once if it does not say how
+        many."""
         known = getattr(self.config, "max_position_embeddings", None), tokenizer.model_max_length
         # A tokenizer without a limit has a huge number.
-        limit = min((limit for limit in known if isinstance(limit, int) and 0 < limit < 10**9), default=512)
+        limit = min(
+            (limit for limit in known if isinstance(limit, int) and 0 < limit < 10**9), default=512
+        )
         return ModelFacts(self.checkpoint_settings, limit, getattr(self.config, "vocab_size", None))
 
     def _file(self, name: str) -> str | None:
         try:
             path: str | None = cached_file(
-                self.name_or_path, name, _raise_exceptions_for_missing_entries=False, **self._options
+                self.name_or_path,
+                name,
+                _raise_exceptions_for_missing_entries=False,
+                **self._options,
             )
         except Exception as error:
-            raise OSError(one_line(f"encoder {self.name_or_path!r} can't be loaded: {error}")) from error
+            raise OSError(
+                one_line(f"encoder {self.name_or_path!r} can't be loaded: {error}")
+            ) from error
         return path
 
     def _read_config(self) -> SimpleNamespace:
@@ -125,7 +142,9 @@ class PortableModel:
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8")) if path else None
         except (OSError, ValueError, RecursionError) as error:
-            raise OSError(f"config.json of encoder {self.name_or_path!r} is invalid ({error})") from error
+            raise OSError(
+                f"config.json of encoder {self.name_or_path!r} is invalid ({error})"
+            ) from error
         if not isinstance(values, dict) or not isinstance(values.get("hidden_size"), int):
             raise OSError(f"encoder {self.name_or_path!r} has no config.json with a hidden_size")
         parts = Path(str(path)).parts
@@ -145,14 +164,20 @@ class PortableModel:
                 return path
         dtype = " --dtype int8" if self.dtype == "int8" else ""
         raise OSError(
-            f"encoder {self.name_or_path!r} has no {' or '.join(names)}; make it with `narrative-twins export "
-            f"{self.name_or_path} --backend {self.backend}{dtype} --to FOLDER`, and load FOLDER"
+            f"encoder {self.name_or_path!r} has no {' or '.join(names)}; make it with"
+            f" `narrative-twins export {self.name_or_path} --backend {self.backend}{dtype} --to"
+            " FOLDER`, and load FOLDER"
         )
 
 
 def weights_beside(name: str) -> list[str]:
-    """The names of files beside a model that may have its weights, or those that are too large for one file."""
-    return [name.replace(".xml", ".bin")] if name.endswith(".xml") else [f"{name}.data", f"{name}_data"]
+    """The names of files beside a model that may have its weights, or those that are too large for
+    one file."""
+    return (
+        [name.replace(".xml", ".bin")]
+        if name.endswith(".xml")
+        else [f"{name}.data", f"{name}_data"]
+    )
 
 
 def _load(name: str, backend: str, dtype: str, options: Mapping[str, Any]) -> PortableModel:
@@ -176,7 +201,9 @@ def _onnx(path: str, dtype: str) -> _Run:
 
     def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = session.run([output], {name: inputs[name] for name in inputs if name in names})[0]
+        states: NDArray[np.float32] = session.run(
+            [output], {name: inputs[name] for name in inputs if name in names}
+        )[0]
         return states
 
     return run
@@ -195,14 +222,17 @@ def _openvino(path: str, dtype: str) -> _Run:
 
     def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = model({name: inputs[name] for name in inputs if name in names})[0]
+        states: NDArray[np.float32] = model(
+            {name: inputs[name] for name in inputs if name in names}
+        )[0]
         return states
 
     return run
 
 
 class PortablePasses:
-    """Runs a portable model over texts, padded to the longest of a batch; the counterpart of `ForwardPasses`.
+    """Runs a portable model over texts, padded to the longest of a batch; the counterpart of
+    `ForwardPasses`.
 
     Args:
         model: the model.
@@ -231,10 +261,12 @@ class PortablePasses:
         alone = self.states([text])
         if alone.shape != (len(text), model.config.hidden_size):
             raise ValueError(
-                f"{model.name_or_path} in {model.backend} did not return token states for a text but an array of shape "
-                f"{alone.shape}; export the encoder with `narrative-twins export`"
+                f"{model.name_or_path} in {model.backend} did not return token states for a text"
+                f" but an array of shape {alone.shape}; export the encoder with `narrative-twins"
+                " export`"
             )
-        # Texts of different lengths may share a batch if padding does not change the states of the shorter one.
+        # Texts of different lengths may share a batch if padding does not change the states of the
+        # shorter one.
         together = self.states([text, longer])[: len(text)]
         tolerance = 1e-3 if self.dtype == "float32" else 0.1
         self.mixes_lengths = bool(np.abs(alone - together).max() <= tolerance * np.abs(alone).max())

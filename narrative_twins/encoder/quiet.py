@@ -15,7 +15,8 @@ _ON = ("1", "ON", "YES", "TRUE")
 
 
 def progress_bars_wanted() -> bool:
-    """Whether the user has asked for the progress bars of Hugging Face libraries, by HF_HUB_DISABLE_PROGRESS_BARS=0."""
+    """Whether the user has asked for the progress bars of Hugging Face libraries, by
+    HF_HUB_DISABLE_PROGRESS_BARS=0."""
     return os.environ.get(_WANTED, "1").upper() not in _ON
 
 
@@ -34,8 +35,8 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Without the table of transformers on weights that do not fit, which takes many lines, and without its progress
-    bar over the weights, unless it is wanted. Downloads keep theirs."""
+    """Without the table of transformers on weights that do not fit, which takes many lines, and
+    without its progress bar over the weights, unless it is wanted. Downloads keep theirs."""
     logger = logging.getLogger("transformers.modeling_utils")
 
     def is_other(record: logging.LogRecord) -> bool:
@@ -51,7 +52,9 @@ def quiet_loading() -> Iterator[None]:
 
 @contextmanager
 def _no_bar_of_weights() -> Iterator[None]:
-    set_hook = getattr(transformers_logging, "set_tqdm_hook", None)  # early releases of transformers 5 lack it
+    set_hook = getattr(
+        transformers_logging, "set_tqdm_hook", None
+    )  # early releases of transformers 5 lack it
     if set_hook is None or progress_bars_wanted():
         yield
         return
@@ -69,11 +72,16 @@ def _no_bar_of_weights() -> Iterator[None]:
         active = False
         found = set_hook(earlier)
         if found is not hook:
-            set_hook(found)  # of another thread that is loading; it ends with ours, which has no effect any more
+            set_hook(
+                found
+            )  # of another thread that is loading; it ends with ours, which has no effect any more
 
 
 def hide_default_model_warning(model: str) -> None:
-    """Hide what `transformers.pipeline` says if no model is named, that this is not for production, where `model` is
-    the default of the task: it comes with the package, and changes with it only."""
+    """Hide what `transformers.pipeline` says if no model is named, that this is not for production,
+    where `model` is the default of the task: it comes with the package, and changes with it
+    only."""
     start = f"No model was supplied, defaulted to {model} "
-    logging.getLogger("transformers.pipelines").addFilter(lambda record: not record.getMessage().startswith(start))
+    logging.getLogger("transformers.pipelines").addFilter(
+        lambda record: not record.getMessage().startswith(start)
+    )

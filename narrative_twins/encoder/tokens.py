@@ -1,4 +1,5 @@
-"""Token ids of stories, made by concatenating those of sentences, and the context around windows. Needs no torch."""
+"""Token ids of stories, made by concatenating those of sentences, and the context around windows.
+Needs no torch."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class Chunk(NamedTuple):
-    """A text for one forward pass: its token ids, special tokens included, and which tokens are pooled; shape (T,)."""
+    """A text for one forward pass: its token ids, special tokens included, and which tokens are
+    pooled; shape (T,)."""
 
     ids: Ids
     pooled: Mask
@@ -46,13 +48,16 @@ def check_vocabulary(name: str | Path, tokenizer: Any, size: int | None) -> None
         ValueError: the tokenizer has no vocabulary, or ids that the model does not have.
     """
     if len(plain_ids(tokenizer)) < 3:
-        raise ValueError(f"the tokenizer of {str(name)!r} has no vocabulary; its files are missing, as tokenizer.json")
+        raise ValueError(
+            f"the tokenizer of {str(name)!r} has no vocabulary; its files are missing, as"
+            " tokenizer.json"
+        )
     token, last = max(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if size is not None and last >= size:
         raise ValueError(
-            f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size} ids; it is that of "
-            "another model, or tokens were added: save the model with its own tokenizer, or after "
-            "model.resize_token_embeddings(len(tokenizer))"
+            f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
+            " ids; it is that of another model, or tokens were added: save the model with its own"
+            " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
         )
 
 
@@ -61,7 +66,8 @@ class StoryTokenizer:
 
     Args:
         tokenizer: a `transformers` tokenizer.
-        context_tokens: how many tokens the encoder reads at once; ValueError if special tokens alone fill them.
+        context_tokens: how many tokens the encoder reads at once; ValueError if special tokens
+            alone fill them.
         lowercase: whether text is lowercased first.
 
     Attributes:
@@ -75,37 +81,52 @@ class StoryTokenizer:
         self._splits_at_spaces = _splits_at_spaces(tokenizer)
         # Special tokens are what the tokenizer puts around a sample text.
         bare, full = self.ids([_ANCHOR])[0], self.ids([_ANCHOR], special=True)[0]
-        start = next(i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare))
+        start = next(
+            i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare)
+        )
         self.head, self.tail = full[:start], full[start + len(bare) :]
         self.context_tokens = context_tokens
         self.max_text_tokens = context_tokens - len(self.head) - len(self.tail)
         if self.max_text_tokens < 1:
             special = len(self.head) + len(self.tail)
-            raise ValueError(f"context_tokens={context_tokens} leaves no room beside {special} special tokens")
+            raise ValueError(
+                f"context_tokens={context_tokens} leaves no room beside {special} special tokens"
+            )
 
     def ids(self, texts: list[str], special: bool = False) -> list[Ids]:
         """Token ids of each text, not truncated."""
-        rows = self.tokenizer(texts, add_special_tokens=special, return_attention_mask=False, verbose=False)
+        rows = self.tokenizer(
+            texts, add_special_tokens=special, return_attention_mask=False, verbose=False
+        )
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
     def texts(self, sentences: Sequence[str]) -> list[str]:
-        """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is lowercased if set."""
+        """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is
+        lowercased if set."""
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
         return [text.lower() for text in texts] if self.lowercase else texts
 
     def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Token ids of texts joined by a space, without special tokens and not truncated; and for each token the index
-        of the text that has most of its characters. A token that is only the space between two texts belongs to the
-        second. Raises StoryError for a slow tokenizer, which does not provide the characters of tokens."""
+        """Token ids of texts joined by a space, without special tokens and not truncated; and for
+        each token the index of the text that has most of its characters. A token that is only the
+        space between two texts belongs to the second. Raises StoryError for a slow tokenizer, which
+        does not provide the characters of tokens.
+        """
         if not self.tokenizer.is_fast:
             raise StoryError(
-                "a slow tokenizer can't assign the tokens of a text to its sentences; use a fast tokenizer"
+                "a slow tokenizer can't assign the tokens of a text to its sentences; use a fast"
+                " tokenizer"
             )
         text = " ".join(texts)
-        encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        # For each character the text it belongs to, and its weight: a space between texts belongs to the text after it,
-        # with weight 0, so that it decides only about tokens without any other character.
-        text_of = np.repeat(np.arange(len(texts)), [len(part) + (i > 0) for i, part in enumerate(texts)])
+        encoding = self.tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        # For each character the text it belongs to, and its weight: a space between texts belongs
+        # to the text after it, with weight 0, so that it decides only about tokens without any
+        # other character.
+        text_of = np.repeat(
+            np.arange(len(texts)), [len(part) + (i > 0) for i, part in enumerate(texts)]
+        )
         weights = np.ones(len(text))
         weights[np.cumsum([len(part) + 1 for part in texts[:-1]], dtype=int) - 1] = 0
         owners = []
@@ -118,16 +139,20 @@ class StoryTokenizer:
         """Tokenize a story; raises StoryError if a sentence has no tokens."""
         texts = self.texts(sentences)
         n = len(texts)
-        # In one call: all sentences forwards and backwards, and each one at the start of a text and after the anchor.
+        # In one call: all sentences forwards and backwards, and each one at the start of a text and
+        # after the anchor.
         anchored = [f"{_ANCHOR} {text}" for text in texts]
         rows = self.ids([_ANCHOR, " ".join(texts), " ".join(reversed(texts)), *texts, *anchored])
         anchor, forwards, backwards = rows[:3]
         first, later = rows[3 : 3 + n], [row[len(anchor) :] for row in rows[3 + n :]]
         for i, text in enumerate(texts):
             if not len(first[i]):
-                raise StoryError(f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it")
-        # Concatenating ids is exact for any order if no token of the vocabulary extends across a space, and no sentence
-        # changes the tokens of a neighbor: that would show in the texts with all sentences forwards and backwards.
+                raise StoryError(
+                    f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it"
+                )
+        # Concatenating ids is exact for any order if no token of the vocabulary extends across a
+        # space, and no sentence changes the tokens of a neighbor: that would show in the texts with
+        # all sentences forwards and backwards.
         exact = (
             self._splits_at_spaces
             and all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
@@ -140,13 +165,17 @@ class StoryTokenizer:
 def _splits_at_spaces(tokenizer: Any) -> bool:
     """Whether no token of the vocabulary extends from one word into the next."""
     # How the vocabulary writes a space: byte-level, as SentencePiece does, as it is, or not at all.
-    sample = "".join(map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"])))
+    sample = "".join(
+        map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"]))
+    )
     spaces = "".join(sign for sign in "\u0120\u2581 " if sign in sample)
     added = {token.content for token in tokenizer.added_tokens_decoder.values()}
-    # A space after anything but white space; U+0109 to U+010D are tab and line breaks in byte-level vocabularies.
+    # A space after anything but white space; U+0109 to U+010D are tab and line breaks in byte-level
+    # vocabularies.
     across = re.compile(rf"[^{spaces}\s\u0109-\u010d][{spaces}]") if spaces else None
     return not any(re.search(r"\S\s", token) for token in added) and (
-        across is None or not any(across.search(token) for token in tokenizer.get_vocab().keys() - added)
+        across is None
+        or not any(across.search(token) for token in tokenizer.get_vocab().keys() - added)
     )
 
 
@@ -157,7 +186,8 @@ class TokenizedStory:
     Attributes:
         texts: the sentences, prepared by `StoryTokenizer.texts`.
         first, later: ids of each sentence at the start of a text, and after another sentence.
-        exact: whether concatenated ids equal those of the joined text; if not, each text is joined and tokenized.
+        exact: whether concatenated ids equal those of the joined text; if not, each text is joined
+            and tokenized.
     """
 
     tokenizer: StoryTokenizer
@@ -169,17 +199,20 @@ class TokenizedStory:
     def __post_init__(self) -> None:
         if self.exact:
             lengths = [len(ids) for ids in self.later]
-            # A sentence may have more tokens at the start of a text, and any sentence may come first in an order.
+            # A sentence may have more tokens at the start of a text, and any sentence may come
+            # first in an order.
             slack = max(0, *(len(a) - len(b) for a, b in zip(self.first, self.later, strict=True)))
         else:
-            # The length of a text is known only after tokenizing it; each sentence alone plus a space is the maximum.
+            # The length of a text is known only after tokenizing it; each sentence alone plus a
+            # space is the maximum.
             lengths, slack = [len(ids) + 1 for ids in self.first], 0
         self._max_text_tokens = max(1, self.tokenizer.max_text_tokens - slack)
         # How many tokens the first i sentences have, for each i.
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
     def window(self, span: Span) -> Window:
-        """A window with as many whole sentences around it as fit the context, evenly on both sides if possible."""
+        """A window with as many whole sentences around it as fit the context, evenly on both sides
+        if possible."""
         lo, hi = span
         ends = self._ends
         if ends[-1] <= self._max_text_tokens:
@@ -191,8 +224,12 @@ class TokenizedStory:
         after = ends[-1] - ends[hi]
         start = int(np.searchsorted(ends, ends[lo] - max(spare // 2, spare - after)))
         # After the window: all that is left.
-        stop = int(np.searchsorted(ends, ends[hi] + spare - (ends[lo] - ends[start]), side="right")) - 1
-        # Tokens that whole sentences could not fill there may hold another sentence before the window.
+        stop = (
+            int(np.searchsorted(ends, ends[hi] + spare - (ends[lo] - ends[start]), side="right"))
+            - 1
+        )
+        # Tokens that whole sentences could not fill there may hold another sentence before the
+        # window.
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
@@ -215,44 +252,64 @@ class TokenizedStory:
         return int(self._ends[-1]) - min(read, self._max_text_tokens)
 
     def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
-        """The text of an order of sentences as chunks to encode: one, or several if it exceeds the context. `pooled` is
-        the half-open range of sentences whose tokens are pooled, None for all tokens with the special tokens. Raises
-        StoryError if no token belongs to a pooled sentence."""
+        """The text of an order of sentences as chunks to encode: one, or several if it exceeds the
+        context. `pooled` is the half-open range of sentences whose tokens are pooled, None for all
+        tokens with the special tokens. Raises StoryError if no token belongs to a pooled
+        sentence."""
         ids, owners = self._ids_of(order)
-        mask = np.ones(len(ids), bool) if pooled is None else (owners >= pooled[0]) & (owners < pooled[1])
+        mask = (
+            np.ones(len(ids), bool)
+            if pooled is None
+            else (owners >= pooled[0]) & (owners < pooled[1])
+        )
         if not mask.any():
-            raise StoryError(f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool")
+            raise StoryError(
+                f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool"
+            )
         return self._split(ids, mask, special=pooled is None)
 
-    def sentence_chunks(self, window: Window, special: bool) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """The chunks of a window with its context, once for each sentence of the window with only its tokens pooled;
-        and if `special`, once with only the special tokens pooled. Raises StoryError if a sentence has no tokens."""
+    def sentence_chunks(
+        self, window: Window, special: bool
+    ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
+        """The chunks of a window with its context, once for each sentence of the window with only
+        its tokens pooled; and if `special`, once with only the special tokens pooled. Raises
+        StoryError if a sentence has no tokens.
+        """
         ids, owners = self._ids_of(window.base)
         texts = []
         for i in range(window.lo, window.hi):
             mask = owners == i
             if not mask.any():
-                raise StoryError(f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text")
+                raise StoryError(
+                    f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text"
+                )
             texts.append(self._split(ids, mask, special=False))
         return texts, [self._split(ids, np.zeros(len(ids), bool), special=True)] if special else []
 
     def _split(self, ids: Ids, mask: Mask, special: bool) -> list[Chunk]:
-        """Split a text into chunks that fit the context, without those that have no pooled tokens."""
+        """Split a text into chunks that fit the context, without those that have no pooled
+        tokens."""
         head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.max_text_tokens
         ends = np.full(len(head), special), np.full(len(tail), special)
         return [
-            Chunk(np.concatenate([head, ids[start : start + room], tail]), np.concatenate([ends[0], part, ends[1]]))
+            Chunk(
+                np.concatenate([head, ids[start : start + room], tail]),
+                np.concatenate([ends[0], part, ends[1]]),
+            )
             for start in range(0, len(ids), room)
             if (part := mask[start : start + room]).any() or special
         ]
 
     def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
-        """Token ids of the text of an order of sentences, and the sentence that each token belongs to."""
+        """Token ids of the text of an order of sentences, and the sentence that each token belongs
+        to."""
         return self._concatenated(order) if self.exact else self._joined(order)
 
     def _concatenated(self, order: Order) -> tuple[Ids, Ids]:
         rows = [self.first[order[0]], *(self.later[i] for i in order[1:])]
-        return np.concatenate(rows), np.repeat(np.array(order, np.int32), [len(row) for row in rows])
+        return np.concatenate(rows), np.repeat(
+            np.array(order, np.int32), [len(row) for row in rows]
+        )
 
     def _joined(self, order: Order) -> tuple[Ids, Ids]:
         ids, owners = self.tokenizer.tokenize_joined([self.texts[i] for i in order])

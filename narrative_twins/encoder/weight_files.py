@@ -1,7 +1,8 @@
-"""The files that the weights of a checkpoint are in, checked before any of them is opened: safetensors of the folder.
+"""The files that the weights of a checkpoint are in, checked before any of them is opened:
+safetensors of the folder.
 
-A pickle executes code when it is read. Not only `pytorch_model.bin` is one: an index of weights, or `config.json`, may
-name any file."""
+A pickle executes code when it is read. Not only `pytorch_model.bin` is one: an index of weights, or
+`config.json`, may name any file."""
 
 from __future__ import annotations
 
@@ -23,19 +24,22 @@ _NAMED = "transformers_weights"
 
 _AGAIN = "copy or download it again"
 _SAVE = (
-    "save the model with save_pretrained, or load it with allow_pickle=True (--allow-pickle) if you trust its source"
+    "save the model with save_pretrained, or load it with allow_pickle=True (--allow-pickle) if you"
+    " trust its source"
 )
 
 
 def weights_problem(
     name: str | Path, hub: Mapping[str, Any], variant: str | None = None, subfolder: str = ""
 ) -> str | None:
-    """Why the weights of a checkpoint can't be loaded from safetensors, with the cure; None if they can.
+    """Why the weights of a checkpoint can't be loaded from safetensors, with the cure; None if they
+    can.
 
     Args:
         name: folder or Hub id.
         hub: the options of `cached_file` that say where the files are found.
-        variant, subfolder: as for `from_pretrained` of `transformers`, which change the names of the files.
+        variant, subfolder: as for `from_pretrained` of `transformers`, which change the names of
+            the files.
 
     Raises:
         OSError: files can't be looked up.
@@ -62,14 +66,22 @@ def weights_problem(
     index = _variant(_INDEX, variant)
     if (path := found(index)) is not None:
         return _index_problem(path, index, name)
-    pickles = sorted(file.name for file in Path(name, subfolder).glob("*.bin")) if Path(name).is_dir() else []
-    what = f"its weights are in a pickle ({pickles[0]}), which can execute code" if pickles else f"no {_WEIGHTS}"
+    pickles = (
+        sorted(file.name for file in Path(name, subfolder).glob("*.bin"))
+        if Path(name).is_dir()
+        else []
+    )
+    what = (
+        f"its weights are in a pickle ({pickles[0]}), which can execute code"
+        if pickles
+        else f"no {_WEIGHTS}"
+    )
     return f"{what}; {_SAVE}"
 
 
 def modules_problem(name: str | Path, allow_pickle: bool = False) -> str | None:
-    """Why the modules of a sentence-transformers checkpoint can't be loaded by that library: their code is not its own,
-    or their weights are in a pickle; None if they can.
+    """Why the modules of a sentence-transformers checkpoint can't be loaded by that library: their
+    code is not its own, or their weights are in a pickle; None if they can.
 
     Args:
         name: folder or Hub id of the checkpoint, whose `modules.json`, if any, is valid.
@@ -84,15 +96,27 @@ def modules_problem(name: str | Path, allow_pickle: bool = False) -> str | None:
     for module in json.loads(Path(listed).read_text(encoding="utf-8")) if listed else []:
         kind, folder = module["type"], module["path"]
         if not kind.startswith("sentence_transformers."):
-            return f"{_MODULES} names {kind!r}, which is not of sentence-transformers; code of checkpoints is not run"
+            return (
+                f"{_MODULES} names {kind!r}, which is not of sentence-transformers; code of"
+                " checkpoints is not run"
+            )
         pickle = f"{folder}/{_PICKLE}"
-        if folder and not allow_pickle and found(f"{folder}/{_WEIGHTS}") is None and found(pickle) is not None:
-            return f"the weights of a module are in a pickle ({pickle}), which can execute code; {_SAVE}"
+        if (
+            folder
+            and not allow_pickle
+            and found(f"{folder}/{_WEIGHTS}") is None
+            and found(pickle) is not None
+        ):
+            return (
+                f"the weights of a module are in a pickle ({pickle}), which can execute code;"
+                f" {_SAVE}"
+            )
     return None
 
 
 def _index_problem(path: str | None, index: str, name: str | Path) -> str | None:
-    """What is wrong with an index of weights: all files that it names must be safetensors of the same folder."""
+    """What is wrong with an index of weights: all files that it names must be safetensors of the
+    same folder."""
     if path is None:
         return f"{_CONFIG} names {index!r}, which is missing; {_AGAIN}"
     try:
@@ -122,6 +146,7 @@ def _part_problem(source: str, part: object) -> str | None:
 
 
 def _variant(file: str, variant: str | None) -> str:
-    """The name of a file in a variant, such as `model.fp16.safetensors` or `model.safetensors.index.fp16.json`."""
+    """The name of a file in a variant, such as `model.fp16.safetensors` or
+    `model.safetensors.index.fp16.json`."""
     stem, dot, suffix = file.rpartition(".")
     return f"{stem}.{variant}{dot}{suffix}" if variant else file

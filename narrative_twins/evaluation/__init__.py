@@ -4,7 +4,9 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
-from narrative_twins.evaluation.agreement import agreement_with_turning_points as agreement_with_turning_points
+from narrative_twins.evaluation.agreement import (
+    agreement_with_turning_points as agreement_with_turning_points,
+)
 from narrative_twins.evaluation.agreement import agreement_with_votes as agreement_with_votes
 from narrative_twins.evaluation.comparison import Comparison as Comparison
 from narrative_twins.evaluation.labelled import LabelledStories as LabelledStories

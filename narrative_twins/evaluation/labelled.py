@@ -28,8 +28,10 @@ class LabelledStories:
         name: of the data, for tables and files.
         stories: the stories, with their windows.
         labels: for each story one number per sentence, higher for a more salient sentence.
-        points: for each story the indices of its turning points, if these are the labels, otherwise None.
-        second: for each story the labels by a second group of annotators, or None if there are none.
+        points: for each story the indices of its turning points, if these are the labels, otherwise
+            None.
+        second: for each story the labels by a second group of annotators, or None if there are
+            none.
         annotations: for each story the labels of each annotator, or None if these are not known.
     """
 
@@ -45,7 +47,11 @@ class LabelledStories:
 
     def first(self, number: int) -> LabelledStories:
         """The first `number` of the stories with their labels."""
-        lists = {name: values[:number] for name, values in vars(self).items() if name != "name" and values is not None}
+        lists = {
+            name: values[:number]
+            for name, values in vars(self).items()
+            if name != "name" and values is not None
+        }
         return replace(self, **lists)
 
     @property
@@ -58,20 +64,25 @@ class LabelledStories:
 
 
 def load_labelled(
-    source: DataSource, split: str | None = None, *, second: DataSource | None = None, name: str | None = None
+    source: DataSource,
+    split: str | None = None,
+    *,
+    second: DataSource | None = None,
+    name: str | None = None,
 ) -> LabelledStories:
     """Load stories with human labels of any kind.
 
-    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows; rows with windows and `key` keep their
-    windows; all others are read by `load_story_salience`.
+    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows; rows with windows
+    and `key` keep their windows; all others are read by `load_story_salience`.
 
     Args:
-        source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"` for the corpora of
-            the package, if there is no file of this name. Their votes were judged by a language model.
-        split: a split of the source, or `"all"` for all of them together; default the test split, else validation, else
-            the first.
-        second: labels of the same stories by a second group of annotators, of which some may be missing: the same kind
-            of source. Stories are matched by their sentences.
+        source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"`
+            for the corpora of the package, if there is no file of this name. Their votes were
+            judged by a language model.
+        split: a split of the source, or `"all"` for all of them together; default the test split,
+            else validation, else the first.
+        second: labels of the same stories by a second group of annotators, of which some may be
+            missing: the same kind of source. Stories are matched by their sentences.
         name: of the data; default that of the file, folder or Hub data set.
 
     Raises:
@@ -85,22 +96,31 @@ def load_labelled(
     stories = [_story(row) for row in rows]
     if rows[0].get("turning_points") is not None:
         if second is not None:
-            raise ValueError(f"{name} has turning points; a second group of annotators needs labels of each sentence")
+            raise ValueError(
+                f"{name} has turning points; a second group of annotators needs labels of each"
+                " sentence"
+            )
         points = [list(row["turning_points"]) for row in rows]
         labels = [
-            [float(i in marked) for i in range(len(story))] for story, marked in zip(stories, points, strict=True)
+            [float(i in marked) for i in range(len(story))]
+            for story, marked in zip(stories, points, strict=True)
         ]
         return LabelledStories(name, stories, labels, points)
     others = None
     if second is not None:
-        by_sentences = {tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)}
+        by_sentences = {
+            tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)
+        }
         others = [by_sentences.get(story.sentences) for story in stories]
         if not any(others):
             raise ValueError(
-                f"{_name(second)} has none of the stories of {name}; stories are matched by their sentences"
+                f"{_name(second)} has none of the stories of {name}; stories are matched by their"
+                " sentences"
             )
     annotations = [row.get("annotations") for row in rows]
-    return LabelledStories(name, stories, [_labels(row, name) for row in rows], second=others, annotations=annotations)
+    return LabelledStories(
+        name, stories, [_labels(row, name) for row in rows], second=others, annotations=annotations
+    )
 
 
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
@@ -109,7 +129,11 @@ def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
     names = [name for name in ("test", "validation", *files) if name in files]
     if split not in (None, "all", *files):
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
-    paths = [path for part in files.values() for path in part] if split == "all" else files[split or names[0]]
+    paths = (
+        [path for part in files.values() for path in part]
+        if split == "all"
+        else files[split or names[0]]
+    )
     first = next(iter(read_records(paths[0])), None)
     return list(_loader(first.row if first else {})({"data": paths})["data"])
 
@@ -118,7 +142,11 @@ def _loader(row: Mapping[str, Any]) -> Any:
     """The function that loads rows like this one."""
     if find_column(row, "key") is not None or is_nested(find_column(row, *STORY_NAMES) or []):
         return load_window_twins
-    return load_turning_points if find_column(row, "turning_points") is not None else load_story_salience
+    return (
+        load_turning_points
+        if find_column(row, "turning_points") is not None
+        else load_story_salience
+    )
 
 
 def _story(row: Mapping[str, Any]) -> Story:
@@ -128,15 +156,20 @@ def _story(row: Mapping[str, Any]) -> Story:
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:
     labels: list[float] | None = row["labels"]
     if labels is None:
-        raise ValueError(f"{name}, id {row['id']!r}, has no labels, only summaries; leave the row out")
+        raise ValueError(
+            f"{name}, id {row['id']!r}, has no labels, only summaries; leave the row out"
+        )
     return labels
 
 
 def _name(source: DataSource) -> str:
-    """A name for a source: of a file that without its suffix, of a folder or Hub id the last part."""
+    """A name for a source: of a file that without its suffix, of a folder or Hub id the last
+    part."""
     if isinstance(source, Mapping):
         source = next(iter(source.values()))
     if not isinstance(source, (str, os.PathLike)) and isinstance(source, Iterable):
         source = next(iter(source), "data")
-    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "data"  # loaded rows have no name
+    name = (
+        os.fspath(source) if isinstance(source, (str, os.PathLike)) else "data"
+    )  # loaded rows have no name
     return Path(name).name.split(".")[0] or "data"

@@ -1,5 +1,5 @@
-"""Tables of a comparison in the layouts of papers: chosen rows under names of one's own, with empty cells for rows that
-the comparison does not have."""
+"""Tables of a comparison in the layouts of papers: chosen rows under names of one's own, with empty
+cells for rows that the comparison does not have."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from narrative_twins.evaluation.rows import PARTIAL, Row, metrics_of
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread
 
 BOLD = (
-    "Bold: the best of its {part}, and what does not differ significantly from it (paired permutation test over "
-    "stories, p ≥ 0.05)."
+    "Bold: the best of its {part}, and what does not differ significantly from it (paired"
+    " permutation test over stories, p ≥ 0.05)."
 )
 SEVERAL_RUNS = "Of several runs: mean ± standard deviation; tests are those of the median run."
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table: its name there, and the scorer and operation of its row; no operation for baselines."""
+    """A line of a table: its name there, and the scorer and operation of its row; no operation for
+    baselines."""
 
     name: str
     scorer: str
@@ -28,9 +29,14 @@ class Line:
 
 
 def wide_table(
-    comparison: Comparison, data: str, scorers: Mapping[str, str], operations: Sequence[str], caption: str
+    comparison: Comparison,
+    data: str,
+    scorers: Mapping[str, str],
+    operations: Sequence[str],
+    caption: str,
 ) -> Table:
-    """A line for each scorer, and for each operation a group of columns with all metrics. Bold is the best of a column.
+    """A line for each scorer, and for each operation a group of columns with all metrics. Bold is
+    the best of a column.
 
     Args:
         comparison: the result of `evaluate`.
@@ -49,7 +55,9 @@ def wide_table(
         for operation in operations
     }
     best = {
-        (operation, metric): best_rows([row for (_, own), row in chosen.items() if row and own == operation], metric)
+        (operation, metric): best_rows(
+            [row for (_, own), row in chosen.items() if row and own == operation], metric
+        )
         for operation in operations
         for metric in metrics
     }
@@ -67,9 +75,11 @@ def wide_table(
     return Table(caption, columns, lines, _notes(chosen.values(), "column"), groups)
 
 
-def long_table(comparison: Comparison, data: str, sections: Mapping[str, Sequence[Line]], caption: str) -> Table:
-    """A line for each row of a comparison, and a column for each metric; for turning points a column for each of them
-    and one for their mean. Bold is the best of a section.
+def long_table(
+    comparison: Comparison, data: str, sections: Mapping[str, Sequence[Line]], caption: str
+) -> Table:
+    """A line for each row of a comparison, and a column for each metric; for turning points a
+    column for each of them and one for their mean. Bold is the best of a section.
 
     Args:
         comparison: the result of `evaluate`.
@@ -81,7 +91,9 @@ def long_table(comparison: Comparison, data: str, sections: Mapping[str, Sequenc
         ValueError: the comparison has no such stories.
     """
     metrics = _metrics(comparison, data)
-    points = next(summary.points_per_story for summary in comparison.summaries if summary.name == data)
+    points = next(
+        summary.points_per_story for summary in comparison.summaries if summary.name == data
+    )
     labels = ["mean AUC"] if points else [METRICS[metric].label for metric in metrics]
     columns = ["", *(f"TP{k + 1}" for k in range(points)), *labels]
     rows: list[list[Cell]] = []
@@ -93,27 +105,42 @@ def long_table(comparison: Comparison, data: str, sections: Mapping[str, Sequenc
         for line, row in chosen:
             by_point = row.points("auc") if row and points else [None] * points
             cells = [Cell(figure(value)) for value in by_point]
-            rows.append([Cell(line.name), *cells, *(_cell(row, metric, best[metric]) for metric in metrics)])
+            rows.append(
+                [Cell(line.name), *cells, *(_cell(row, metric, best[metric]) for metric in metrics)]
+            )
         found += [row for _, row in chosen]
-    return Table(caption, columns, rows, _notes(found, "section" if len(sections) > 1 else "column"))
+    return Table(
+        caption, columns, rows, _notes(found, "section" if len(sections) > 1 else "column")
+    )
 
 
 def _metrics(comparison: Comparison, data: str) -> list[str]:
     """The metrics of a set of stories that are tested."""
     for summary in comparison.summaries:
         if summary.name == data:
-            return [metric for metric in metrics_of(summary.points_per_story > 0) if metric != PARTIAL]
-    raise ValueError(f"there are no stories {data!r}; choose from {', '.join(s.name for s in comparison.summaries)}")
+            return [
+                metric for metric in metrics_of(summary.points_per_story > 0) if metric != PARTIAL
+            ]
+    raise ValueError(
+        f"there are no stories {data!r}; choose from"
+        f" {', '.join(s.name for s in comparison.summaries)}"
+    )
 
 
 def _row(comparison: Comparison, data: str, line: Line) -> Row | None:
     """The row of a line; None if the comparison does not have it."""
     rows = comparison.rows_of(data)
-    return next((row for row in rows if (row.scorer, row.operation) == (line.scorer, line.operation)), None)
+    return next(
+        (row for row in rows if (row.scorer, row.operation) == (line.scorer, line.operation)), None
+    )
 
 
 def _cell(row: Row | None, metric: str, best: set[str]) -> Cell:
-    return Cell("") if row is None else Cell(figure_and_spread(row.mean(metric), row.sd(metric)), row.name in best)
+    return (
+        Cell("")
+        if row is None
+        else Cell(figure_and_spread(row.mean(metric), row.sd(metric)), row.name in best)
+    )
 
 
 def _notes(rows: Iterable[Row | None], part: str) -> list[str]:

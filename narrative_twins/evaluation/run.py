@@ -53,18 +53,23 @@ def evaluate(
     """Compare encoders, each with all operations, and baselines with human labels.
 
     Args:
-        encoders: names with an encoder, or a list of encoders (runs of different seeds, of which the mean is shown); or
-            only encoders. An encoder is a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
-        data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several; required.
-        out: a folder for the result: `results.json` with the values of all stories, `table.md`, `table.tex`, a plot
-            `DATA.svg` of each set of stories, and in `scores` the scores of each run, which are not computed again.
+        encoders: names with an encoder, or a list of encoders (runs of different seeds, of which
+            the mean is shown); or only encoders. An encoder is a `StoryEncoder`, its folder or Hub
+            id, or None for the default encoder.
+        data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several;
+            required.
+        out: a folder for the result: `results.json` with the values of all stories, `table.md`,
+            `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
+            each run, which are not computed again.
         operations: names or `Operation`s; default all.
         baselines: names of registered baselines; default all. `()` for none.
         results: names with files of results of other scorers, see `ResultsScorer`.
         prompted: language models to ask, or whose saved answers are used.
-        second: labels of the same stories by a second group of annotators, whose agreement is a row.
+        second: labels of the same stories by a second group of annotators, whose agreement is a
+            row.
         split: of all data, see `load_labelled`.
-        against: the name of a row, such as `"trail"` or `"default summarization"`, that all others are tested against.
+        against: the name of a row, such as `"trail"` or `"default summarization"`, that all others
+            are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
         sentence_encoder: for baselines that compare sentences; default the default encoder.
         loading, scoring: options of `StoryEncoder.from_pretrained` and of `score_stories`.
@@ -72,14 +77,18 @@ def evaluate(
         report: is called with a line on each step.
 
     Raises:
-        ValueError: an argument is invalid or a name is used twice; raised before anything is scored. Or the row
-            `against` does not exist.
-        RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be scored.
+        ValueError: an argument is invalid or a name is used twice; raised before anything is
+            scored. Or the row `against` does not exist.
+        RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be
+            scored.
     """
     sets = list(_data_sets(data, split, second))
     chosen = resolve_operations(operations)
     scorers: list[Scorer] = [
-        *(EncoderScorer(name, runs, chosen, loading or {}, scoring or {}) for name, runs in _encoders(encoders)),
+        *(
+            EncoderScorer(name, runs, chosen, loading or {}, scoring or {})
+            for name, runs in _encoders(encoders)
+        ),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
         *([prompted] if isinstance(prompted, PromptedScorer) else prompted),
         *_baselines(baselines, sentence_encoder, loading or {}),
@@ -109,7 +118,8 @@ def evaluate(
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """Write `results.json`, `table.md`, `table.tex` and, if matplotlib is installed, `DATA.svg` into a folder."""
+    """Write `results.json`, `table.md`, `table.tex` and, if matplotlib is installed, `DATA.svg`
+    into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = comparison.tables()
     texts = {
@@ -127,12 +137,18 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
         logger.warning("no plot is written: %s", error)
 
 
-def _data_sets(data: Any, split: str | None, second: DataSource | None) -> Iterator[LabelledStories]:
+def _data_sets(
+    data: Any, split: str | None, second: DataSource | None
+) -> Iterator[LabelledStories]:
     if data is None or isinstance(data, Sequence) and not isinstance(data, str) and not data:
         raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
     sources = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
     for source in sources:
-        yield source if isinstance(source, LabelledStories) else load_labelled(source, split, second=second)
+        yield (
+            source
+            if isinstance(source, LabelledStories)
+            else load_labelled(source, split, second=second)
+        )
 
 
 def _encoders(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
@@ -144,19 +160,30 @@ def _encoders(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
         yield ("default" if encoder is None else encoder_name(encoder)), [encoder]
 
 
-def _baselines(names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]) -> Iterator[BaselineScorer]:
+def _baselines(
+    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]
+) -> Iterator[BaselineScorer]:
     chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
-    if any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen) and not hasattr(encoder, "encode"):
+    if any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen) and not hasattr(
+        encoder, "encode"
+    ):
         # Loaded once for all baselines, with its own pooling and context.
-        own = {name: value for name, value in loading.items() if name in ("device", "dtype", "allow_pickle")}
+        own = {
+            name: value
+            for name, value in loading.items()
+            if name in ("device", "dtype", "allow_pickle")
+        }
         encoder = StoryEncoder.from_pretrained(encoder, **own)
     yield from (BaselineScorer(baseline.name, encoder) for baseline in chosen)
 
 
 def encoder_name(encoder: Any) -> str:
-    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the run's folder."""
+    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the
+    run's folder."""
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
-    last = [part for part in parts if part != "final" and not part.startswith("checkpoint-")] or list(parts)
+    last = [
+        part for part in parts if part != "final" and not part.startswith("checkpoint-")
+    ] or list(parts)
     return last[-1]
 
 
@@ -167,15 +194,21 @@ def _as_list(values: Any) -> list[Any]:
 def _check_names(names: Sequence[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"the name {twice[0]!r} is that of more than one {what}; give each a name of its own")
+        raise ValueError(
+            f"the name {twice[0]!r} is that of more than one {what}; give each a name of its own"
+        )
 
 
-def _truncation(data: LabelledStories, scorer: Scorer, runs: Sequence[Scores]) -> Iterator[tuple[str, str]]:
+def _truncation(
+    data: LabelledStories, scorer: Scorer, runs: Sequence[Scores]
+) -> Iterator[tuple[str, str]]:
     truncated = max(run.truncated for run in runs)
     if truncated:
         context = runs[0].context_tokens
         yield (
             data.name,
-            f"{scorer.name}: {truncated} of {len(data)} stories do not fit its context of {context} tokens; "
-            "each window is read with as much of its story as fits.",
+            (
+                f"{scorer.name}: {truncated} of {len(data)} stories do not fit its context of"
+                f" {context} tokens; each window is read with as much of its story as fits."
+            ),
         )

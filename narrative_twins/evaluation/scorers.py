@@ -1,4 +1,5 @@
-"""What is compared: encoders, baselines and results from files, with scores that are saved and not computed again."""
+"""What is compared: encoders, baselines and results from files, with scores that are saved and not
+computed again."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Scores:
 
     Attributes:
         run: the name of the run, for example the folder of an encoder.
-        values: by operation or baseline, for each story one number per sentence, or None if it has no scores.
+        values: by operation or baseline, for each story one number per sentence, or None if it has
+            no scores.
         truncated: the number of stories that did not fit the encoder's context.
         context_tokens: the context of the encoder, if there is one.
     """
@@ -59,8 +61,11 @@ class Scorer(Protocol):
     def is_encoder(self) -> bool:
         """Whether the names of its scores are operations."""
 
-    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
-        """The scores of each run; those in the folder are not computed again, others are saved there."""
+    def scores(
+        self, data: LabelledStories, folder: Path | None, progress: bool
+    ) -> Iterator[Scores]:
+        """The scores of each run; those in the folder are not computed again, others are saved
+        there."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +87,25 @@ class EncoderScorer:
     scoring: Mapping[str, Any] = field(default_factory=dict)
     is_encoder: ClassVar[bool] = True
 
-    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+    def scores(
+        self, data: LabelledStories, folder: Path | None, progress: bool
+    ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
         for encoder in self.encoders:
             loaded = (
-                encoder if isinstance(encoder, StoryEncoder) else StoryEncoder.from_pretrained(encoder, **self.loading)
+                encoder
+                if isinstance(encoder, StoryEncoder)
+                else StoryEncoder.from_pretrained(encoder, **self.loading)
             )
             yield self._run(loaded, encoder, data, folder, progress)
 
     def _run(
-        self, encoder: StoryEncoder, name: Any, data: LabelledStories, folder: Path | None, progress: bool
+        self,
+        encoder: StoryEncoder,
+        name: Any,
+        data: LabelledStories,
+        folder: Path | None,
+        progress: bool,
     ) -> Scores:
         operations = resolve_operations(
             self.operations,
@@ -101,7 +115,12 @@ class EncoderScorer:
         names = [operation.name for operation in operations]
         precision = str(self.loading.get("dtype", "auto"))
         scoring = {name: value for name, value in self.scoring.items() if name not in _SAME_SCORES}
-        settings = {**_encoder_settings(encoder), "precision": precision, "operations": names, **scoring}
+        settings = {
+            **_encoder_settings(encoder),
+            "precision": precision,
+            "operations": names,
+            **scoring,
+        }
         saved = _Saved(folder, data, self.name, settings)
         results = score_stories(
             data.stories[len(saved) :],
@@ -111,7 +130,9 @@ class EncoderScorer:
             progress=progress,
             **self.scoring,
         )
-        return saved.finish(str(encoder.model.name_or_path) if name is not None else "default", results)
+        return saved.finish(
+            str(encoder.model.name_or_path) if name is not None else "default", results
+        )
 
 
 @dataclass(frozen=True)
@@ -120,8 +141,9 @@ class BaselineScorer:
 
     Args:
         name: of a registered baseline.
-        encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with `encode(texts)`, of which
-            the scores are not saved, since the exact version is not known.
+        encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with
+            `encode(texts)`, of which the scores are not saved, since the exact version is not
+            known.
         seed: of the first draw.
     """
 
@@ -130,11 +152,15 @@ class BaselineScorer:
     seed: int = 0
     is_encoder: ClassVar[bool] = False
 
-    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+    def scores(
+        self, data: LabelledStories, folder: Path | None, progress: bool
+    ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
         if self.name == "random":
             for draw in range(RANDOM_DRAWS):
-                yield _Saved(None, data, self.name, {}).finish(f"draw {draw + 1}", self._results(data.stories, draw))
+                yield _Saved(None, data, self.name, {}).finish(
+                    f"draw {draw + 1}", self._results(data.stories, draw)
+                )
             return
         embeds = isinstance(BASELINES[self.name], EmbeddingBaseline)
         if not embeds or not isinstance(self.encoder, StoryEncoder):
@@ -143,24 +169,31 @@ class BaselineScorer:
         saved = _Saved(folder, data, self.name, settings)
         yield saved.finish(self.name, self._results(data.stories[len(saved) :], 0, progress))
 
-    def _results(self, stories: Sequence[Story], draw: int, progress: bool = False) -> Iterator[StorySalience]:
-        return baseline_scores(stories, self.name, seed=self.seed + draw, encoder=self.encoder, progress=progress)
+    def _results(
+        self, stories: Sequence[Story], draw: int, progress: bool = False
+    ) -> Iterator[StorySalience]:
+        return baseline_scores(
+            stories, self.name, seed=self.seed + draw, encoder=self.encoder, progress=progress
+        )
 
 
 @dataclass(frozen=True)
 class ResultsScorer:
-    """Scores in files of results, such as those of `narrative-twins score --format jsonl` or of a prompted model. Each
-    file is a run; stories are matched by their sentences.
+    """Scores in files of results, such as those of `narrative-twins score --format jsonl` or of a
+    prompted model. Each file is a run; stories are matched by their sentences.
 
     Raises (when scores are asked for):
-        OSError, ValueError: a file can't be read, has other lines than results, or has none of the stories.
+        OSError, ValueError: a file can't be read, has other lines than results, or has none of the
+        stories.
     """
 
     name: str
     files: Sequence[str | Path]
     is_encoder: ClassVar[bool] = True
 
-    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+    def scores(
+        self, data: LabelledStories, folder: Path | None, progress: bool
+    ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
         for file in self.files:
             found = dict(_read_results(str(file)))
@@ -168,18 +201,21 @@ class ResultsScorer:
             names = {name: None for scores in chosen for name in scores or {}}
             if not names:
                 raise ValueError(f"{file} has scores for none of the stories of {data.name}")
-            yield Scores(str(file), {name: [(scores or {}).get(name) for scores in chosen] for name in names})
+            yield Scores(
+                str(file), {name: [(scores or {}).get(name) for scores in chosen] for name in names}
+            )
 
 
 @dataclass(frozen=True)
 class PromptedScorer:
-    """A language model that is asked for salience, see `baselines.prompted_salience`. Stories without valid answers are
-    undefined.
+    """A language model that is asked for salience, see `baselines.prompted_salience`. Stories
+    without valid answers are undefined.
 
     Args:
         name: in tables.
         server: the language model.
-        answers: the file of the saved answers; questions that it has answers to are not asked again.
+        answers: the file of the saved answers; questions that it has answers to are not asked
+            again.
         styles: ways to ask.
         options: other options of `prompted_salience`, such as `samples`.
     """
@@ -191,12 +227,16 @@ class PromptedScorer:
     options: Mapping[str, Any] = field(default_factory=dict)
     is_encoder: ClassVar[bool] = True
 
-    def scores(self, data: LabelledStories, folder: Path | None, progress: bool) -> Iterator[Scores]:
+    def scores(
+        self, data: LabelledStories, folder: Path | None, progress: bool
+    ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
         values: dict[str, list[Sequence[float] | None]] = {}
         for style in self.styles:
             options = {"on_error": "skip", "progress": progress, **self.options}
-            results = prompted_salience(data.stories, self.server, self.answers, styles=style, **options)
+            results = prompted_salience(
+                data.stories, self.server, self.answers, styles=style, **options
+            )
             column: list[Sequence[float] | None] = [None] * len(data)
             for result in results:
                 column[result.index] = result.scores[STYLES[style].score]
@@ -212,18 +252,28 @@ def _read_results(path: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, lis
                 continue
             try:
                 row = json.loads(line)
-                sentences, scores = tuple(row["sentences"]), {n: list(map(float, v)) for n, v in row["scores"].items()}
+                sentences, scores = (
+                    tuple(row["sentences"]),
+                    {n: list(map(float, v)) for n, v in row["scores"].items()},
+                )
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise ValueError(f"{path}, line {number}, is not a result with 'sentences' and 'scores'") from None
+                raise ValueError(
+                    f"{path}, line {number}, is not a result with 'sentences' and 'scores'"
+                ) from None
             if any(len(values) != len(sentences) for values in scores.values()):
-                raise ValueError(f"{path}, line {number}: there must be one score per sentence and operation")
+                raise ValueError(
+                    f"{path}, line {number}: there must be one score per sentence and operation"
+                )
             yield sentences, scores
 
 
 class _Saved:
-    """The scores of a run in a file, one line per story; those of an interrupted run are continued."""
+    """The scores of a run in a file, one line per story; those of an interrupted run are
+    continued."""
 
-    def __init__(self, folder: Path | None, data: LabelledStories, name: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path | None, data: LabelledStories, name: str, settings: Mapping[str, Any]
+    ) -> None:
         self.data, self.file = data, None
         settings = {"stories": data.digest, **settings}
         if folder is not None:
@@ -231,7 +281,9 @@ class _Saved:
             digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
             words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
             os.makedirs(folder, exist_ok=True)
-            self.file = ResumableFile(str(folder / f"{'-'.join(words)}-{digest}.jsonl"), settings, resume=True)
+            self.file = ResumableFile(
+                str(folder / f"{'-'.join(words)}-{digest}.jsonl"), settings, resume=True
+            )
         self.lines = [] if self.file is None else self.file.lines[: len(data)]
 
     def __len__(self) -> int:

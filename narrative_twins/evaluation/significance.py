@@ -1,4 +1,5 @@
-"""Significance and uncertainty of differences: paired permutation test and bootstrap over stories."""
+"""Significance and uncertainty of differences: paired permutation test and bootstrap over
+stories."""
 
 from __future__ import annotations
 
@@ -13,14 +14,18 @@ RESAMPLES = 10_000
 _BATCH = 500_000  # numbers held at once
 
 
-def paired_permutation_test(a: ArrayLike, b: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """The p-value of a two-tailed paired permutation test for the mean difference of two scorers over stories.
+def paired_permutation_test(
+    a: ArrayLike, b: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
+) -> float:
+    """The p-value of a two-tailed paired permutation test for the mean difference of two scorers
+    over stories.
 
-    In each permutation, the values of a random half of the stories are exchanged. If there are no more possible
-    exchanges than `resamples`, all of them are enumerated and the p-value is exact.
+    In each permutation, the values of a random half of the stories are exchanged. If there are no
+    more possible exchanges than `resamples`, all of them are enumerated and the p-value is exact.
 
     Args:
-        a, b: a value of each story by each scorer, in the same order. Stories with nan in either are left out.
+        a, b: a value of each story by each scorer, in the same order. Stories with nan in either
+            are left out.
         resamples: number of random permutations.
         seed: of the permutations.
 
@@ -32,7 +37,9 @@ def paired_permutation_test(a: ArrayLike, b: ArrayLike, resamples: int = RESAMPL
     """
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"values of shape {x.shape} and {y.shape}; a paired test needs two of each story")
+        raise ValueError(
+            f"values of shape {x.shape} and {y.shape}; a paired test needs two of each story"
+        )
     differences = x - y
     differences = differences[~np.isnan(differences)]
     if not differences.size:
@@ -58,8 +65,8 @@ def bootstrap_interval(
     """The percentile bootstrap interval over stories of `mean_of_means`.
 
     Args:
-        values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`; nan if undefined.
-            Stories without any defined value are left out.
+        values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`;
+            nan if undefined. Stories without any defined value are left out.
         level: the confidence level.
         resamples: number of samples of stories.
         seed: of the samples.
@@ -73,7 +80,9 @@ def bootstrap_interval(
     if len(table) < 2:
         return float("nan"), float("nan")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # all stories alike: the limits are equal
+        warnings.simplefilter(
+            "ignore", DegenerateDataWarning
+        )  # all stories alike: the limits are equal
         interval = bootstrap(
             (np.arange(len(table)),),
             lambda sample, axis: mean_of_means(table[sample]),
@@ -88,8 +97,10 @@ def bootstrap_interval(
 
 
 def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
-    """The mean over the columns of their means over stories, without nan: for example over the turning points. Columns
-    without any number are skipped; nan if there is none. Takes shape `(..., stories, columns)`, returns `(...)`."""
+    """The mean over the columns of their means over stories, without nan: for example over the
+    turning points. Columns without any number are skipped; nan if there is none. Takes shape `(...,
+    stories, columns)`, returns `(...)`.
+    """
     values = np.asarray(table, np.float64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)

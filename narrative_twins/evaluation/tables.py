@@ -35,8 +35,9 @@ class Table:
         columns: the headings; the first is that of the names.
         rows: a cell for each column; a row of a single cell is a heading of the rows below it.
         notes: sentences below the table.
-        groups: headings above the columns, each with the number of columns that it is over; together all columns. Empty
-            for none. In Markdown, which has a single line of headings, they are part of the headings of the columns.
+        groups: headings above the columns, each with the number of columns that it is over;
+            together all columns. Empty for none. In Markdown, which has a single line of headings,
+            they are part of the headings of the columns.
         names: the type of the first column in LaTeX, for example `p{8cm}` for texts.
     """
 
@@ -50,13 +51,20 @@ class Table:
     def to_markdown(self) -> str:
         """The table in Markdown, with aligned columns, its caption above and its notes below."""
         rows = [[_markdown_cell(cell) for cell in row] for row in self.rows]
-        rows = [[f"*{row[0]}*", *[""] * (len(self.columns) - 1)] if len(row) == 1 else row for row in rows]
-        over = [group for group, width in self.groups for _ in range(width)] or [""] * len(self.columns)
+        rows = [
+            [f"*{row[0]}*", *[""] * (len(self.columns) - 1)] if len(row) == 1 else row
+            for row in rows
+        ]
+        over = [group for group, width in self.groups for _ in range(width)] or [""] * len(
+            self.columns
+        )
         columns = [" ".join(filter(None, names)) for names in zip(over, self.columns, strict=True)]
         widths = [max(3, *map(len, column)) for column in zip(columns, *rows, strict=True)]
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
         lines = [
-            "| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
+            "| "
+            + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            + " |"
             for row in (columns, rule, *rows)
         ]
         return "\n\n".join([self.caption, "\n".join(lines), *self.notes]) + "\n"
@@ -71,7 +79,10 @@ class Table:
                     rf"\multicolumn{{{width}}}{{l}}{{\textit{{{latex(row[0].text)}}}}} \\"
                 ]
                 continue
-            cells = [rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text) for cell in row]
+            cells = [
+                rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text)
+                for cell in row
+            ]
             lines.append(" & ".join(cells) + r" \\")
         return "\n".join(
             [
@@ -97,7 +108,11 @@ class Table:
             return []
         cells, rules, start = [], [], 1
         for group, width in self.groups:
-            cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}" if group else " & ".join([""] * width))
+            cells.append(
+                rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}"
+                if group
+                else " & ".join([""] * width)
+            )
             rules += [rf"\cmidrule(lr){{{start}-{start + width - 1}}}"] * bool(group)
             start += width
         return [" & ".join(cells) + r" \\", " ".join(rules)]

@@ -10,7 +10,14 @@ from importlib.resources import files
 from typing import Any
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard, ModelCardData, RepoCard
+from huggingface_hub import (
+    DatasetCard,
+    DatasetCardData,
+    EvalResult,
+    ModelCard,
+    ModelCardData,
+    RepoCard,
+)
 
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
 
@@ -24,7 +31,8 @@ def template(name: str) -> str:
 
 
 def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
-    """The card of an encoder; `model_id` is the Hub id in its snippets, None for the default encoder."""
+    """The card of an encoder; `model_id` is the Hub id in its snippets, None for the default
+    encoder."""
     results = [_result(figure) for figure in facts.figures]
     data = ModelCardData(
         license=facts.license,
@@ -73,21 +81,28 @@ def _table(figures: Sequence[Figure]) -> str:
     if not figures:
         return "Not measured."
     rows = [
-        f"| {figure.dataset}{f' ({figure.split})' if figure.split else ''} | {figure.metric} | {figure.value:.3f} |"
+        f"| {figure.dataset}{f' ({figure.split})' if figure.split else ''} | {figure.metric} |"
+        f" {figure.value:.3f} |"
         for figure in figures
     ]
     return "\n".join(["| evaluation set | metric | |", "|---|---|---|", *rows])
 
 
 def dataset_card(
-    facts: DatasetFacts, columns: Mapping[str, Mapping[str, str]], rows: Mapping[str, Mapping[str, int]], repo_id: str
+    facts: DatasetFacts,
+    columns: Mapping[str, Mapping[str, str]],
+    rows: Mapping[str, Mapping[str, int]],
+    repo_id: str,
 ) -> DatasetCard:
-    """The card of a data set: `columns` has types by configuration and column, `rows` counts by split instead."""
+    """The card of a data set: `columns` has types by configuration and column, `rows` counts by
+    split instead."""
     configurations = [
         {
             "config_name": name,
             **({"default": True} if index == 0 else {}),
-            "data_files": [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits],
+            "data_files": [
+                {"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits
+            ],
         }
         for index, (name, splits) in enumerate(rows.items())
     ]
@@ -99,7 +114,12 @@ def dataset_card(
         configs=configurations,
     )
     card: DatasetCard = DatasetCard.from_template(
-        data, template_str=template("dataset_card.md"), facts=facts, columns=columns, rows=rows, repo_id=repo_id
+        data,
+        template_str=template("dataset_card.md"),
+        facts=facts,
+        columns=columns,
+        rows=rows,
+        repo_id=repo_id,
     )
     return card
 
@@ -116,22 +136,35 @@ def fill_in_id(card: str, repo_id: str) -> str:
 
 
 def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:
-    """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError without rows."""
+    """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError
+    without rows."""
     configurations = splits_by_configuration(data)
-    rows = {name: {split: len(part) for split, part in splits.items()} for name, splits in configurations.items()}
-    columns = {name: _columns(next(iter(splits.values()))) for name, splits in configurations.items()}
+    rows = {
+        name: {split: len(part) for split, part in splits.items()}
+        for name, splits in configurations.items()
+    }
+    columns = {
+        name: _columns(next(iter(splits.values()))) for name, splits in configurations.items()
+    }
     return dataset_card(facts, columns, rows, repo_id)
 
 
 def splits_by_configuration(data: Any) -> dict[str, dict[str, Dataset]]:
-    """The splits by configuration of a data set as in `push_dataset`; raises ValueError if one of them has no rows."""
+    """The splits by configuration of a data set as in `push_dataset`; raises ValueError if one of
+    them has no rows."""
     if isinstance(data, (Dataset, DatasetDict)):
         data = {"default": data}
     found = {
-        str(name): {"train": part} if isinstance(part, Dataset) else {str(split): rows for split, rows in part.items()}
+        str(name): (
+            {"train": part}
+            if isinstance(part, Dataset)
+            else {str(split): rows for split, rows in part.items()}
+        )
         for name, part in data.items()
     }
-    if not found or not all(splits and all(len(rows) for rows in splits.values()) for splits in found.values()):
+    if not found or not all(
+        splits and all(len(rows) for rows in splits.values()) for splits in found.values()
+    ):
         raise ValueError("a configuration or split has no rows to push; leave it out")
     return found
 
@@ -141,6 +174,10 @@ def _columns(rows: Dataset) -> dict[str, str]:
 
     def type_name(feature: Any) -> str:
         inner = getattr(feature, "feature", None)
-        return f"list of {type_name(inner)}" if inner is not None else str(getattr(feature, "dtype", feature))
+        return (
+            f"list of {type_name(inner)}"
+            if inner is not None
+            else str(getattr(feature, "dtype", feature))
+        )
 
     return {name: type_name(feature) for name, feature in rows.features.items()}

@@ -17,11 +17,14 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import UNKNOWN, EncoderFacts
 
 
-def checked_encoder(encoder: Any, scratch: Path, facts: EncoderFacts | None) -> tuple[Path, EncoderFacts | None]:
+def checked_encoder(
+    encoder: Any, scratch: Path, facts: EncoderFacts | None
+) -> tuple[Path, EncoderFacts | None]:
     """The folder and facts of an encoder to push.
 
-    It is checked by loading it, and saved to `scratch` unless it is a folder in the layout of sentence-transformers. A
-    PEFT adapter is merged into the saved weights, and the facts then name its base, unless they name one.
+    It is checked by loading it, and saved to `scratch` unless it is a folder in the layout of
+    sentence-transformers. A PEFT adapter is merged into the saved weights, and the facts then name
+    its base, unless they name one.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`.
@@ -30,12 +33,14 @@ def checked_encoder(encoder: Any, scratch: Path, facts: EncoderFacts | None) -> 
 
     Raises:
         ImportError: the library of an exported model in the folder is missing.
-        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be merged, or an
-            exported model in its folder differs from it.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be
+            merged, or an exported model in its folder differs from it.
     """
     if isinstance(encoder, (str, Path)):
         if not Path(encoder).is_dir():
-            raise FileNotFoundError(f"{encoder} is not a local folder; give the folder of a saved encoder")
+            raise FileNotFoundError(
+                f"{encoder} is not a local folder; give the folder of a saved encoder"
+            )
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
             _check_exports(Path(encoder))
@@ -53,7 +58,8 @@ def checked_encoder(encoder: Any, scratch: Path, facts: EncoderFacts | None) -> 
 
 
 def _check_exports(folder: Path) -> None:
-    """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as after training."""
+    """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as
+    after training."""
     found = [export for export, name in EXPORTS.items() if (folder / name).is_file()]
     if found:
         encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
@@ -63,12 +69,17 @@ def _check_exports(folder: Path) -> None:
         except ImportError:
             raise
         except Exception as error:  # of any kind, since the file may contain anything
-            export = f"narrative-twins export {folder} --backend {backend} --dtype {dtype} --to {folder}"
-            raise ValueError(f"{error}; export it again (`{export}`), or remove {folder / backend}") from error
+            export = (
+                f"narrative-twins export {folder} --backend {backend} --dtype {dtype} --to {folder}"
+            )
+            raise ValueError(
+                f"{error}; export it again (`{export}`), or remove {folder / backend}"
+            ) from error
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
-    """A description of the base of a `transformers` model without any local path, and its Hub id if it has one."""
+    """A description of the base of a `transformers` model without any local path, and its Hub id if
+    it has one."""
     name = str(getattr(model.config, "_name_or_path", "") or "")
     kind = adapter_kind(model)
     adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""

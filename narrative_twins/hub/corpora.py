@@ -1,5 +1,5 @@
-"""The corpora of the package as one data set in a folder: Parquet files by configuration and split, and their cards.
-`datasets.load_dataset` loads it, and `push_dataset` pushes it."""
+"""The corpora of the package as one data set in a folder: Parquet files by configuration and split,
+and their cards. `datasets.load_dataset` loads it, and `push_dataset` pushes it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from narrative_twins.hub.facts import DatasetFacts, read_facts
 
 
 def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
-    """Write the corpora of the package into a folder: `datasets.load_dataset(folder, "stories")`, or `"synopses"`,
-    `"everyday"` and `"prose"`. The folder appears when it is complete.
+    """Write the corpora of the package into a folder: `datasets.load_dataset(folder, "stories")`,
+    or `"synopses"`, `"everyday"` and `"prose"`. The folder appears when it is complete.
 
     Args:
         folder: a new or empty folder.
@@ -32,7 +32,9 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
     """
     target = Path(folder).resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir()) or target == Path.cwd()):
-        raise FileExistsError(f"{folder} is a file, the working directory or a folder with files; name a new folder")
+        raise FileExistsError(
+            f"{folder} is a file, the working directory or a folder with files; name a new folder"
+        )
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder of {folder} does not exist; create it first")
     content = _corpora()
@@ -50,13 +52,21 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
 def _corpora() -> dict[str, bytes]:
     """The content of the files by name."""
     with as_file(files("narrative_twins.hub_cards").joinpath("corpora.yaml")) as facts:
-        card = card_of_rows({name: corpus_rows(name) for name in CORPORA}, read_facts(DatasetFacts, facts))
+        card = card_of_rows(
+            {name: corpus_rows(name) for name in CORPORA}, read_facts(DatasetFacts, facts)
+        )
     found = {"README.md": str(card).encode("utf-8")}
     for name in CORPORA:
-        body = RepoCard(template(f"dataset_card_{name}.md"), ignore_metadata_errors=True).text.lstrip()
-        configured = body.replace(f'load_dataset("{PLACEHOLDER_ID}")', f'load_dataset("{PLACEHOLDER_ID}", "{name}")')
+        body = RepoCard(
+            template(f"dataset_card_{name}.md"), ignore_metadata_errors=True
+        ).text.lstrip()
+        configured = body.replace(
+            f'load_dataset("{PLACEHOLDER_ID}")', f'load_dataset("{PLACEHOLDER_ID}", "{name}")'
+        )
         found[f"{name}/README.md"] = configured.encode("utf-8")
         for split, paths in corpus_files(name).items():
             for number, path in enumerate(paths):
-                found[f"{name}/{split}-{number:05}-of-{len(paths):05}.parquet"] = Path(path).read_bytes()
+                found[f"{name}/{split}-{number:05}-of-{len(paths):05}.parquet"] = Path(
+                    path
+                ).read_bytes()
     return found

@@ -64,7 +64,9 @@ class EncoderFacts:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        self.figures = [figure if isinstance(figure, Figure) else Figure(**figure) for figure in self.figures]
+        self.figures = [
+            figure if isinstance(figure, Figure) else Figure(**figure) for figure in self.figures
+        ]
 
 
 @dataclass
@@ -91,7 +93,8 @@ class DatasetFacts:
 
 
 def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
-    """The attributes in a YAML file of facts; raises ValueError if the file or an attribute is invalid."""
+    """The attributes in a YAML file of facts; raises ValueError if the file or an attribute is
+    invalid."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -106,19 +109,24 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
         kind(**content)
     except TypeError as error:
         raise ValueError(
-            f"{path}: invalid figures, which have metric, value, dataset, dataset_id and split ({error})"
+            f"{path}: invalid figures, which have metric, value, dataset, dataset_id and split"
+            f" ({error})"
         ) from error
     return content
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:
-    """Facts from a YAML file of their attributes; raises ValueError if the file or an attribute is invalid."""
+    """Facts from a YAML file of their attributes; raises ValueError if the file or an attribute is
+    invalid."""
     return kind(**read_fact_values(kind, path))
 
 
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
     """Facts as the YAML that `read_facts` reads."""
-    content = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(facts).items()}
+    content = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(facts).items()
+    }
     text: str = yaml.dump(content, Dumper=_Blocks, allow_unicode=True, sort_keys=False, width=120)
     return text
 
@@ -128,7 +136,9 @@ class _Blocks(yaml.SafeDumper):
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 _Blocks.add_representer(str, _block)

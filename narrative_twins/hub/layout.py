@@ -1,4 +1,5 @@
-"""Which files of a folder belong to an encoder: those of the sentence-transformers layout, by their exact names."""
+"""Which files of a folder belong to an encoder: those of the sentence-transformers layout, by their
+exact names."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ _MODULE_FOLDER = re.compile(r"\d{1,3}_[A-Za-z]+")
 def encoder_layout(folder: Path) -> list[Path]:
     """The files of an encoder in a folder, sorted.
 
-    Weights in several files are those that their index lists; of the folders of modules, those that `modules.json`
-    lists. Exports for other backends are among the files, see `EXPORTS`. Raises `ValueError` if there are no weights,
-    an index is invalid, or a file is a link out of the folder.
+    Weights in several files are those that their index lists; of the folders of modules, those that
+    `modules.json` lists. Exports for other backends are among the files, see `EXPORTS`. Raises
+    `ValueError` if there are no weights, an index is invalid, or a file is a link out of the
+    folder.
     """
     settings = [*_SETTINGS, *(f"sentence_{name}_config.json" for name in _TRANSFORMERS)]
     names = [*settings, *_TOKENIZER, *_LICENSES, _WEIGHTS, *_shards(folder)]
@@ -39,7 +41,9 @@ def encoder_layout(folder: Path) -> list[Path]:
         names += [name, *weights_beside(name)]
     found = sorted({folder / name for name in names if (folder / name).is_file()})
     if not any(path.suffix == ".safetensors" for path in found):
-        raise ValueError(f"{folder} has no safetensors weights; load the model and save it with save_pretrained")
+        raise ValueError(
+            f"{folder} has no safetensors weights; load the model and save it with save_pretrained"
+        )
     check_inside(folder, found)
     return found
 
@@ -49,7 +53,9 @@ def check_inside(folder: Path, paths: Iterable[Path]) -> None:
     root = folder.resolve()
     for path in paths:
         if not path.resolve().is_relative_to(root):
-            raise ValueError(f"{path} is a link to {path.resolve()}, outside of the folder; copy the file there")
+            raise ValueError(
+                f"{path} is a link to {path.resolve()}, outside of the folder; copy the file there"
+            )
 
 
 def _shards(folder: Path) -> list[str]:
@@ -60,7 +66,9 @@ def _shards(folder: Path) -> list[str]:
     weights = index.get("weight_map") if isinstance(index, dict) else None
     shards = sorted(set(map(str, weights.values()))) if isinstance(weights, dict) else []
     if not shards or not all(map(_SHARD.fullmatch, shards)):
-        raise ValueError(f"{folder / _INDEX} does not list weights like model-00001-of-00002.safetensors")
+        raise ValueError(
+            f"{folder / _INDEX} does not list weights like model-00001-of-00002.safetensors"
+        )
     return [_INDEX, *shards]
 
 
@@ -69,7 +77,11 @@ def _modules(folder: Path) -> list[str]:
     modules = _read(folder / "modules.json")
     rows = [row for row in modules if isinstance(row, dict)] if isinstance(modules, list) else []
     paths = [str(row.get("path") or "") for row in rows]
-    return [path for path in paths if _MODULE_FOLDER.fullmatch(path) and PurePosixPath(path).name == path]
+    return [
+        path
+        for path in paths
+        if _MODULE_FOLDER.fullmatch(path) and PurePosixPath(path).name == path
+    ]
 
 
 def _read(path: Path) -> Any:

@@ -1,5 +1,5 @@
-"""Upload of encoders, data sets and the metric to the Hub, each with its card and in a single commit. Local files are
-only read."""
+"""Upload of encoders, data sets and the metric to the Hub, each with its card and in a single
+commit. Local files are only read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ WITH_CODE = "with-code"
 """The branch for the self-contained form of an encoder."""
 
 HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
-    kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
+    kind
+    for kind in HfHubHTTPError.__mro__
+    if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
 )
 """Connection errors of the HTTP client of huggingface_hub; the client depends on the release."""
 
@@ -66,18 +68,19 @@ def push_encoder(
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    Only files of the encoder are pushed, by their exact names: no checkpoints, optimizer states, logs, pickled weights,
-    nor links out of the folder.
+    Only files of the encoder are pushed, by their exact names: no checkpoints, optimizer states,
+    logs, pickled weights, nor links out of the folder.
 
     Args:
-        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, also one that is alone in the
-            folder, is merged into a copy of the weights.
+        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, also one
+            that is alone in the folder, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
         private: make the repository private if it is created.
         update: allow a repository that already has files; otherwise a HubError is raised.
-        with_code: also push the self-contained form, to the branch `with-code`, for users without this package:
-            `pipeline("narrative-salience", model=..., revision="with-code", trust_remote_code=True)`.
+        with_code: also push the self-contained form, to the branch `with-code`, for users without
+            this package: `pipeline("narrative-salience", model=..., revision="with-code",
+            trust_remote_code=True)`.
         revision: the branch, created if missing; default `main`.
         token: the Hub token; default that of `hf auth login` or HF_TOKEN.
         message: the commit message.
@@ -87,8 +90,8 @@ def push_encoder(
 
     Raises:
         HubError: the push failed.
-        OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't be merged; nothing
-            was pushed.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't
+            be merged; nothing was pushed.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder, facts = checked_encoder(encoder, Path(scratch), facts)
@@ -101,8 +104,9 @@ def push_encoder(
                     hub.commit(complete, "Self-contained form", WITH_CODE)
                 except _SERVER_ERRORS as error:
                     raise HubError(
-                        f"{hub.address} has the encoder, but the branch {WITH_CODE!r} could not be pushed: "
-                        f"{' '.join(str(error).split())}; run it again with update=True (--update)"
+                        f"{hub.address} has the encoder, but the branch {WITH_CODE!r} could not be"
+                        f" pushed: {' '.join(str(error).split())}; run it again with update=True"
+                        " (--update)"
                     ) from error
             return hub.address
 
@@ -116,7 +120,9 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         card = readme.read_text(encoding="utf-8")
     else:
         if facts is None:
-            logger.warning("%s has no card; give facts, so that users know how the encoder was trained", folder)
+            logger.warning(
+                "%s has no card; give facts, so that users know how the encoder was trained", folder
+            )
         card = str(encoder_card(facts or EncoderFacts()))
     return content | {"README.md": fill_in_id(card, repo_id).encode()}
 
@@ -132,11 +138,13 @@ def push_dataset(
     token: str | bool | None = None,
     message: str | None = None,
 ) -> str:
-    """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)` loads it.
+    """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
+    loads it.
 
     Args:
-        data: a data set, its splits, or several configurations by name; or a folder with a card whose configurations
-            name the data files, such as that of `narrative-twins data export`, which is pushed as it is.
+        data: a data set, its splits, or several configurations by name; or a folder with a card
+            whose configurations name the data files, such as that of `narrative-twins data export`,
+            which is pushed as it is.
         facts: facts for the card, besides columns and counts; not for a folder, which has a card.
         repo_id, private, update, revision, token, message: as in `push_encoder`.
 
@@ -149,16 +157,23 @@ def push_dataset(
     """
     if isinstance(data, (str, Path)):
         if facts is not None:
-            raise ValueError(f"facts are for the card of rows; {data} has a card, so edit its README.md")
+            raise ValueError(
+                f"facts are for the card of rows; {data} has a card, so edit its README.md"
+            )
         files = dataset_files(Path(data), repo_id)
         with _pushing(repo_id, "dataset", token, private, update) as hub:
             hub.commit(files, message or "Data set", revision)
             return hub.address
     configurations = splits_by_configuration(data)
     if facts is None:
-        logger.warning("the card has no facts about the data set; give facts, so that users know what it is")
+        logger.warning(
+            "the card has no facts about the data set; give facts, so that users know what it is"
+        )
     card = card_of_rows(data, facts or DatasetFacts(), repo_id)
-    with tempfile.TemporaryDirectory() as scratch, _pushing(repo_id, "dataset", token, private, update) as hub:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        _pushing(repo_id, "dataset", token, private, update) as hub,
+    ):
         content: Files = {"README.md": str(card).encode()}
         for name, splits in configurations.items():
             for split, rows in splits.items():
@@ -169,8 +184,11 @@ def push_dataset(
         return hub.address
 
 
-def push_metric(repo_id: str, *, private: bool = False, update: bool = False, token: str | bool | None = None) -> str:
-    """Push the agreement of salience with human labels as a metric, a Space that `evaluate.load(repo_id)` loads.
+def push_metric(
+    repo_id: str, *, private: bool = False, update: bool = False, token: str | bool | None = None
+) -> str:
+    """Push the agreement of salience with human labels as a metric, a Space that
+    `evaluate.load(repo_id)` loads.
 
     Arguments, return value and errors are as in `push_encoder`.
     """
@@ -187,7 +205,8 @@ def push_metric(repo_id: str, *, private: bool = False, update: bool = False, to
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
-    """The Hub id of a repository name: without a user, that of the token; raises HubError if the token is invalid."""
+    """The Hub id of a repository name: without a user, that of the token; raises HubError if the
+    token is invalid."""
     with _clear_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
@@ -216,28 +235,37 @@ class _Repository:
         self.address = ""
 
     def make(self, private: bool, update: bool) -> None:
-        """Create the repository if it does not exist; unless `update`, raise HubError if it has files."""
+        """Create the repository if it does not exist; unless `update`, raise HubError if it has
+        files."""
         sdk = "static" if self.kind == "space" else None
-        url = self.api.create_repo(self.repo_id, repo_type=self.kind, private=private, exist_ok=True, space_sdk=sdk)
+        url = self.api.create_repo(
+            self.repo_id, repo_type=self.kind, private=private, exist_ok=True, space_sdk=sdk
+        )
         self.address = str(url)
         existing = set(self.api.list_repo_files(self.repo_id, repo_type=self.kind)) - _INITIAL_FILES
         # An interrupted push leaves a repository without files, into which the next attempt pushes.
         if existing and not update:
             raise HubError(
-                f"{self.repo_id} is already on the Hub, with {len(existing)} files; choose another name, or update it "
-                "with update=True (--update)"
+                f"{self.repo_id} is already on the Hub, with {len(existing)} files; choose another"
+                " name, or update it with update=True (--update)"
             )
 
     def commit(self, content: Files, message: str, revision: str | None) -> None:
         """Push files in one commit."""
         if revision is not None:
-            self.api.create_branch(self.repo_id, repo_type=self.kind, branch=revision, exist_ok=True)
+            self.api.create_branch(
+                self.repo_id, repo_type=self.kind, branch=revision, exist_ok=True
+            )
         operations = [CommitOperationAdd(name, source) for name, source in content.items()]
-        self.api.create_commit(self.repo_id, operations, commit_message=message, repo_type=self.kind, revision=revision)
+        self.api.create_commit(
+            self.repo_id, operations, commit_message=message, repo_type=self.kind, revision=revision
+        )
 
 
 @contextmanager
-def _pushing(repo_id: str, kind: str, token: str | bool | None, private: bool, update: bool) -> Iterator[_Repository]:
+def _pushing(
+    repo_id: str, kind: str, token: str | bool | None, private: bool, update: bool
+) -> Iterator[_Repository]:
     """Create a repository and push to it, with errors of the Hub as `HubError`."""
     with _clear_errors(repo_id):
         validate_repo_id(repo_id)
@@ -259,8 +287,8 @@ def _clear_errors(repo_id: str) -> Iterator[None]:
         raise HubError(f"{repo_id} can't be pushed: {_reason(error)}") from error
     except HTTP_ERRORS as error:
         raise HubError(
-            f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}: {error}); no file "
-            "was changed on the Hub or locally, so run it again"
+            f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}:"
+            f" {error}); no file was changed on the Hub or locally, so run it again"
         ) from error
 
 
@@ -268,13 +296,23 @@ def _reason(error: HfHubHTTPError) -> str:
     """The reason for an error response of the Hub, and the fix."""
     code = error.response.status_code
     reasons = {
-        401: "the Hub token is missing or invalid; set one with write access by `hf auth login` or HF_TOKEN",
-        403: "the token has no write access there; create one at huggingface.co/settings/tokens, or choose a name of "
-        "your own",
+        401: (
+            "the Hub token is missing or invalid; set one with write access by `hf auth login` or"
+            " HF_TOKEN"
+        ),
+        403: (
+            "the token has no write access there; create one at huggingface.co/settings/tokens, or"
+            " choose a name of your own"
+        ),
         404: "the repository does not exist, or the token has no access to it",
-        409: "the repository was created or changed by someone else meanwhile; check it, and run it again",
+        409: (
+            "the repository was created or changed by someone else meanwhile; check it, and run it"
+            " again"
+        ),
         413: "it is too large for the Hub",
         429: "too many requests; wait, and run it again",
     }
     message = getattr(error, "server_message", None) or str(error).splitlines()[0]
-    return f"{reasons.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {message})"
+    return (
+        f"{reasons.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {message})"
+    )

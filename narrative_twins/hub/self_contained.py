@@ -1,8 +1,9 @@
-"""The self-contained form of an encoder's repository: the checkpoint and the code of the pipeline, for use without this
-package.
+"""The self-contained form of an encoder's repository: the checkpoint and the code of the pipeline,
+for use without this package.
 
-Each module of the package that the pipeline needs is a file. Since code in a repository requires `trust_remote_code` of
-all users, also of those with the package, this form is on a branch of its own, see `hub.push_encoder`.
+Each module of the package that the pipeline needs is a file. Since code in a repository requires
+`trust_remote_code` of all users, also of those with the package, this form is on a branch of its
+own, see `hub.push_encoder`.
 """
 
 from __future__ import annotations
@@ -19,26 +20,35 @@ from narrative_twins.hub.cards import fill_in_id, template
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
 _OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate")
-"""Libraries that may be missing, since only some functions need them. `syntok` is not among them, so that transformers
-says that it is missing, before it loads the code: texts are split by it."""
+"""Libraries that may be missing, since only some functions need them. `syntok` is not among them,
+so that transformers says that it is missing, before it loads the code: texts are split by it."""
 
 
 def self_contained_files(
     encoder: dict[str, Path | bytes], stored: CheckpointSettings, repo_id: str
 ) -> dict[str, Path | bytes]:
-    """The files of a self-contained repository, from those of the plain one, the settings of its checkpoint and its Hub
-    id. The card begins with how to load this form."""
+    """The files of a self-contained repository, from those of the plain one, the settings of its
+    checkpoint and its Hub id. The card begins with how to load this form."""
     source = encoder["config.json"]
     config = json.loads(source if isinstance(source, bytes) else source.read_bytes())
     config["custom_pipelines"] = {
-        "narrative-salience": {"impl": f"{_file_stem(_MAIN)}.SaliencePipeline", "pt": ["AutoModel"], "type": "text"}
+        "narrative-salience": {
+            "impl": f"{_file_stem(_MAIN)}.SaliencePipeline",
+            "pt": ["AutoModel"],
+            "type": "text",
+        }
     }
     config[SETTINGS] = stored._asdict()
-    code = {f"{_file_stem(module)}.py": self_contained_code(module).encode() for module in sorted(required_modules())}
+    code = {
+        f"{_file_stem(module)}.py": self_contained_code(module).encode()
+        for module in sorted(required_modules())
+    }
     card = encoder["README.md"]
     own = {
         "config.json": (json.dumps(config, indent=2) + "\n").encode(),
-        "README.md": _card(card.decode() if isinstance(card, bytes) else card.read_text(encoding="utf-8"), repo_id),
+        "README.md": _card(
+            card.decode() if isinstance(card, bytes) else card.read_text(encoding="utf-8"), repo_id
+        ),
     }
     return encoder | own | code
 
@@ -61,22 +71,28 @@ def required_modules(module: str = _MAIN) -> set[str]:
 
 
 def self_contained_code(module: str) -> str:
-    """The source of a module for the repository: with relative imports of this package, without blocks for type
-    checkers, and with optional libraries allowed to be missing."""
+    """The source of a module for the repository: with relative imports of this package, without
+    blocks for type checkers, and with optional libraries allowed to be missing."""
     source = _source(module)
     lines = source.splitlines(keepends=True)
     tree = ast.parse(source)
     for statement, found in _own_imports(tree):
         line = lines[statement.lineno - 1]
-        lines[statement.lineno - 1] = line.replace(f"from narrative_twins.{found} ", f"from .{_file_stem(found)} ")
+        lines[statement.lineno - 1] = line.replace(
+            f"from narrative_twins.{found} ", f"from .{_file_stem(found)} "
+        )
     for node in tree.body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            lines[node.lineno - 1 : node.end_lineno] = ["\n"] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+            lines[node.lineno - 1 : node.end_lineno] = ["\n"] * (
+                (node.end_lineno or node.lineno) - node.lineno + 1
+            )
             continue
         for inner in ast.walk(node):
             if isinstance(inner, (ast.Import, ast.ImportFrom)) and _library(inner) in _OPTIONAL:
                 _allow_missing(lines, inner)
-    return f"# From the package narrative_twins (Apache-2.0), its module `{module}`.\n{''.join(lines)}"
+    return (
+        f"# From the package narrative_twins (Apache-2.0), its module `{module}`.\n{''.join(lines)}"
+    )
 
 
 def _file_stem(module: str) -> str:
@@ -99,7 +115,8 @@ def _library(node: ast.Import | ast.ImportFrom) -> str:
 
 
 def _allow_missing(lines: list[str], node: ast.stmt) -> None:
-    """Wrap an import in `try`: transformers requires all other imports of remote code to be installed."""
+    """Wrap an import in `try`: transformers requires all other imports of remote code to be
+    installed."""
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     indent = " " * node.col_offset
     lines[first] = f"{indent}try:\n    {lines[first]}"

@@ -1,4 +1,5 @@
-"""Tasks for `mteb`: is a story nearer to its twin than to a distractor? On the validation rows of the package, offline.
+"""Tasks for `mteb`: is a story nearer to its twin than to a distractor? On the validation rows of
+the package, offline.
 
 ```python
 import mteb
@@ -39,7 +40,8 @@ class Triplet(NamedTuple):
 
 
 def story_triplets() -> Iterator[Triplet]:
-    """Two triplets for each row of the stories: of the story, and of its distractor, which has a twin of its own."""
+    """Two triplets for each row of the stories: of the story, and of its distractor, which has a
+    twin of its own."""
     for row in corpus_rows("stories")[_SPLIT]:
         story, twin, negative, negative_twin = (
             " ".join(row[column]) for column in ("story", "twin", "negative", "negative_twin")
@@ -90,12 +92,19 @@ class _TripletTask(AbsTaskRetrieval):
             return
         triplets = list(self.triplets())
         twins = [{"id": f"{triplet.id}:twin", "text": triplet.twin} for triplet in triplets]
-        distractors = [{"id": f"{triplet.id}:distractor", "text": triplet.distractor} for triplet in triplets]
+        distractors = [
+            {"id": f"{triplet.id}:distractor", "text": triplet.distractor} for triplet in triplets
+        ]
         data = {
-            "queries": Dataset.from_list([{"id": triplet.id, "text": triplet.text} for triplet in triplets]),
+            "queries": Dataset.from_list(
+                [{"id": triplet.id, "text": triplet.text} for triplet in triplets]
+            ),
             "corpus": Dataset.from_list(twins + distractors),
             "relevant_docs": {triplet.id: {f"{triplet.id}:twin": 1} for triplet in triplets},
-            "top_ranked": {triplet.id: [f"{triplet.id}:distractor", f"{triplet.id}:twin"] for triplet in triplets},
+            "top_ranked": {
+                triplet.id: [f"{triplet.id}:distractor", f"{triplet.id}:twin"]
+                for triplet in triplets
+            },
         }
         self.dataset = {"default": {_SPLIT: data}}
         self.data_loaded = True
@@ -106,7 +115,8 @@ class NarrativeTwinsStories(_TripletTask):
 
     metadata: ClassVar[TaskMetadata] = _metadata(
         "NarrativeTwinsStories",
-        "Find the story with the same plot in other words beside a story with another plot in nearly the same words.",
+        "Find the story with the same plot in other words beside a story with another plot in"
+        " nearly the same words.",
     )
 
     def triplets(self) -> Iterator[Triplet]:
@@ -118,7 +128,8 @@ class NarrativeTwinsSynopses(_TripletTask):
 
     metadata: ClassVar[TaskMetadata] = _metadata(
         "NarrativeTwinsSynopses",
-        "Find the synopsis with the same plot in other words beside another plot for the same film.",
+        "Find the synopsis with the same plot in other words beside another plot for the same"
+        " film.",
     )
 
     def triplets(self) -> Iterator[Triplet]:

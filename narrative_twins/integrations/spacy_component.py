@@ -1,7 +1,8 @@
-"""The spaCy component: `nlp.add_pipe("narrative_salience")`, after a component that finds sentences.
+"""The spaCy component: `nlp.add_pipe("narrative_salience")`, after a component that finds
+sentences.
 
-spaCy imports this module, which is an entry point of the package, whenever it makes a pipeline. So it imports nothing
-large before the component is made.
+spaCy imports this module, which is an entry point of the package, whenever it makes a pipeline. So
+it imports nothing large before the component is made.
 """
 
 import json
@@ -32,8 +33,8 @@ _ENCODER_SETTINGS = ("model", "device", "dtype", "context_tokens")
 
 
 def register_extensions(attribute: str = ATTRIBUTE) -> None:
-    """Register `doc._.salience` and `span._.salience`, to read documents that were scored elsewhere. Adding the
-    component to a pipeline does so too.
+    """Register `doc._.salience` and `span._.salience`, to read documents that were scored
+    elsewhere. Adding the component to a pipeline does so too.
 
     Args:
         attribute: another name, if the component had one.
@@ -45,11 +46,13 @@ def register_extensions(attribute: str = ATTRIBUTE) -> None:
     for kind, getter in ((Doc, _salience_of_doc), (Span, _scores_of_span)):
         if kind.has_extension(attribute):
             known = getattr(kind.get_extension(attribute)[2], "func", None)
-            # Compared by name, as the module may have been imported again, for example in a notebook.
+            # Compared by name, as the module may have been imported again, for example in a
+            # notebook.
             if getattr(known, "__qualname__", None) != getter.__qualname__:
                 raise ValueError(
-                    f"{kind.__name__.lower()}._.{attribute} is an extension attribute already; choose another name, "
-                    'for example with config={"attribute": "narrative_salience"}'
+                    f"{kind.__name__.lower()}._.{attribute} is an extension attribute already;"
+                    ' choose another name, for example with config={"attribute":'
+                    ' "narrative_salience"}'
                 )
         kind.set_extension(attribute, getter=partial(getter, attribute), force=True)
 
@@ -78,20 +81,20 @@ def make_component(
 class SalienceComponent:
     """Scores the sentences of documents, each of which is a story.
 
-    `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence), and `sent._.salience` the
-    scores of a sentence by operation. Any other span has the scores of the sentence that it lies in, and None if it
-    lies in none or in several.
+    `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence), and
+    `sent._.salience` the scores of a sentence by operation. Any other span has the scores of the
+    sentence that it lies in, and None if it lies in none or in several.
 
     Args:
-        model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is loaded for the
-            first document.
+        model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
+            loaded for the first document.
         operations, windows, approximate, max_shifts, on_truncation: see `score_stories`.
         attribute: the name of the extension attributes.
 
     Raises:
         ImportError: spaCy is too old.
-        ValueError: an operation is unknown, or the name of the attributes is taken. Other invalid settings are errors
-            of the first document.
+        ValueError: an operation is unknown, or the name of the attributes is taken. Other invalid
+            settings are errors of the first document.
     """
 
     def __init__(self, *, attribute: str = ATTRIBUTE, **settings: Any) -> None:
@@ -102,7 +105,8 @@ class SalienceComponent:
 
     @property
     def encoder(self) -> "StoryEncoder":
-        """The encoder, which is loaded when it is first asked for. Raises OSError if it can't be loaded."""
+        """The encoder, which is loaded when it is first asked for. Raises OSError if it can't be
+        loaded."""
         if self._encoder is None:
             from narrative_twins.encoder.story_encoder import StoryEncoder
 
@@ -111,14 +115,16 @@ class SalienceComponent:
         return self._encoder
 
     def __call__(self, doc: Doc) -> Doc:
-        """Score a document; raises a StoryError if it has no sentence boundaries, or can't be scored."""
+        """Score a document; raises a StoryError if it has no sentence boundaries, or can't be
+        scored."""
         for _, error in self._score([doc]):
             raise error
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
-        """Score documents, those of a batch together. A document that can't be scored goes to the error handler of the
-        pipeline, which raises its error by default; else the document is left out."""
+        """Score documents, those of a batch together. A document that can't be scored goes to the
+        error handler of the pipeline, which raises its error by default; else the document is left
+        out."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
             failed = set()
@@ -151,7 +157,9 @@ class SalienceComponent:
         Path(path).mkdir(parents=True, exist_ok=True)
         (Path(path) / _SETTINGS_FILE).write_bytes(self.to_bytes())
 
-    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "SalienceComponent":
+    def from_disk(
+        self, path: Union[str, Path], *, exclude: Iterable[str] = ()
+    ) -> "SalienceComponent":
         """Take settings over from a folder."""
         return self.from_bytes((Path(path) / _SETTINGS_FILE).read_bytes())
 
@@ -177,7 +185,8 @@ class SalienceComponent:
         self.settings = settings
 
     def _score(self, docs: list[Doc]) -> list[tuple[int, Exception]]:
-        """Score documents together, and store the results; returns the indices and errors of those that can't be."""
+        """Score documents together, and store the results; returns the indices and errors of those
+        that can't be."""
         from narrative_twins.salience.engine import score_stories
         from narrative_twins.stories.story import StoryError
 
@@ -191,11 +200,19 @@ class SalienceComponent:
             error.index = None
             errors.append((number, error))
 
-        options = {key: value for key, value in self.settings.items() if key not in (*_ENCODER_SETTINGS, "attribute")}
+        options = {
+            key: value
+            for key, value in self.settings.items()
+            if key not in (*_ENCODER_SETTINGS, "attribute")
+        }
         stories = [sources[number] for number in numbers]
         if stories:
-            for result in score_stories(stories, self.encoder, batch_size=len(stories), on_error=failed, **options):
-                docs[numbers[result.index]].user_data[_key(self.settings["attribute"])] = _stored(result)
+            for result in score_stories(
+                stories, self.encoder, batch_size=len(stories), on_error=failed, **options
+            ):
+                docs[numbers[result.index]].user_data[_key(self.settings["attribute"])] = _stored(
+                    result
+                )
         return errors
 
 
@@ -207,8 +224,9 @@ def _story_of(doc: Doc) -> Any:
         return None
     if not doc.has_annotation("SENT_START"):
         return StoryError(
-            "the document has no sentence boundaries; add a component that finds them before this one, for example "
-            'nlp.add_pipe("sentencizer", before="narrative_salience"), or a parser'
+            "the document has no sentence boundaries; add a component that finds them before this"
+            ' one, for example nlp.add_pipe("sentencizer", before="narrative_salience"), or a'
+            " parser"
         )
     # Line breaks at the end of a sentence are tokens of it.
     sentences = [text for sentence in doc.sents if (text := sentence.text.strip())]
@@ -226,7 +244,8 @@ def _stored(result: "StorySalience") -> dict[str, Any]:
 
 
 def _of_doc(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
-    """What is stored; None if there is nothing, or it is of another text, as in a part of a document (`as_doc`)."""
+    """What is stored; None if there is nothing, or it is of another text, as in a part of a
+    document (`as_doc`)."""
     stored: Optional[dict[str, Any]] = doc.user_data.get(_key(attribute))
     characters = doc[-1].idx + len(doc[-1].text_with_ws) if len(doc) else 0
     return stored if stored is not None and stored["characters"] == characters else None
@@ -241,10 +260,14 @@ def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
     if stored is None:
         return None
     # `DocBin` makes tuples of lists.
-    spans, windows = (tuple((start, end) for start, end in stored[key]) for key in ("spans", "windows"))
+    spans, windows = (
+        tuple((start, end) for start, end in stored[key]) for key in ("spans", "windows")
+    )
     story = Story(tuple(doc.text[start:end] for start, end in spans), doc.text, spans, windows)
     scores = {name: list(values) for name, values in stored["scores"].items()}
-    return StorySalience(story, scores, stored["context_tokens"], stored["cut_tokens"], stored["approximate"])
+    return StorySalience(
+        story, scores, stored["context_tokens"], stored["cut_tokens"], stored["approximate"]
+    )
 
 
 def _scores_of_span(attribute: str, span: Span) -> Optional[dict[str, float]]:

@@ -1,4 +1,5 @@
-"""A client for language models behind an OpenAI-compatible server; all answers are saved, so runs can be resumed."""
+"""A client for language models behind an OpenAI-compatible server; all answers are saved, so runs
+can be resumed."""
 
 from narrative_twins.llm.chat import Chat as Chat
 from narrative_twins.llm.chat import ServerError as ServerError

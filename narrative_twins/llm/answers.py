@@ -1,4 +1,5 @@
-"""Answers of a language model, saved on disk as soon as they arrive, so that paid answers are not lost."""
+"""Answers of a language model, saved on disk as soon as they arrive, so that paid answers are not
+lost."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Answer:
         text: the answer.
         finish_reason: why generation stopped; `"length"` if the answer was cut off.
         max_tokens: the limit of its length.
-        prompt_tokens, completion_tokens: numbers of tokens; estimated if the server does not report them.
+        prompt_tokens, completion_tokens: numbers of tokens; estimated if the server does not report
+            them.
     """
 
     key: str
@@ -76,7 +78,10 @@ class Answers:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._file.__exit__(kind, error, trace)
 
@@ -86,7 +91,11 @@ class Answers:
     def get(self, key: str, max_tokens: int) -> Answer | None:
         """The saved answer, unless it was cut off and `max_tokens` now allows a longer one."""
         answer = self._found.get(key)
-        return None if answer is None or (answer.is_truncated and answer.max_tokens < max_tokens) else answer
+        return (
+            None
+            if answer is None or (answer.is_truncated and answer.max_tokens < max_tokens)
+            else answer
+        )
 
     def add(self, answer: Answer) -> None:
         """Save an answer; it is on disk when this returns."""

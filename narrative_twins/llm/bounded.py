@@ -12,33 +12,49 @@ MAX_ANSWER = 16_000_000
 
 
 def bounded_client(openai: Any, seconds: float, max_answer: int = MAX_ANSWER) -> Any:
-    """An HTTP client for `openai.AsyncOpenAI`: each attempt has a deadline as a whole, however slowly the bytes arrive,
-    answers have a maximum size, and redirects are not followed, since they could lead to another host.
+    """An HTTP client for `openai.AsyncOpenAI`: each attempt has a deadline as a whole, however
+    slowly the bytes arrive, answers have a maximum size, and redirects are not followed, since they
+    could lead to another host.
 
     Args:
         openai: the library `openai`.
         seconds: the deadline of an attempt.
-        max_answer: bytes of an answer, decompressed; a longer answer, or one nested deeply, is replaced by a message.
+        max_answer: bytes of an answer, decompressed; a longer answer, or one nested deeply, is
+            replaced by a message.
     """
     # `httpx`, or a successor of it, which depends on the release of openai.
-    library = next(kind.__module__ for kind in openai.DefaultAsyncHttpxClient.__mro__ if kind.__name__ == "AsyncClient")
+    library = next(
+        kind.__module__
+        for kind in openai.DefaultAsyncHttpxClient.__mro__
+        if kind.__name__ == "AsyncClient"
+    )
     httpx: Any = import_module(library.partition(".")[0])
 
     class BoundedClient(openai.DefaultAsyncHttpxClient):
         async def send(self, request: Any, **options: Any) -> Any:
             try:
                 async with asyncio.timeout(seconds):
-                    response = await super().send(request, **{**options, "stream": True, "follow_redirects": False})
+                    response = await super().send(
+                        request, **{**options, "stream": True, "follow_redirects": False}
+                    )
                     try:
                         content = await _read(response, max_answer)
                     finally:
                         await response.aclose()
             except TimeoutError:
-                raise httpx.ReadTimeout(f"no answer within {seconds:g} seconds", request=request) from None
-            headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
+                raise httpx.ReadTimeout(
+                    f"no answer within {seconds:g} seconds", request=request
+                ) from None
+            headers = {
+                name: value
+                for name, value in response.headers.items()
+                if name.lower() not in _OF_THE_BODY
+            }
             if problem := _problem(content, max_answer):
                 headers, content = {"content-type": "text/plain"}, problem.encode()
-            return httpx.Response(response.status_code, headers=headers, content=content, request=request)
+            return httpx.Response(
+                response.status_code, headers=headers, content=content, request=request
+            )
 
     return BoundedClient()
 

@@ -1,4 +1,5 @@
-"""Concurrent requests to a language model: failed requests are retried, and answers are saved before they are used."""
+"""Concurrent requests to a language model: failed requests are retried, and answers are saved
+before they are used."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ MALFORMED_RETRIES = 2
 """Retries of a request whose response is not a chat completion, for example an HTML page."""
 _FATAL_STATUS = (401, 403, 404)
 _REFUSED_STATUS = (400, 413, 422)
-"""The server refuses this request: the prompt is too long or violates its rules, or a field is unknown."""
+"""The server refuses this request: the prompt is too long or violates its rules, or a field is
+unknown."""
 MAX_TOKENS = 10_000_000
 """Servers that report more tokens of a request are not believed; then the tokens are estimated."""
 _MESSAGE_LENGTH = 200
@@ -58,7 +60,9 @@ class Chat:
         try:
             import openai
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("openai is not installed; run: pip install narrative_twins[making]") from error
+            raise ModuleNotFoundError(
+                "openai is not installed; run: pip install narrative_twins[making]"
+            ) from error
         self.server, self.answers = server, answers
         self.asked = self.prompt_tokens = self.completion_tokens = 0
         self.stopping = False
@@ -112,10 +116,14 @@ class Chat:
         try:
             answer = await self._request_with_retries(question, key)
         except openai.APIStatusError as error:
-            problem = f"the server answered {error.status_code}: {self._one_line(_error_message(error))}"
+            problem = (
+                f"the server answered {error.status_code}: {self._one_line(_error_message(error))}"
+            )
             if error.status_code in _FATAL_STATUS:
                 target = f"{self.server.url}, model {self.server.model!r}"
-                raise ServerError(f"{problem}; check the address, the model and the key ({target})") from None
+                raise ServerError(
+                    f"{problem}; check the address, the model and the key ({target})"
+                ) from None
             if 300 <= error.status_code < 400:
                 target = self._one_line(error.response.headers.get("location", "another address"))
                 raise ServerError(
@@ -125,25 +133,38 @@ class Chat:
                 if self._has_answered:
                     # The server answers other requests, so it refuses this prompt.
                     raise NoAnswer(problem) from None
-                problem += "; if it does not support a field, remove it with `fields`, or the schema with `structured`"
+                problem += (
+                    "; if it does not support a field, remove it with `fields`, or the schema with"
+                    " `structured`"
+                )
         except openai.APITimeoutError:
             problem = f"the server did not answer within {self.server.timeout:g} seconds"
         except openai.APIConnectionError as error:
-            problem = f"can't connect to {self.server.url}: {self._one_line(error.__cause__ or error)}"
+            problem = (
+                f"can't connect to {self.server.url}: {self._one_line(error.__cause__ or error)}"
+            )
             if not self.asked:
-                raise ServerError(f"{problem}; check the address, and whether the server is running") from None
+                raise ServerError(
+                    f"{problem}; check the address, and whether the server is running"
+                ) from None
         except _MalformedResponse as error:
-            problem = f"the response of the server is not a chat completion: {self._one_line(error)}"
+            problem = (
+                f"the response of the server is not a chat completion: {self._one_line(error)}"
+            )
         else:
             self._failures_in_a_row, self._has_answered = 0, True
             return answer
         self._failures_in_a_row += 1
         if self._failures_in_a_row >= max(3, self.server.concurrency):
-            raise ServerError(f"{problem}; {self._failures_in_a_row} requests in a row failed, so no more are sent")
+            raise ServerError(
+                f"{problem}; {self._failures_in_a_row} requests in a row failed, so no more are"
+                " sent"
+            )
         raise NoAnswer(problem)
 
     async def _request_with_retries(self, question: Question, key: str) -> Answer:
-        """Retries only malformed responses with a success status; the client retries failed requests itself."""
+        """Retries only malformed responses with a success status; the client retries failed
+        requests itself."""
         for retry in range(MALFORMED_RETRIES + 1):
             try:
                 body = self.server.body(question)
@@ -163,7 +184,7 @@ class Chat:
         if isinstance(completion, str):
             raise _MalformedResponse(completion)
         try:
-            (choice, *_) = completion.choices
+            choice, *_ = completion.choices
             text = choice.message.content or getattr(choice.message, "refusal", None) or ""
             finish = choice.finish_reason or "stop"
             if not isinstance(text, str):
@@ -186,7 +207,8 @@ class Chat:
         )
 
     def _clean(self, text: str) -> str:
-        """A text from the server without the API key, and with lone surrogates replaced, which UTF-8 can't encode."""
+        """A text from the server without the API key, and with lone surrogates replaced, which
+        UTF-8 can't encode."""
         return self._secret.redact(text).encode("utf-8", "replace").decode("utf-8")
 
     def _one_line(self, error: object) -> str:

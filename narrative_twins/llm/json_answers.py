@@ -28,12 +28,19 @@ def schema_of(properties: Mapping[str, Any]) -> Schema:
 
 
 def list_schema(item: str, least: int, most: int | None = None) -> Schema:
-    """The JSON schema of a list of `least` to `most` items of a type; of exactly `least` items without `most`."""
-    return {"type": "array", "items": {"type": item}, "minItems": least, "maxItems": least if most is None else most}
+    """The JSON schema of a list of `least` to `most` items of a type; of exactly `least` items
+    without `most`."""
+    return {
+        "type": "array",
+        "items": {"type": item},
+        "minItems": least,
+        "maxItems": least if most is None else most,
+    }
 
 
 def read_object(text: str, properties: Sequence[str]) -> list[Any]:
-    """The values of the properties of the JSON object in an answer, as `read_any_object` with a single form."""
+    """The values of the properties of the JSON object in an answer, as `read_any_object` with a
+    single form."""
     found = read_any_object(text, [properties])
     return [found[name] for name in properties]
 
@@ -45,7 +52,8 @@ def read_any_object(text: str, forms: Sequence[Sequence[str]]) -> dict[str, Any]
 
     Args:
         text: the answer.
-        forms: the accepted forms, each the names of its properties: the object has exactly those of one form.
+        forms: the accepted forms, each the names of its properties: the object has exactly those of
+            one form.
 
     Raises:
         AnswerError: there is no such object.
@@ -56,7 +64,10 @@ def read_any_object(text: str, forms: Sequence[Sequence[str]]) -> dict[str, Any]
             found = value
         else:
             expected = " or ".join(reprlib.repr(list(form)) for form in forms)
-            problem = f"the JSON object has the properties {reprlib.repr(list(value))} instead of {expected}"
+            problem = (
+                f"the JSON object has the properties {reprlib.repr(list(value))} instead of"
+                f" {expected}"
+            )
     if found is None:
         raise AnswerError(problem)
     return found

@@ -1,4 +1,5 @@
-"""What a run would ask a language model: questions are answered from the saved answers, without a server."""
+"""What a run would ask a language model: questions are answered from the saved answers, without a
+server."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ class KnownAnswers:
 
     def known(self, question: Question) -> Answer | None:
         """The saved answer, if there is one."""
-        return None if self.answers is None else self.answers.get(self.server.key_of(question), self.server.limit)
+        return (
+            None
+            if self.answers is None
+            else self.answers.get(self.server.key_of(question), self.server.limit)
+        )
 
     async def ask(self, question: Question) -> Answer:
         """The saved answer; raises `MissingAnswer` if there is none."""
@@ -39,7 +44,8 @@ class KnownAnswers:
 
 
 def result_of(asking: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine that asks a single question of `KnownAnswers`; raises `MissingAnswer` as `ask`."""
+    """The result of a coroutine that asks a single question of `KnownAnswers`; raises
+    `MissingAnswer` as `ask`."""
     try:
         # The coroutine never waits for anything, so it needs no event loop.
         asking.send(None)

@@ -1,4 +1,5 @@
-"""Jobs that ask a language model about many stories, several at a time; an interruption loses no answer."""
+"""Jobs that ask a language model about many stories, several at a time; an interruption loses no
+answer."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Rejected(ValueError):
         attempts: number of attempts.
     """
 
-    def __init__(self, step: str, reason: str, answer: str | None = None, attempts: int = 0) -> None:
+    def __init__(
+        self, step: str, reason: str, answer: str | None = None, attempts: int = 0
+    ) -> None:
         super().__init__(step, reason, answer, attempts)
         self.step, self.reason, self.answer, self.attempts = step, reason, answer, attempts
 
@@ -70,7 +73,8 @@ class Prices:
 
 @dataclass(frozen=True)
 class Run:
-    """The results of a run in the order of the jobs, with the numbers of new answers and of their tokens."""
+    """The results of a run in the order of the jobs, with the numbers of new answers and of their
+    tokens."""
 
     results: list[Any]
     asked: int
@@ -91,9 +95,16 @@ class ChatLike(Protocol):
 
 
 async def ask_until_valid(
-    chat: ChatLike, story: str, step: str, prompt: str, schema: Schema, read: Callable[[str], Result], attempts: int
+    chat: ChatLike,
+    story: str,
+    step: str,
+    prompt: str,
+    schema: Schema,
+    read: Callable[[str], Result],
+    attempts: int,
 ) -> Result:
-    """The parsed first valid answer to a question; saved answers are tried before new ones are requested.
+    """The parsed first valid answer to a question; saved answers are tried before new ones are
+    requested.
 
     Args:
         chat: the client.
@@ -105,7 +116,9 @@ async def ask_until_valid(
         Rejected: no answer was valid, or a request got no answer.
     """
     questions = [
-        Question(story, step, attempt, prompt, schema, seed_of(chat.server.seed, story, step, attempt))
+        Question(
+            story, step, attempt, prompt, schema, seed_of(chat.server.seed, story, step, attempt)
+        )
         for attempt in range(attempts)
     ]
     for known in filter(None, map(chat.known, questions)):
@@ -125,7 +138,9 @@ async def ask_until_valid(
 
 def _parse(answer: Answer, read: Callable[[str], Result]) -> Result:
     if answer.is_truncated:
-        raise AnswerError(f"the answer was cut off after {answer.completion_tokens} tokens; increase max_tokens")
+        raise AnswerError(
+            f"the answer was cut off after {answer.completion_tokens} tokens; increase max_tokens"
+        )
     try:
         return read(answer.text)
     except AnswerError as error:
@@ -144,8 +159,8 @@ def run_jobs(
 ) -> Run:
     """Run jobs that ask a language model, at most `server.concurrency` at a time.
 
-    After Ctrl-C or SIGTERM no further requests are sent, but the answers under way, which are paid for, are awaited;
-    after a second one they are not.
+    After Ctrl-C or SIGTERM no further requests are sent, but the answers under way, which are paid
+    for, are awaited; after a second one they are not.
 
     Args:
         server: the server.
@@ -165,7 +180,9 @@ def run_jobs(
 
             def done(count: int) -> None:
                 bar.update(count)
-                bar.set_postfix_str((prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens))
+                bar.set_postfix_str(
+                    (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
+                )
 
             try:
                 results = _run_coroutine(_run_all(chat, jobs, work, done), chat)
@@ -179,7 +196,10 @@ def run_jobs(
 
 
 async def _run_all(
-    chat: Chat, jobs: Sequence[Job], work: Callable[[Chat, Job], Awaitable[Any]], done: Callable[[int], None]
+    chat: Chat,
+    jobs: Sequence[Job],
+    work: Callable[[Chat, Job], Awaitable[Any]],
+    done: Callable[[int], None],
 ) -> list[Any]:
     results: list[Any] = [None] * len(jobs)
     # The workers share this iterator, so each job is taken once.
@@ -217,7 +237,8 @@ async def _run_all(
 
 @contextmanager
 def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the platform and the thread support signal handlers."""
+    """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the platform and the thread support
+    signal handlers."""
 
     def interrupted() -> None:
         if chat.stopping:
@@ -225,7 +246,10 @@ def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> I
                 task.cancel()
         else:
             chat.stopping = True
-            tqdm.write("interrupted: waiting for answers under way; press Ctrl-C again to drop them", file=sys.stderr)
+            tqdm.write(
+                "interrupted: waiting for answers under way; press Ctrl-C again to drop them",
+                file=sys.stderr,
+            )
 
     loop = asyncio.get_running_loop()
     try:
@@ -243,7 +267,8 @@ def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> I
 
 
 def _run_coroutine(run: Coroutine[Any, Any, Result], chat: Chat) -> Result:
-    """The result of a coroutine; in a thread if an event loop is already running, for example in a notebook."""
+    """The result of a coroutine; in a thread if an event loop is already running, for example in a
+    notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

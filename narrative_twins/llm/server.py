@@ -1,4 +1,5 @@
-"""Settings of a language model behind an OpenAI-compatible server, its requests, and its API key."""
+"""Settings of a language model behind an OpenAI-compatible server, its requests, and its API
+key."""
 
 from __future__ import annotations
 
@@ -31,18 +32,20 @@ class Server:
     Attributes:
         url: the address of the server, for example `"http://localhost:8000/v1"`.
         model: the name of the model on the server.
-        key_variable: the environment variable of the API key, which is sent only to this server. None for
-            `OPENAI_API_KEY` if the server is OpenAI's or on this machine, and otherwise for no key.
+        key_variable: the environment variable of the API key, which is sent only to this server.
+            None for `OPENAI_API_KEY` if the server is OpenAI's or on this machine, and otherwise
+            for no key.
         concurrency: maximum number of requests at once.
-        retries: maximum number of retries of a request that failed, timed out or was refused by a busy server. The wait
-            grows up to 8 seconds, or is as long as the server requests, up to two minutes.
+        retries: maximum number of retries of a request that failed, timed out or was refused by a
+            busy server. The wait grows up to 8 seconds, or is as long as the server requests, up to
+            two minutes.
         timeout: seconds for an attempt of a request as a whole, however slowly the answer arrives.
         temperature: the sampling temperature.
         max_tokens: maximum length of an answer in tokens, unless `fields` override it; see `limit`.
         structured: send the JSON schema of the answer, for servers with structured output.
         seed: the seed of the run; the seed of each request is derived from it.
-        fields: JSON fields that are added to each request or replace fields of it; None removes a field, for example a
-            `seed` that the server does not support.
+        fields: JSON fields that are added to each request or replace fields of it; None removes a
+            field, for example a `seed` that the server does not support.
 
     Raises:
         ValueError: a setting is invalid.
@@ -65,25 +68,38 @@ class Server:
             parts = urlsplit(self.url)
             parts.port  # noqa: B018 - raises ValueError if it is not a port
         except ValueError as error:
-            raise ValueError(f"the address of the server is invalid ({error}); use one like {_EXAMPLE}") from None
+            raise ValueError(
+                f"the address of the server is invalid ({error}); use one like {_EXAMPLE}"
+            ) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the address of the server must be of the form {_EXAMPLE}")
         if parts.username is not None or parts.query or parts.fragment:
-            raise ValueError(f"the server's address contains a password or query; put the API key into {KEY_VARIABLE}")
+            raise ValueError(
+                "the server's address contains a password or query; put the API key into"
+                f" {KEY_VARIABLE}"
+            )
         for name, least in {"concurrency": 1, "retries": 0, "max_tokens": 1}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be {least} or more")
         if not (self.timeout > 0 and self.temperature >= 0):
-            raise ValueError(f"timeout={self.timeout} must be above 0, temperature={self.temperature} 0 or more")
+            raise ValueError(
+                f"timeout={self.timeout} must be above 0, temperature={self.temperature} 0 or more"
+            )
         reserved = [name for name in self.fields if name in _RESERVED_FIELDS]
         if reserved:
-            raise ValueError(f"the request field {reserved[0]!r} is set by the package; remove it from the fields")
+            raise ValueError(
+                f"the request field {reserved[0]!r} is set by the package; remove it from the"
+                " fields"
+            )
 
     @property
     def limit(self) -> int:
         """Maximum length of an answer in tokens; 2³¹ − 1 if the request has no limit."""
         fields = {"max_tokens": self.max_tokens, **self.fields}
-        return min((fields[name] for name in _LIMIT_FIELDS if isinstance(fields.get(name), int)), default=_NO_LIMIT)
+        return min(
+            (fields[name] for name in _LIMIT_FIELDS if isinstance(fields.get(name), int)),
+            default=_NO_LIMIT,
+        )
 
     @property
     def key(self) -> Secret:
@@ -105,11 +121,16 @@ class Server:
         if self.structured:
             schema = {"name": "answer", "schema": question.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return {name: value for name, value in (body | dict(self.fields)).items() if value is not None}
+        return {
+            name: value for name, value in (body | dict(self.fields)).items() if value is not None
+        }
 
     def key_of(self, question: Question) -> str:
-        """A digest of everything that the answer depends on, except for its length limit and the server's address."""
-        fields = {name: value for name, value in self.body(question).items() if name not in _LIMIT_FIELDS}
+        """A digest of everything that the answer depends on, except for its length limit and the
+        server's address."""
+        fields = {
+            name: value for name, value in self.body(question).items() if name not in _LIMIT_FIELDS
+        }
         return digest([question.story, question.step, question.attempt, question.seed, fields])
 
 
@@ -118,7 +139,8 @@ class Question:
     """A question to a language model.
 
     Attributes:
-        story, step, attempt: the digest of the story, the step of the recipe, and the number of the attempt, from 0.
+        story, step, attempt: the digest of the story, the step of the recipe, and the number of the
+            attempt, from 0.
         prompt: the text of the question.
         schema: the JSON schema of the answer.
         seed: the sampling seed.
@@ -146,10 +168,15 @@ class Secret:
     def __init__(self, variable: str | None, needed: bool = True) -> None:
         self._value = os.environ.get(variable, "").strip() if variable is not None else ""
         if needed and not self._value:
-            raise ValueError(f"the environment variable {variable} is not set; set it to the API key")
+            raise ValueError(
+                f"the environment variable {variable} is not set; set it to the API key"
+            )
         # HTTP clients quote invalid header values in their errors, which would show the key.
         if not all("!" <= char <= "~" for char in self._value):
-            raise ValueError(f"the value of {variable} is not a valid API key: use printable ASCII without spaces")
+            raise ValueError(
+                f"the value of {variable} is not a valid API key: use printable ASCII without"
+                " spaces"
+            )
 
     def __repr__(self) -> str:
         return "Secret()"
@@ -159,8 +186,8 @@ class Secret:
         return self._value or "none"
 
     def redact(self, text: str) -> str:
-        """A text with the key replaced by `***`. Short values are kept, since placeholders such as `EMPTY`, used for
-        servers without keys, may be words of a story."""
+        """A text with the key replaced by `***`. Short values are kept, since placeholders such as
+        `EMPTY`, used for servers without keys, may be words of a story."""
         return text.replace(self._value, "***") if len(self._value) >= _SHORTEST_KEY else text
 
 

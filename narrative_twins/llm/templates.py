@@ -1,7 +1,7 @@
 """Prompt templates in text files, which a user can replace.
 
-A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces, quotes and template
-syntax in a story are not interpreted.
+A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces,
+quotes and template syntax in a story are not interpreted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 
 PLACEHOLDERS = ("story", "count")
-"""Placeholders of all templates: the story as JSON or numbered lines, and the number of sentences."""
+"""Placeholders of all templates: the story as JSON or numbered lines, and the number of
+sentences."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -36,10 +37,15 @@ class Template:
     placeholders: Sequence[str] = PLACEHOLDERS
 
     def __post_init__(self) -> None:
-        unknown = [name for name in _PLACEHOLDER.findall(self.text) if name not in self.placeholders]
+        unknown = [
+            name for name in _PLACEHOLDER.findall(self.text) if name not in self.placeholders
+        ]
         known = ", ".join(f"{{{{{name}}}}}" for name in self.placeholders)
         if unknown:
-            raise ValueError(f"the prompt {self.name} has an unknown placeholder {{{{{unknown[0]}}}}}; use {known}")
+            raise ValueError(
+                f"the prompt {self.name} has an unknown placeholder {{{{{unknown[0]}}}}}; use"
+                f" {known}"
+            )
         if not self.has("story"):
             raise ValueError(f"the prompt {self.name} has no {{{{story}}}} placeholder; add it")
 
@@ -53,7 +59,10 @@ class Template:
 
 
 def read_templates(
-    package: str, names: Sequence[str], folder: str | Path | None = None, placeholders: Sequence[str] = PLACEHOLDERS
+    package: str,
+    names: Sequence[str],
+    folder: str | Path | None = None,
+    placeholders: Sequence[str] = PLACEHOLDERS,
 ) -> dict[str, Template]:
     """Read templates, by name.
 
@@ -64,7 +73,8 @@ def read_templates(
         placeholders: the placeholders that they may have.
 
     Raises:
-        OSError, ValueError: the folder does not exist, or a file in it is not a template of the package or not valid.
+        OSError, ValueError: the folder does not exist, or a file in it is not a template of the
+            package or not valid.
     """
     prompts = files(package).joinpath("prompts")
     known = sorted(file.name for file in prompts.iterdir())
@@ -79,9 +89,13 @@ def read_templates(
     }
 
 
-def _user_templates(folder: Path, known: Sequence[str], placeholders: Sequence[str]) -> dict[str, Template]:
+def _user_templates(
+    folder: Path, known: Sequence[str], placeholders: Sequence[str]
+) -> dict[str, Template]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder; name a folder with prompts, for example {known[0]}")
+        raise FileNotFoundError(
+            f"{folder} is not a folder; name a folder with prompts, for example {known[0]}"
+        )
     found = {path.stem: path for path in sorted(folder.glob("*.txt"))}
     unknown = [str(path) for path in found.values() if path.name not in known]
     if unknown or not found:
@@ -93,4 +107,6 @@ def _user_templates(folder: Path, known: Sequence[str], placeholders: Sequence[s
             for name, path in found.items()
         }
     except UnicodeDecodeError as error:
-        raise ValueError(f"a prompt in {folder} is not UTF-8 ({error}); convert it to UTF-8") from None
+        raise ValueError(
+            f"a prompt in {folder} is not UTF-8 ({error}); convert it to UTF-8"
+        ) from None

@@ -1,1 +1,2 @@
-"""Training data: makes narrative twins, and changes rows of them for ablations. Used by `narrative-twins make`."""
+"""Training data: makes narrative twins, and changes rows of them for ablations. Used by
+`narrative-twins make`."""

@@ -1,4 +1,5 @@
-"""The facts and the dataset card beside a data file: how its rows were made, and what was dropped."""
+"""The facts and the dataset card beside a data file: how its rows were made, and what was
+dropped."""
 
 from __future__ import annotations
 
@@ -35,14 +36,15 @@ def card_path(data: str) -> Path:
 
 
 def write_facts(data: str, facts: DatasetFacts, keep_edits: bool) -> DatasetFacts:
-    """Write facts beside a data file, for `read_facts` and `push_dataset`; returns the facts as written.
+    """Write facts beside a data file, for `read_facts` and `push_dataset`; returns the facts as
+    written.
 
     Args:
         data: the data file.
         facts: the facts of its rows.
-        keep_edits: the rows were made with the same settings as before, so user edits of the earlier facts are kept,
-            except for the description, source and language of the rows. Otherwise edited facts are renamed to
-            `NAME.facts.yaml.old`, with a warning.
+        keep_edits: the rows were made with the same settings as before, so user edits of the
+            earlier facts are kept, except for the description, source and language of the rows.
+            Otherwise edited facts are renamed to `NAME.facts.yaml.old`, with a warning.
 
     Raises:
         ValueError: the earlier file can't be read.
@@ -55,15 +57,21 @@ def write_facts(data: str, facts: DatasetFacts, keep_edits: bool) -> DatasetFact
         elif edited != facts:
             os.replace(path, f"{path}.old")
             logger.warning(
-                "%s describes rows made with other settings, so it is now %s.old; copy what is still true", path, path
+                "%s describes rows made with other settings, so it is now %s.old; copy what is"
+                " still true",
+                path,
+                path,
             )
     with AtomicFile(str(path)) as file:
         file.write(facts_text(facts))
     return facts
 
 
-def write_beside(data: str, facts: DatasetFacts, load: Callable[..., Any], keep_edits: bool) -> None:
-    """Write the facts of a complete data file, and the card for the Hub; this also checks that the rows load.
+def write_beside(
+    data: str, facts: DatasetFacts, load: Callable[..., Any], keep_edits: bool
+) -> None:
+    """Write the facts of a complete data file, and the card for the Hub; this also checks that the
+    rows load.
 
     Args:
         data: the data file.
@@ -82,7 +90,8 @@ def write_beside(data: str, facts: DatasetFacts, load: Callable[..., Any], keep_
 
 
 def facts_beside(data: str) -> DatasetFacts | None:
-    """The facts of a data file, None if there are none; raises `ValueError` if their file can't be read."""
+    """The facts of a data file, None if there are none; raises `ValueError` if their file can't be
+    read."""
     path = facts_path(data)
     return read_facts(DatasetFacts, path) if path.exists() else None
 
@@ -94,8 +103,18 @@ def remove_card(data: str) -> None:
 
 def recipe_text(command: str, settings: Mapping[str, object]) -> str:
     """The settings of a run in Markdown, for the card; empty ones are skipped."""
-    lines = [f"- {name}: {_as_text(value)}" for name, value in settings.items() if value not in (None, [], {})]
-    return "\n".join([f"Made by `{command}` (narrative_twins {metadata.version('narrative_twins')}):", "", *lines])
+    lines = [
+        f"- {name}: {_as_text(value)}"
+        for name, value in settings.items()
+        if value not in (None, [], {})
+    ]
+    return "\n".join(
+        [
+            f"Made by `{command}` (narrative_twins {metadata.version('narrative_twins')}):",
+            "",
+            *lines,
+        ]
+    )
 
 
 def _as_text(value: object) -> str:
@@ -109,7 +128,8 @@ def _as_text(value: object) -> str:
 
 
 def public_name(source: str) -> str:
-    """The name of a model or file for a card; only the last part of a local path, since cards are published."""
+    """The name of a model or file for a card; only the last part of a local path, since cards are
+    published."""
     return Path(source).resolve().name if os.path.exists(source) else source
 
 

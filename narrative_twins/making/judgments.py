@@ -1,4 +1,5 @@
-"""Votes for the sentences of stories by a language model, as rows to train on, for `load_story_salience`."""
+"""Votes for the sentences of stories by a language model, as rows to train on, for
+`load_story_salience`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.baselines.asking import Asking, SalienceQuestion, ask_stories, parse_stories, questions
+from narrative_twins.baselines.asking import (
+    Asking,
+    SalienceQuestion,
+    ask_stories,
+    parse_stories,
+    questions,
+)
 from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
@@ -46,20 +53,23 @@ def make_judgments(
     prices: Prices | None = None,
     progress: bool = False,
 ) -> MadeRows:
-    """Have a language model vote for the most important sentences of stories, and write the votes as rows.
+    """Have a language model vote for the most important sentences of stories, and write the votes
+    as rows.
 
-    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the rows, in
-    the order of the stories: `id` (if the story has one), `story` (its sentences), `windows` (if it has several, or is
-    long) and `votes`, a number for each sentence; those of each window are votes of their own. `OUT.rejects` gets the
-    stories without valid answers; neither is written if empty. The facts and the card of the rows are written beside
+    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run.
+    `OUT` gets the rows, in the order of the stories: `id` (if the story has one), `story` (its
+    sentences), `windows` (if it has several, or is long) and `votes`, a number for each sentence;
+    those of each window are votes of their own. `OUT.rejects` gets the stories without valid
+    answers; neither is written if empty. The facts and the card of the rows are written beside
     them, see `narrative_twins.making.facts`. The model is asked only once about equal stories.
 
     Args:
         stories: each in any form that `Story.parse` takes.
         server: the language model.
         out: the JSON Lines file to write.
-        style: `"choose"`: the model is asked `samples` times about each window, as a reader, and an answer is a vote;
-            `"shares"`: it is asked once about each window, how ten readers would vote.
+        style: `"choose"`: the model is asked `samples` times about each window, as a reader, and an
+            answer is a vote; `"shares"`: it is asked once about each window, how ten readers would
+            vote.
         samples: number of answers for each window, for `"choose"`.
         attempts: maximum number of attempts to get a valid answer to a question.
         prompts: a folder with `choose.txt` or `shares.txt`, which replace those of the package.
@@ -71,8 +81,8 @@ def make_judgments(
     Raises:
         StoryError: a story is invalid.
         ServerError: the server can't be used.
-        OSError, ValueError: an argument is invalid, or a file can't be read or written; raised before the model is
-            asked.
+        OSError, ValueError: an argument is invalid, or a file can't be read or written; raised
+            before the model is asked.
     """
     asking = voting(style, samples, attempts, prompts)
     parsed = parse_stories(stories, windows)
@@ -86,22 +96,25 @@ def make_judgments(
         if isinstance(result, Rejected):
             rejects.append(rejected_row(_row(story), result))
         else:
-            rows.append({**_row(story), "votes": [int(votes) for votes in result[STYLES[style].score]]})
+            rows.append(
+                {**_row(story), "votes": [int(votes) for votes in result[STYLES[style].score]]}
+            )
     made = MadeRows(rows, rejects, run, _facts(settings, style, samples, rows, rejects, language))
     files.write(made, load_story_salience)
     return made
 
 
 def voting(style: VotingStyle, samples: int, attempts: int, prompts: str | Path | None) -> Asking:
-    """How a language model is asked for votes; raises `OSError` or `ValueError` as `make_judgments`."""
+    """How a language model is asked for votes; raises `OSError` or `ValueError` as
+    `make_judgments`."""
     if style not in ("choose", "shares"):
         raise ValueError(f"style={style!r}: must be 'choose' or 'shares', which ask for votes")
     return Asking(style, samples, attempts, prompts)
 
 
 def _row(story: Story) -> dict[str, Any]:
-    """A story as the columns of a row. The windows of a long story are told even if it is a single one, since it is
-    split by default when the row is read."""
+    """A story as the columns of a row. The windows of a long story are told even if it is a single
+    one, since it is split by default when the row is read."""
     row: dict[str, Any] = {} if story.id is None else {"id": story.id}
     row["story"] = list(story.sentences)
     if len(story.windows) > 1 or len(story) > AUTO_SINGLE:
@@ -109,11 +122,26 @@ def _row(story: Story) -> dict[str, Any]:
     return row
 
 
-def _settings(server: Server, style: VotingStyle, asking: Asking, windows: Windows) -> dict[str, Any]:
+def _settings(
+    server: Server, style: VotingStyle, asking: Asking, windows: Windows
+) -> dict[str, Any]:
     """All settings that the rows depend on; also shown on the card."""
-    asked = {"answers for each window": asking.samples} if style == "choose" else {"votes for each window": READERS}
-    settings = {"style": style, **asked, "windows": windows if isinstance(windows, int) else str(windows)}
-    return {**settings, **model_settings(server), **prompt_settings(asking.templates), "attempts": asking.attempts}
+    asked = (
+        {"answers for each window": asking.samples}
+        if style == "choose"
+        else {"votes for each window": READERS}
+    )
+    settings = {
+        "style": style,
+        **asked,
+        "windows": windows if isinstance(windows, int) else str(windows),
+    }
+    return {
+        **settings,
+        **model_settings(server),
+        **prompt_settings(asking.templates),
+        "attempts": asking.attempts,
+    }
 
 
 def _facts(
@@ -126,37 +154,50 @@ def _facts(
 ) -> DatasetFacts:
     model = settings["language model"]
     asked = (
-        f"{samples:,} times about each window to choose its most important sentence, and each answer is a vote"
+        f"{samples:,} times about each window to choose its most important sentence, and each"
+        " answer is a vote"
         if style == "choose"
-        else f"once about each window how {READERS} readers would vote for its most important sentence"
+        else (
+            f"once about each window how {READERS} readers would vote for its most important"
+            " sentence"
+        )
     )
     temperature = settings["fields of a request"].get("temperature")
     at = "" if temperature is None else f", at temperature {temperature}"
     return DatasetFacts(
         name="Judgments of stories by a language model",
         description=(
-            f"Stories with votes for each of their sentences. The votes are by the language model {model}, not by "
-            f"people: it was asked {asked}{at}. Of {len(rows) + len(rejects):,} stories {len(rows):,} have a row and "
-            f"{rejected_text(rejects)}."
+            "Stories with votes for each of their sentences. The votes are by the language model"
+            f" {model}, not by people: it was asked {asked}{at}. Of {len(rows) + len(rejects):,}"
+            f" stories {len(rows):,} have a row and {rejected_text(rejects)}."
         ),
         source=recipe_text("narrative-twins make judgments", settings),
         limits=(
-            "No person judged these stories, and the votes were not compared with those of people; they are not human "
-            "labels. The licence of the stories also applies to the rows, and the terms of the model may add "
-            "restrictions."
+            "No person judged these stories, and the votes were not compared with those of people;"
+            " they are not human labels. The licence of the stories also applies to the rows, and"
+            " the terms of the model may add restrictions."
         ),
         language=language,
         tags=["synthetic"],
     )
 
 
-def estimate_judgments(stories: Iterable[Story], server: Server, asking: Asking, answers: Answers) -> Estimate:
-    """Estimate a run, which asks equal questions once, and does not repeat those with a saved answer."""
-    chat, missing, aside = KnownAnswers(server, answers), dict[tuple[Any, ...], SalienceQuestion](), 0
+def estimate_judgments(
+    stories: Iterable[Story], server: Server, asking: Asking, answers: Answers
+) -> Estimate:
+    """Estimate a run, which asks equal questions once, and does not repeat those with a saved
+    answer."""
+    chat, missing, aside = (
+        KnownAnswers(server, answers),
+        dict[tuple[Any, ...], SalienceQuestion](),
+        0,
+    )
     for story in {(story.sentences, story.windows): story for story in stories}.values():
         own: dict[tuple[Any, ...], SalienceQuestion] = {}
         rejected = False
-        for question in (question for name in asking.templates for question in questions(story, name, asking)):
+        for question in (
+            question for name in asking.templates for question in questions(story, name, asking)
+        ):
             try:
                 result_of(question.ask(chat))
             except MissingAnswer:

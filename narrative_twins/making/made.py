@@ -1,4 +1,5 @@
-"""Rows that a language model has made, the stories that it has not, and the files that they are written to."""
+"""Rows that a language model has made, the stories that it has not, and the files that they are
+written to."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class MadeRows:
 
     Attributes:
         rows: the new rows, in the order of the stories.
-        rejects: the rejected stories, with the step, the reason, the number of attempts and the last answer.
+        rejects: the rejected stories, with the step, the reason, the number of attempts and the
+            last answer.
         run: the numbers of new answers and their tokens.
         facts: the facts for the card.
     """
@@ -47,8 +49,8 @@ class MadeRows:
 
 
 class Estimate(NamedTuple):
-    """The numbers of questions and tokens of a run in which all answers are valid, and the number of stories that would
-    be rejected without another question."""
+    """The numbers of questions and tokens of a run in which all answers are valid, and the number
+    of stories that would be rejected without another question."""
 
     questions: int
     prompt_tokens: int
@@ -57,7 +59,8 @@ class Estimate(NamedTuple):
 
 
 class RowFiles:
-    """The files of such a run: `OUT` has the rows and `OUT.rejects` the rejected stories; facts and card are beside.
+    """The files of such a run: `OUT` has the rows and `OUT.rejects` the rejected stories; facts and
+    card are beside.
 
     Args:
         out: the JSON Lines file of the rows.
@@ -71,12 +74,15 @@ class RowFiles:
         facts_beside(out)
         self.out = out
         self._rows = ResumableFile(out, settings)
-        self._rejects, *_ = [AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))]
+        self._rejects, *_ = [
+            AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))
+        ]
         self._keep_edits = read_settings(run_path(self._rows.path)) == self._rows.settings
 
     def write(self, made: MadeRows, load: Callable[..., Any] | None) -> None:
-        """Write the rows and rejected stories, neither if empty, then the facts and the card of the rows; no card
-        without `load`, the function that loads the rows, since they do not load then."""
+        """Write the rows and rejected stories, neither if empty, then the facts and the card of the
+        rows; no card without `load`, the function that loads the rows, since they do not load
+        then."""
         _write_if_any(self._rows, made.rows)
         _write_if_any(self._rejects, made.rejects)
         if not made.rejects and os.path.isfile(self._rejects.path):
@@ -114,10 +120,13 @@ def model_settings(server: Server) -> dict[str, Any]:
 
 
 def prompt_settings(templates: Mapping[str, Template]) -> dict[str, Any]:
-    """The prompts of a run, for a card: by digest, since the name of a user's prompt is a local path."""
+    """The prompts of a run, for a card: by digest, since the name of a user's prompt is a local
+    path."""
     return {
         "prompts": {name: digest(template.text)[:12] for name, template in templates.items()},
-        "prompts of the user": [name for name, template in templates.items() if template.name != name],
+        "prompts of the user": [
+            name for name, template in templates.items() if template.name != name
+        ],
     }
 
 

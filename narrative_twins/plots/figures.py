@@ -1,5 +1,5 @@
-"""Plots of salience as matplotlib figures: curves of one story, a heat map of several. The colour map is cividis, which
-looks nearly the same to colour-blind readers."""
+"""Plots of salience as matplotlib figures: curves of one story, a heat map of several. The colour
+map is cividis, which looks nearly the same to colour-blind readers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ MAX_LABELS = 10  # numbered sentences per panel
 HEAT_COLUMNS = 240  # columns of a heat map, from the beginning of a story to its end
 MAX_MARKERS = 120  # a line of more sentences has no markers
 
-# Inches: the title, the left and right margins and the name of a panel, the axis below the last panel; a bold digit.
+# Inches: the title, the left and right margins and the name of a panel, the axis below the last
+# panel; a bold digit.
 _TITLE, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
 _DIGIT = 0.069
 
@@ -48,14 +49,15 @@ def salience_figure(
     bare: bool = False,
     unit: str = "sentence",
 ) -> Figure:
-    """Curves of a story's scores in story order, one panel per operation. The lines are interrupted at window borders,
-    which are drawn as dotted lines if there is room.
+    """Curves of a story's scores in story order, one panel per operation. The lines are interrupted
+    at window borders, which are drawn as dotted lines if there is room.
 
     Args:
         windows: half-open ranges of sentence indices.
         scores: by operation, one score per sentence.
-        labelled: by operation, the indices of sentences to number, most important first: at most `MAX_LABELS`, fewer if
-            there is no room. The first words of these sentences are listed below the panels.
+        labelled: by operation, the indices of sentences to number, most important first: at most
+            `MAX_LABELS`, fewer if there is no room. The first words of these sentences are listed
+            below the panels.
         title, notes: a line above the panels, and sentences below them.
         width: in inches.
         bare: the panels only.
@@ -65,8 +67,16 @@ def salience_figure(
     fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
     labelled = {name: indices[:fit] for name, indices in labelled.items()}
     key = [] if bare else sorted({i for indices in labelled.values() for i in indices})
-    lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19)) if not bare]
-    panel, below = 0.75 + 0.05 * width, _AXIS + LINE_HEIGHT * (0 if bare else len(key) + len(lines) + 1)
+    lines = [
+        line
+        for note in notes
+        for line in textwrap.wrap(printable(note), int(width * 19))
+        if not bare
+    ]
+    panel, below = (
+        0.75 + 0.05 * width,
+        _AXIS + LINE_HEIGHT * (0 if bare else len(key) + len(lines) + 1),
+    )
     height = _TITLE * (not bare) + len(scores) * (_NAME + panel) + below
     with figure_style():
         figure = new_figure(width, height)
@@ -80,15 +90,23 @@ def salience_figure(
             _draw_panel(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
             if number == len(scores) - 1:
-                hidden = "" if _has_borders(windows, inner) else f" ({len(windows)} windows, too narrow to be marked)"
+                hidden = (
+                    ""
+                    if _has_borders(windows, inner)
+                    else f" ({len(windows)} windows, too narrow to be marked)"
+                )
                 axes.set_xlabel(f"{unit}{hidden}", labelpad=2)
         _write_key(figure, below - _AXIS, {i: sentences[i] for i in key}, lines)
     return figure
 
 
-def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, title: str, width: float = PAGE) -> Figure:
-    """A heat map, `width` inches wide, with one row per story. `shares` has one number from 0 to 1 for each sentence of
-    each story; all rows have the full width. If there is no room for all names, the title says how many are hidden."""
+def heat_figure(
+    names: Sequence[str], shares: Sequence[Sequence[float]], *, title: str, width: float = PAGE
+) -> Figure:
+    """A heat map, `width` inches wide, with one row per story. `shares` has one number from 0 to 1
+    for each sentence of each story; all rows have the full width. If there is no room for all
+    names, the title says how many are hidden.
+    """
     row, below = min(0.2, 6 / len(names)), 0.8
     body, left = max(0.2, row * len(names)), 0.1 + min(2.0, 0.32 * width)
     height, inner = _TITLE + body + below, width - left - 0.15
@@ -97,7 +115,9 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
     with figure_style():
         figure = new_figure(width, height)
         write_line(figure, 0.1, height - 0.2, title + hidden, width - 0.2, weight="bold", size=8)
-        axes = figure.add_axes((left / width, below / height, inner / width, body / height), label="stories")
+        axes = figure.add_axes(
+            (left / width, below / height, inner / width, body / height), label="stories"
+        )
         image = axes.imshow(
             np.stack([resample(row_shares, HEAT_COLUMNS) for row_shares in shares]),
             cmap="cividis",
@@ -115,7 +135,9 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
         axes.set_xticks([0, 0.5, 1], ["beginning", "middle", "end"])
         axes.tick_params(left=False)
         axes.spines[:].set_visible(False)
-        scale = figure.add_axes((left / width, 0.3 / height, inner / width, 0.09 / height), label="scale")
+        scale = figure.add_axes(
+            (left / width, 0.3 / height, inner / width, 0.09 / height), label="scale"
+        )
         bar = figure.colorbar(image, cax=scale, orientation="horizontal")
         bar.set_ticks([0, 1], labels=["least salient of its story", "most salient"])
         for part in (axes, scale):
@@ -124,24 +146,31 @@ def heat_figure(names: Sequence[str], shares: Sequence[Sequence[float]], *, titl
 
 
 def resample(values: Sequence[float], size: int) -> NDArray[np.float64]:
-    """Values stretched or shrunk to `size` values: the means of that many equal parts of the line they share evenly."""
-    # The difference of the cumulative sum at two edges is the sum between them, fractions of values included.
+    """Values stretched or shrunk to `size` values: the means of that many equal parts of the line
+    they share evenly."""
+    # The difference of the cumulative sum at two edges is the sum between them, fractions of values
+    # included.
     total = np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
     edges = np.linspace(0, len(values), size + 1)
-    means: NDArray[np.float64] = np.diff(np.interp(edges, np.arange(len(values) + 1), total)) * size / len(values)
+    means: NDArray[np.float64] = (
+        np.diff(np.interp(edges, np.arange(len(values) + 1), total)) * size / len(values)
+    )
     return means
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Rising positions from `low` to `high`, moved so that neighbours are at least `gap` apart, or evenly spread if
-    there is no room for that gap."""
+    """Rising positions from `low` to `high`, moved so that neighbours are at least `gap` apart, or
+    evenly spread if there is no room for that gap."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
     positions: list[float] = []
-    # First from left to right, moving labels right; then back, moving those beyond the right end left.
+    # First from left to right, moving labels right; then back, moving those beyond the right end
+    # left.
     for position in wanted:
         positions.append(max(position, positions[-1] + gap if positions else low))
     for i in reversed(range(len(positions))):
-        positions[i] = min(positions[i], high if i == len(positions) - 1 else positions[i + 1] - gap)
+        positions[i] = min(
+            positions[i], high if i == len(positions) - 1 else positions[i + 1] - gap
+        )
     return positions
 
 
@@ -153,12 +182,20 @@ def _draw_panel(
     labelled: Iterable[int],
     width: float,
 ) -> None:
-    """Draw a panel `width` inches wide: one line per window, window borders, and the numbers of some sentences."""
+    """Draw a panel `width` inches wide: one line per window, window borders, and the numbers of
+    some sentences."""
     n, style, scores = len(values), line_style(number), np.asarray(values, np.float64)
     borders = [lo for lo, _ in windows[1:]]
     if _has_borders(windows, width):
         for border in borders:
-            axes.axvline(border + 0.5, label="border", color=hex_color(MUTED), lw=0.6, linestyle=(0, (1, 2)), zorder=0)
+            axes.axvline(
+                border + 0.5,
+                label="border",
+                color=hex_color(MUTED),
+                lw=0.6,
+                linestyle=(0, (1, 2)),
+                zorder=0,
+            )
     dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > MAX_MARKERS else {}
     # NaN between two windows interrupts the line.
     numbers = np.insert(np.arange(1.0, n + 1), borders, np.nan)
@@ -171,22 +208,40 @@ def _draw_panel(
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     span = (high - low) or 1.0
     axes.set_xlim(0.5, n + 0.5)
-    axes.set_xticks([tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)] or [1])
+    axes.set_xticks(
+        [tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)] or [1]
+    )
     # The numbers of sentences are written in the strip above the highest score.
     axes.set_ylim(low - 0.1 * span, high + 0.5 * span)
     axes.locator_params(axis="y", nbins=4)
-    axes.set_yticks([tick for tick in axes.get_yticks() if low - 0.1 * span <= tick <= high + 0.1 * span])
-    _label_sentences(axes, [i for i in sorted(labelled) if np.isfinite(scores[i])], scores, number, width)
+    axes.set_yticks(
+        [tick for tick in axes.get_yticks() if low - 0.1 * span <= tick <= high + 0.1 * span]
+    )
+    _label_sentences(
+        axes, [i for i in sorted(labelled) if np.isfinite(scores[i])], scores, number, width
+    )
 
 
-def _label_sentences(axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: int, width: float) -> None:
-    """Mark some sentences of a panel, and write their numbers in a row at its top, without overlaps."""
+def _label_sentences(
+    axes: Axes, chosen: list[int], scores: NDArray[np.float64], number: int, width: float
+) -> None:
+    """Mark some sentences of a panel, and write their numbers in a row at its top, without
+    overlaps."""
     digit, style = _DIGIT * len(scores) / width, line_style(number)
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
-    positions = space_labels([i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2)
+    positions = space_labels(
+        [i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2
+    )
     for i, position in zip(chosen, positions, strict=True):
-        axes.plot(i + 1, scores[i], label="labelled", color=style["color"], marker=style["marker"], markersize=5.5)
+        axes.plot(
+            i + 1,
+            scores[i],
+            label="labelled",
+            color=style["color"],
+            marker=style["marker"],
+            markersize=5.5,
+        )
         axes.annotate(
             str(i + 1),
             (i + 1, scores[i]),
@@ -196,17 +251,28 @@ def _label_sentences(axes: Axes, chosen: list[int], scores: NDArray[np.float64],
             va="top",
             weight="bold",
             bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": hex_color(MUTED), "shrinkA": 0, "shrinkB": 3},
+            arrowprops={
+                "arrowstyle": "-",
+                "linewidth": 0.5,
+                "color": hex_color(MUTED),
+                "shrinkA": 0,
+                "shrinkB": 3,
+            },
         )
 
 
-def _write_key(figure: Figure, top: float, sentences: Mapping[int, str], notes: Iterable[str]) -> None:
-    """Write numbered sentences and notes, one per line, downwards from `top` inches above the bottom."""
+def _write_key(
+    figure: Figure, top: float, sentences: Mapping[int, str], notes: Iterable[str]
+) -> None:
+    """Write numbered sentences and notes, one per line, downwards from `top` inches above the
+    bottom."""
     width, height = figure.get_size_inches()
     y = top
     for i, sentence in sentences.items():
         y -= LINE_HEIGHT
-        figure.text((_LEFT - 0.1) / width, y / height, str(i + 1), ha="right", va="baseline", weight="bold")
+        figure.text(
+            (_LEFT - 0.1) / width, y / height, str(i + 1), ha="right", va="baseline", weight="bold"
+        )
         write_line(figure, _LEFT, y, sentence, width - _LEFT - _RIGHT)
     y -= LINE_HEIGHT / 2
     for note in notes:

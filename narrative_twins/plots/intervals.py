@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from narrative_twins.plots.style import MUTED, PAGE, PALETTE, figure_style, fit_text, hex_color, new_figure, write_line
+from narrative_twins.plots.style import (
+    MUTED,
+    PAGE,
+    PALETTE,
+    figure_style,
+    fit_text,
+    hex_color,
+    new_figure,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +50,8 @@ def intervals_figure(
         figure = new_figure(width, height)
         write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
         axes = figure.add_axes(
-            (left / width, _AXIS / height, (width - left - 0.2) / width, body / height), label="intervals"
+            (left / width, _AXIS / height, (width - left - 0.2) / width, body / height),
+            label="intervals",
         )
         rows = np.arange(len(names))
         for row, (value, (low, high)) in enumerate(zip(values, intervals, strict=True)):
@@ -49,7 +59,9 @@ def intervals_figure(
             axes.plot([value], [row], color=PALETTE[0], marker="o", linestyle="")
         if chance is not None:
             axes.axvline(chance, color=PALETTE[1], linewidth=0.8, linestyle="--")
-        axes.set_yticks(rows, [fit_text(figure, name, left - 0.2, both_ends=True) for name in names])
+        axes.set_yticks(
+            rows, [fit_text(figure, name, left - 0.2, both_ends=True) for name in names]
+        )
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlabel(label, labelpad=2)
         axes.grid(axis="x", alpha=0.3)

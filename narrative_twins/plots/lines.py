@@ -30,8 +30,8 @@ def lines_figure(
     """A panel for each quantity, with a line for each name and a band of its spread around it.
 
     Args:
-        panels: the quantities, with the points of each line. A name has the same style in all panels, and all
-            names are in the legend of the first; nan is a gap.
+        panels: the quantities, with the points of each line. A name has the same style in all
+            panels, and all names are in the legend of the first; nan is a gap.
         title: a line above.
         label: of the horizontal axis.
         ticks: names of the positions 0, 1 and so on; default numbers.
@@ -49,7 +49,9 @@ def lines_figure(
                 at, values, spread = np.array(points, np.float64).reshape(-1, 3).T
                 axes.plot(at, values, **style, label=printable(name))
                 if spread.any():
-                    axes.fill_between(at, values - spread, values + spread, color=style["color"], alpha=0.15, lw=0)
+                    axes.fill_between(
+                        at, values - spread, values + spread, color=style["color"], alpha=0.15, lw=0
+                    )
             axes.set(xlabel=label, ylabel=printable(quantity))
             if ticks is not None:
                 axes.set_xticks(range(len(ticks)), [printable(tick) for tick in ticks])

@@ -23,9 +23,10 @@ def shaded_cell(
     strong: Iterable[int] = (),
     paragraphs: Iterable[int] = (),
 ) -> str:
-    """The sentences of a story in its order, each shaded by its score. Text and background of a sentence both have
-    colours of their own, so that it can be read on light and dark pages; everything else has the colours of the page.
-    Styles are in attributes, since some notebooks drop style sheets.
+    """The sentences of a story in its order, each shaded by its score. Text and background of a
+    sentence both have colours of their own, so that it can be read on light and dark pages;
+    everything else has the colours of the page. Styles are in attributes, since some notebooks drop
+    style sheets.
 
     Args:
         sentences: the sentences.
@@ -47,5 +48,6 @@ def shaded_cell(
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        f'<div style="max-height:32em;overflow:auto;line-height:1.7">{"".join(parts)}</div>{below}</div>'
+        "<div"
+        f' style="max-height:32em;overflow:auto;line-height:1.7">{"".join(parts)}</div>{below}</div>'
     )

@@ -1,7 +1,8 @@
 """The style of all figures: colours, fonts, text that fits its space, and PNG or SVG files.
 
-Colours are the palette of Okabe and Ito, which colour-blind readers can tell apart. Text is never parsed as mathematics
-or TeX, and is shortened if it does not fit. Fonts are the user's own matplotlib settings. pyplot is not used.
+Colours are the palette of Okabe and Ito, which colour-blind readers can tell apart. Text is never
+parsed as mathematics or TeX, and is shortened if it does not fit. Fonts are the user's own
+matplotlib settings. pyplot is not used.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
 IMAGE_FORMATS = ("png", "svg")
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""The colours of Okabe and Ito without yellow, which is too pale on white; highest contrast first."""
+"""The colours of Okabe and Ito without yellow, which is too pale on white; highest contrast
+first."""
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 INK = (0x1B, 0x1B, 0x1F)  # text, in HTML pages too
 MUTED = (0x6B, 0x6B, 0x75)  # axes and notes
-# Inches: the width of a figure as wide as a page (a column is about 3.3), its limits, the height of a line of text.
+# Inches: the width of a figure as wide as a page (a column is about 3.3), its limits, the height of
+# a line of text.
 PAGE = 7.0
 MIN_WIDTH, MAX_WIDTH = 2.5, 20.0
 LINE_HEIGHT = 0.13
@@ -68,13 +71,15 @@ _LOCK = threading.RLock()
 
 
 def check_matplotlib() -> None:
-    """Raise `ModuleNotFoundError`, with the command that installs matplotlib, if it is not installed."""
+    """Raise `ModuleNotFoundError`, with the command that installs matplotlib, if it is not
+    installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError("plots need matplotlib: pip install narrative_twins[plot]")
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, line style and marker of a line, by its number: different for 84 lines, for 12 even without colour."""
+    """Colour, line style and marker of a line, by its number: different for 84 lines, for 12 even
+    without colour."""
     return {
         "color": PALETTE[number % len(PALETTE)],
         "linestyle": LINES[number % len(LINES)],
@@ -93,7 +98,8 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Within it, figures are drawn and saved in the package's style, with only the fonts of the user's settings."""
+    """Within it, figures are drawn and saved in the package's style, with only the fonts of the
+    user's settings."""
     check_matplotlib()
     from matplotlib import rcParams, style
 
@@ -108,7 +114,12 @@ def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
     data = io.BytesIO()
     no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with figure_style():
-        figure.savefig(data, format=form, dpi=dpi, metadata=no_metadata if form == "svg" else {"Software": None})
+        figure.savefig(
+            data,
+            format=form,
+            dpi=dpi,
+            metadata=no_metadata if form == "svg" else {"Software": None},
+        )
     return data.getvalue()
 
 
@@ -119,16 +130,20 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def check_figure(path: str | os.PathLike[str] | None, width: float = PAGE) -> None:
-    """Check, before anything is drawn, that a figure of a width in inches can be made, and saved if there is a path.
+    """Check, before anything is drawn, that a figure of a width in inches can be made, and saved if
+    there is a path.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        ValueError: the width is not from 2.5 to 20, or the suffix of the path is neither `.png` nor `.svg`.
+        ValueError: the width is not from 2.5 to 20, or the suffix of the path is neither `.png` nor
+            `.svg`.
         OSError: no file can be written there.
     """
     check_matplotlib()
     if not MIN_WIDTH <= width <= MAX_WIDTH:
-        raise ValueError(f"width={width}: the width of a figure must be from {MIN_WIDTH} to {MAX_WIDTH} inches")
+        raise ValueError(
+            f"width={width}: the width of a figure must be from {MIN_WIDTH} to {MAX_WIDTH} inches"
+        )
     if path is not None:
         _image_format(path)
         AtomicFile(os.fspath(path))
@@ -137,18 +152,24 @@ def check_figure(path: str | os.PathLike[str] | None, width: float = PAGE) -> No
 def _image_format(path: str | os.PathLike[str]) -> str:
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in IMAGE_FORMATS:
-        raise ValueError(f"{os.fspath(path)!r} is not a PNG or SVG file; use a name that ends in .png or .svg")
+        raise ValueError(
+            f"{os.fspath(path)!r} is not a PNG or SVG file; use a name that ends in .png or .svg"
+        )
     return form
 
 
-def write_line(figure: Figure, x: float, y: float, text: str, max_width: float, **style: Any) -> None:
+def write_line(
+    figure: Figure, x: float, y: float, text: str, max_width: float, **style: Any
+) -> None:
     """Write a line of text at a position in inches, shortened to at most `max_width` inches."""
     width, height = figure.get_size_inches()
     line = fit_text(figure, text, max_width, **style)
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
-def fit_text(figure: Figure, text: str, max_width: float, both_ends: bool = False, **style: Any) -> str:
+def fit_text(
+    figure: Figure, text: str, max_width: float, both_ends: bool = False, **style: Any
+) -> str:
     """As much of a text as fits into `max_width` inches; see `shortened`."""
     # About 30 characters fit an inch: a first cut, so that a long text need not be measured.
     line = shortened(text, int(max_width * 30) + 2, both_ends)
@@ -156,12 +177,19 @@ def fit_text(figure: Figure, text: str, max_width: float, both_ends: bool = Fals
     probe = figure.text(0, 0, line, **style)
     while len(line) > 1:
         probe.set_text(line)
-        # Characters missing from the font are drawn in another font by SVG viewers: East Asian ones as wide as high.
-        fallback = sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 for char in line) * 0.5 * size
+        # Characters missing from the font are drawn in another font by SVG viewers: East Asian ones
+        # as wide as high.
+        fallback = (
+            sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 for char in line)
+            * 0.5
+            * size
+        )
         width = max(probe.get_window_extent().width / figure.dpi, fallback)
         if width <= max_width:
             break
-        line = shortened(text, min(len(line) - 1, int(len(line) * max_width / width) + 1), both_ends)
+        line = shortened(
+            text, min(len(line) - 1, int(len(line) * max_width / width) + 1), both_ends
+        )
     probe.remove()
     return line
 
@@ -171,9 +199,10 @@ def _figure_class() -> type[Figure]:
     from matplotlib.figure import Figure
 
     class QuietFigure(Figure):
-        """A figure that gives no warnings about characters missing from its fonts, and that notebooks show as the value
-        of a cell whatever matplotlib's backend is: others are shown only after `%matplotlib inline`. pyplot, which
-        would show it again at the end of the cell, does not know it."""
+        """A figure that gives no warnings about characters missing from its fonts, and that
+        notebooks show as the value of a cell whatever matplotlib's backend is: others are shown
+        only after `%matplotlib inline`. pyplot, which would show it again at the end of the cell,
+        does not know it."""
 
         def draw(self, renderer: Any) -> None:
             with _LOCK, _no_glyph_warnings():

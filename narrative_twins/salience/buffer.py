@@ -14,7 +14,13 @@ from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.plans import Approximation, Plan, contexts, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import (
+    Approximation,
+    Plan,
+    contexts,
+    exact_plans,
+    one_pass_plans,
+)
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows
@@ -30,8 +36,8 @@ BUFFER_TOKENS = 1_000_000
 
 @dataclass
 class Reporter:
-    """Reports bad and truncated stories as `on_error` and `on_truncation` of `score_stories` say; `warned` is whether
-    truncation has been reported."""
+    """Reports bad and truncated stories as `on_error` and `on_truncation` of `score_stories` say;
+    `warned` is whether truncation has been reported."""
 
     on_error: OnError
     on_truncation: OnTruncation
@@ -46,16 +52,24 @@ class Reporter:
         else:
             logger.warning("skipped %s", error)
 
-    def truncated(self, index: int, story: Story, cut_tokens: int, context_tokens: int | None) -> None:
+    def truncated(
+        self, index: int, story: Story, cut_tokens: int, context_tokens: int | None
+    ) -> None:
         """Report a story that does not fit the encoder's context, or raise a `StoryError`."""
-        text = f"{truncation(context_tokens, cut_tokens)}; an encoder that reads more at once sees more of it"
+        text = (
+            f"{truncation(context_tokens, cut_tokens)}; an encoder that reads more at once sees"
+            " more of it"
+        )
         if self.on_truncation == "error":
             raise StoryError(f"the story {text}")
         if self.on_truncation == "warn" and not self.warned:
             self.warned = True
             name = "" if story.id is None else f" ({story.id})"
             logger.warning(
-                "story %d%s %s (told once for all stories; see cut_tokens of a result)", index + 1, name, text
+                "story %d%s %s (told once for all stories; see cut_tokens of a result)",
+                index + 1,
+                name,
+                text,
             )
 
 
@@ -75,7 +89,8 @@ class StoryBuffer:
     """Plans windows, embeds the variants of many windows together, then scores the windows.
 
     Attributes:
-        encoder, operations, approximate, note: what to score with; the note is the `approximate` of the results.
+        encoder, operations, approximate, note: what to score with; the note is the `approximate` of
+            the results.
         reporter: is told of bad and truncated stories.
         bar, on_progress: a progress bar, and a function to call with the number of stories done.
         buffer: the stories whose results are not yielded yet, in order.
@@ -116,13 +131,18 @@ class StoryBuffer:
             yield from self._flush()
 
     def _plan(self, pending: _Pending, story: Story) -> None:
-        """Plan the windows of a story; score those planned so far whenever they reach `BUFFER_TOKENS`."""
+        """Plan the windows of a story; score those planned so far whenever they reach
+        `BUFFER_TOKENS`."""
         tokens = self.encoder.tokenize(story.sentences)
         pending.story = story
         pending.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
-        pending.cut_tokens = max(map(tokens.cut_tokens, contexts(tokens, story.windows, self.approximate)))
+        pending.cut_tokens = max(
+            map(tokens.cut_tokens, contexts(tokens, story.windows, self.approximate))
+        )
         if pending.cut_tokens:
-            self.reporter.truncated(pending.index, story, pending.cut_tokens, self.encoder.context_tokens)
+            self.reporter.truncated(
+                pending.index, story, pending.cut_tokens, self.encoder.context_tokens
+            )
         plans = exact_plans if self.approximate is None else one_pass_plans
         for plan in plans(self.operations, tokens, story.windows):
             self.plans.append((pending, plan))
@@ -169,4 +189,6 @@ class StoryBuffer:
             elif pending.story is not None:
                 scores = {name: values.tolist() for name, values in pending.scores.items()}
                 context = self.encoder.context_tokens
-                yield StorySalience(pending.story, scores, context, pending.cut_tokens, self.note, pending.index)
+                yield StorySalience(
+                    pending.story, scores, context, pending.cut_tokens, self.note, pending.index
+                )

@@ -1,4 +1,5 @@
-"""The engine: scores the sentences of many stories in bounded memory with as few forward passes as possible."""
+"""The engine: scores the sentences of many stories in bounded memory with as few forward passes as
+possible."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.buffer import OnError, OnTruncation, Reporter, StoryBuffer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import Approximation
-from narrative_twins.salience.processes import LAUNCHED, LaunchedProcesses, Processes, WorkerProcesses
+from narrative_twins.salience.processes import (
+    LAUNCHED,
+    LaunchedProcesses,
+    Processes,
+    WorkerProcesses,
+)
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter, check_splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
@@ -38,31 +44,40 @@ def score_stories(
     progress: bool | Callable[[float], None] = False,
     processes: int | Literal["launched"] = 1,
 ) -> Iterator[StorySalience]:
-    """Score every sentence of some stories; an iterator over one result per story, lazily and in order.
+    """Score every sentence of some stories; an iterator over one result per story, lazily and in
+    order.
 
     Args:
-        stories: stories in any form that `Story.parse` accepts: text, list of sentences, mapping, `Story`.
+        stories: stories in any form that `Story.parse` accepts: text, list of sentences, mapping,
+            `Story`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         operations: names or `Operation` instances; default all registered operations.
-        windows, splitter: windows for stories without their own, and the sentence splitter, see `Story.parse`.
-        approximate: `"one-pass"` computes all operations except shifting from the token states of one forward pass per
-            story, at a fraction of the cost. None is exact.
-        max_shifts: another approximation: shifting to at most this many other positions, the nearest.
-        batch_size: number of stories held at once, whose variants share forward passes and whose results come together.
-        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to the next story and
-            `"skip"` it with a warning or call a function with the error.
-        on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it as a bad story
-            (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens` in any case.
-        progress: whether to show a progress bar, or a function to call with the number of stories done (a float) after
-            each planned window and forward pass. An exception that it raises stops the scoring.
-        processes: how many processes share the work, each with a copy of the encoder and its part of the threads, or on
-            a GPU of its own if there are several; up to 2 * `processes` * `batch_size` stories are held at once. Scores
-            are those of one process up to rounding. As always with new processes, a script needs
-            `if __name__ == "__main__":`. `"launched"` stands for the processes of `accelerate launch` or `torchrun`:
-            each calls this function with its encoder; the first reads the stories and has all results.
+        windows, splitter: windows for stories without their own, and the sentence splitter, see
+            `Story.parse`.
+        approximate: `"one-pass"` computes all operations except shifting from the token states of
+            one forward pass per story, at a fraction of the cost. None is exact.
+        max_shifts: another approximation: shifting to at most this many other positions, the
+            nearest.
+        batch_size: number of stories held at once, whose variants share forward passes and whose
+            results come together.
+        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to
+            the next story and `"skip"` it with a warning or call a function with the error.
+        on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
+            as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`
+            in any case.
+        progress: whether to show a progress bar, or a function to call with the number of stories
+            done (a float) after each planned window and forward pass. An exception that it raises
+            stops the scoring.
+        processes: how many processes share the work, each with a copy of the encoder and its part
+            of the threads, or on a GPU of its own if there are several; up to 2 * `processes` *
+            `batch_size` stories are held at once. Scores are those of one process up to rounding.
+            As always with new processes, a script needs `if __name__ == "__main__":`. `"launched"`
+            stands for the processes of `accelerate launch` or `torchrun`: each calls this function
+            with its encoder; the first reads the stories and has all results.
 
     Raises:
-        ValueError: an operation is unknown or an argument invalid. Raised before anything is scored.
+        ValueError: an operation is unknown or an argument invalid. Raised before anything is
+            scored.
         StoryError: a story can't be scored; has its index. Raised while iterating.
     """
     check_stories(stories)
@@ -72,23 +87,34 @@ def score_stories(
     if processes != LAUNCHED and (not isinstance(processes, int) or processes < 1):
         raise ValueError(f"processes={processes!r}: choose a number of at least 1, or {LAUNCHED!r}")
     if on_error not in ("raise", "skip") and not callable(on_error):
-        raise ValueError(f"on_error={on_error!r}: choose 'raise', 'skip' or a function that takes the error")
+        raise ValueError(
+            f"on_error={on_error!r}: choose 'raise', 'skip' or a function that takes the error"
+        )
     if on_truncation not in get_args(OnTruncation):
         raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
     if approximate is not None and approximate not in get_args(Approximation):
         raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
     if approximate is not None and max_shifts is not None:
-        raise ValueError(f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of the two")
+        raise ValueError(
+            f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of"
+            " the two"
+        )
     chosen = resolve_operations(operations, one_pass=approximate is not None, max_shifts=max_shifts)
     if not isinstance(encoder, StoryEncoder):
         if not isinstance(encoder, (str, Path, type(None))):
-            raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}")
+            raise TypeError(
+                f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}"
+            )
         encoder = StoryEncoder.from_pretrained(encoder)
     if approximate is not None and encoder.pooling != "mean":
-        raise ValueError(f"approximate={approximate!r} needs mean pooling; this encoder pools the first token")
+        raise ValueError(
+            f"approximate={approximate!r} needs mean pooling; this encoder pools the first token"
+        )
     on_progress = progress if callable(progress) else None
     bar = progress_bar(stories, shown=bool(progress) and on_progress is None)
-    scorer = _StoryScorer(encoder, chosen, approximate, None if max_shifts is None else f"max_shifts={max_shifts}")
+    scorer = _StoryScorer(
+        encoder, chosen, approximate, None if max_shifts is None else f"max_shifts={max_shifts}"
+    )
     reporter = Reporter(on_error, on_truncation)
     expected = length_hint(stories)
     if processes == 1 or processes != LAUNCHED and expected == 1:
@@ -123,7 +149,8 @@ def progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
 
 @dataclass(frozen=True)
 class _StoryScorer:
-    """What to score with; called with some stories, it scores them, as one of several processes does."""
+    """What to score with; called with some stories, it scores them, as one of several processes
+    does."""
 
     encoder: StoryEncoder
     operations: list[Operation]
@@ -131,13 +158,18 @@ class _StoryScorer:
     shifts: str | None
     truncated_are_errors: bool = False
 
-    def buffer(self, reporter: Reporter, bar: tqdm[Any], progress: Callable[[float], None] | None) -> StoryBuffer:
+    def buffer(
+        self, reporter: Reporter, bar: tqdm[Any], progress: Callable[[float], None] | None
+    ) -> StoryBuffer:
         """A buffer that scores stories so."""
         note = self.approximate or self.shifts
-        return StoryBuffer(self.encoder, self.operations, self.approximate, note, reporter, bar, progress)
+        return StoryBuffer(
+            self.encoder, self.operations, self.approximate, note, reporter, bar, progress
+        )
 
     def start(self, number: int) -> _StoryScorer:
-        """The scorer of the process with a number, on the device of that number if there are several."""
+        """The scorer of the process with a number, on the device of that number if there are
+        several."""
         return replace(self, encoder=self.encoder.on_accelerator(number))
 
     def __call__(self, stories: list[Story | StoryError]) -> list[StorySalience | StoryError]:

@@ -1,7 +1,8 @@
-"""The four operations of narrative salience, on sentence indices and vectors only: which orders of sentences to embed,
-and how scores are computed from their embeddings.
+"""The four operations of narrative salience, on sentence indices and vectors only: which orders of
+sentences to embed, and how scores are computed from their embeddings.
 
-Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twins for Modeling Story Salience".
+Source: Sterner, Lascarides and Keller, "Contrastive Learning with Narrative Twins for Modeling
+Story Salience".
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 
 
 class Operation(ABC):
-    """A way to measure salience. A subclass that is registered with `register_operation` can be used everywhere.
+    """A way to measure salience. A subclass that is registered with `register_operation` can be
+    used everywhere.
 
-    The engine embeds the orders of sentences from `orders`, each distinct order once, and passes one vector per order
-    to `scores`. A vector pools the tokens of the window's sentences, wherever they are in the order. Higher scores are
-    more salient; if there is nothing to compare, the score is 0.0 by definition.
+    The engine embeds the orders of sentences from `orders`, each distinct order once, and passes
+    one vector per order to `scores`. A vector pools the tokens of the window's sentences, wherever
+    they are in the order. Higher scores are more salient; if there is nothing to compare, the score
+    is 0.0 by definition.
     """
 
     name: ClassVar[str]
@@ -33,22 +36,25 @@ class Operation(ABC):
     meaning: ClassVar[str]
     """One line that explains the score to readers of a result."""
     comparison: ClassVar[str] = ""
-    """A sentence for readers of a result on what `compared` does; empty if scores are compared as they are."""
+    """A sentence for readers of a result on what `compared` does; empty if scores are compared as
+    they are."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
-        """The orders of sentences to embed, each with a sentence of the window. Yield them if there can be many: the
-        engine stops when they exceed the limit of tokens per window."""
+        """The orders of sentences to embed, each with a sentence of the window. Yield them if there
+        can be many: the engine stops when they exceed the limit of tokens per window."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores of the window's sentences, shape `(window.size,)`, from one vector per order, shape
-        `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take torch's tensors, and use
-        `cosine` and methods that arrays and tensors share; windows there have several sentences."""
+        """Scores of the window's sentences, shape `(window.size,)`, from one vector per order,
+        shape `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take
+        torch's tensors, and use `cosine` and methods that arrays and tensors share; windows there
+        have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """The scores of a story as they are compared with each other, in ranks, stars and shades. By default as they
-        are. An operation whose scores depend on the place in a window can compare them with what is usual there.
+        """The scores of a story as they are compared with each other, in ranks, stars and shades.
+        By default as they are. An operation whose scores depend on the place in a window can
+        compare them with what is usual there.
 
         Args:
             scores: one per sentence of the story.
@@ -60,8 +66,10 @@ class Operation(ABC):
         """Approximate scores from the token states of one forward pass over the story; optional.
 
         Args:
-            sums: the sum of the states of each sentence of the window, shape `(window.size, dimensions)`.
-            rest: the sum of the states of other tokens pooled with the window, shape `(dimensions,)`.
+            sums: the sum of the states of each sentence of the window, shape `(window.size,
+                dimensions)`.
+            rest: the sum of the states of other tokens pooled with the window, shape
+                `(dimensions,)`.
         """
         raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
 
@@ -77,8 +85,8 @@ Registered = TypeVar("Registered", bound=type[Operation])
 
 
 def register_operation(operation: Registered) -> Registered:
-    """Class decorator that registers an operation under its `name`. A class defined again, as in a notebook, replaces
-    itself; a different class with the same name raises a `ValueError`."""
+    """Class decorator that registers an operation under its `name`. A class defined again, as in a
+    notebook, replaces itself; a different class with the same name raises a `ValueError`."""
     OPERATIONS.add(operation)
     return operation
 
@@ -89,13 +97,13 @@ def resolve_operations(
     one_pass: bool = False,
     max_shifts: int | None = None,
 ) -> list[Operation]:
-    """Look up operations by name; None stands for all registered ones (with `one_pass`, all that implement it).
-    `max_shifts` is the argument for `Shifting`.
+    """Look up operations by name; None stands for all registered ones (with `one_pass`, all that
+    implement it). `max_shifts` is the argument for `Shifting`.
 
     Raises:
         TypeError: an operation is neither a name nor an instance.
-        ValueError: a name is unknown, no operation is given, two different instances have the same name, or an
-            operation does not implement `one_pass` as required.
+        ValueError: a name is unknown, no operation is given, two different instances have the same
+            name, or an operation does not implement `one_pass` as required.
     """
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
@@ -103,15 +111,21 @@ def resolve_operations(
     for operation in chosen:
         if one_pass and not operation.has_one_pass:
             supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
-            raise ValueError(f"{operation.name} has no one-pass form; choose from {supported}, or use exact scores")
+            raise ValueError(
+                f"{operation.name} has no one-pass form; choose from {supported}, or use exact"
+                " scores"
+            )
     if max_shifts is not None:
-        chosen = [Shifting(max_shifts) if type(operation) is Shifting else operation for operation in chosen]
+        chosen = [
+            Shifting(max_shifts) if type(operation) is Shifting else operation
+            for operation in chosen
+        ]
     return chosen
 
 
 def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span]) -> list[float]:
-    """Scores as ranks, stars, bars and shades compare them: after `Operation.compared` of the operation of this name,
-    if it is registered; otherwise as they are.
+    """Scores as ranks, stars, bars and shades compare them: after `Operation.compared` of the
+    operation of this name, if it is registered; otherwise as they are.
 
     Args:
         name: the name of the operation.
@@ -125,8 +139,13 @@ def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span])
 
 
 def comparisons(names: Iterable[str]) -> list[str]:
-    """What readers must know of how the scores of these operations are compared, one sentence each."""
-    return [OPERATIONS[name].comparison for name in names if name in OPERATIONS and OPERATIONS[name].comparison]
+    """What readers must know of how the scores of these operations are compared, one sentence
+    each."""
+    return [
+        OPERATIONS[name].comparison
+        for name in names
+        if name in OPERATIONS and OPERATIONS[name].comparison
+    ]
 
 
 @overload
@@ -136,9 +155,11 @@ def cosine(a: Tensor, b: Tensor) -> Tensor: ...
 
 
 def cosine(a: Any, b: Any) -> Any:
-    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity 0.
+    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity
+    0.
 
-    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which gradients flow.
+    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which
+    gradients flow.
     """
     if hasattr(a, "requires_grad"):
         norms = a.norm(dim=-1) * b.norm(dim=-1)
@@ -166,17 +187,20 @@ class Deletion(Operation):
         return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence is left out of the mean, but the encoder has read it. (Sums have the same cosines as means.)"""
+        """The sentence is left out of the mean, but the encoder has read it. (Sums have the same
+        cosines as means.)"""
         total = sums.sum(axis=0) + rest
         return 1.0 - cosine(total, total - sums) if len(sums) > 1 else np.zeros(1)
 
 
 @register_operation
 class Shifting(Operation):
-    """1 − mean sim(story, story with the sentence moved), over all other positions in its window; 0.0 if it has none.
+    """1 − mean sim(story, story with the sentence moved), over all other positions in its window;
+    0.0 if it has none.
 
     Args:
-        max_shifts: an approximation: only this many other positions, the nearest, earlier ones first.
+        max_shifts: an approximation: only this many other positions, the nearest, earlier ones
+            first.
     """
 
     name = "shifting"
@@ -184,11 +208,14 @@ class Shifting(Operation):
 
     def __init__(self, max_shifts: int | None = None) -> None:
         if max_shifts is not None and max_shifts < 1:
-            raise ValueError(f"max_shifts={max_shifts}: a sentence must be moved to at least 1 other position")
+            raise ValueError(
+                f"max_shifts={max_shifts}: a sentence must be moved to at least 1 other position"
+            )
         self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:
-        # The story, then for each sentence of the window the story with it at each of its new positions.
+        # The story, then for each sentence of the window the story with it at each of its new
+        # positions.
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
@@ -214,17 +241,18 @@ class Shifting(Operation):
 
 @register_operation
 class Disruption(Operation):
-    """1 − sim(prefix that ends with the sentence, prefix before it); 0.0 for the first sentence of a window, which has
-    no prefix in the window, as in the paper's tables."""
+    """1 − sim(prefix that ends with the sentence, prefix before it); 0.0 for the first sentence of
+    a window, which has no prefix in the window, as in the paper's tables."""
 
     name = "disruption"
     meaning = "how much the sentence changes the story so far"
     comparison = (
-        "Disruption falls with the place in a window, as more has been told; ranks and highlights compare each score "
-        "with what is usual at its place."
+        "Disruption falls with the place in a window, as more has been told; ranks and highlights"
+        " compare each score with what is usual at its place."
     )
     decline: ClassVar[float] = 1.25
-    """Scores fall with the number of sentences before, to the power of this: see docs/evaluation.md."""
+    """Scores fall with the number of sentences before, to the power of this: see
+    docs/evaluation.md."""
 
     def orders(self, window: Window) -> Iterator[Order]:
         if window.size > 1:
@@ -240,9 +268,9 @@ class Disruption(Operation):
         return scores
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """Each score relative to what is usual at its place in a window, n ** -`decline` after n sentences. The first
-        sentence of a later window, which has no score of its own, counts as the median of the others. That of the story
-        keeps 0.0: there is no story yet to disrupt."""
+        """Each score relative to what is usual at its place in a window, n ** -`decline` after n
+        sentences. The first sentence of a later window, which has no score of its own, counts as
+        the median of the others. That of the story keeps 0.0: there is no story yet to disrupt."""
         before = np.concatenate([np.arange(hi - lo) for lo, hi in windows])
         compared: NDArray[np.float64] = scores * before**self.decline
         if before.any():
@@ -250,7 +278,8 @@ class Disruption(Operation):
         return compared
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The prefixes are pooled from the complete story, which the encoder has read to its end."""
+        """The prefixes are pooled from the complete story, which the encoder has read to its
+        end."""
         prefixes = np.cumsum(sums, axis=0) + rest
         return np.concatenate([np.zeros(1), 1.0 - cosine(prefixes[1:], prefixes[:-1])])
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class PlainResult(dict[str, Any]):
-    """A dict as of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal to a plain dict with the
-    same content, and is saved as JSON like one.
+    """A dict as of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal to a
+    plain dict with the same content, and is saved as JSON like one.
 
     Attributes:
         index: index of the story in the input, counted from 0.
@@ -33,7 +33,8 @@ class PlainResult(dict[str, Any]):
 
     @property
     def salience(self) -> StorySalience:
-        """The result with its attributes. Raises `ValueError` if the data were changed so that they are no result."""
+        """The result with its attributes. Raises `ValueError` if the data were changed so that they
+        are no result."""
         return StorySalience.from_dict(self, self.index)
 
     def compared(self, operation: str | None = None) -> list[float]:
@@ -48,7 +49,9 @@ class PlainResult(dict[str, Any]):
         """See `StorySalience.top`."""
         return self.salience.top(k, operation)
 
-    def extract(self, k: int | None = None, operation: str | None = None, *, share: float | None = None) -> Extract:
+    def extract(
+        self, k: int | None = None, operation: str | None = None, *, share: float | None = None
+    ) -> Extract:
         """See `StorySalience.extract`."""
         return self.salience.extract(k, operation, share=share)
 

@@ -1,5 +1,5 @@
-"""Plans: the texts to embed to score a window, and the scores from their embeddings. Exact plans embed one text per
-order of sentences; one-pass plans use the token states of one forward pass."""
+"""Plans: the texts to embed to score a window, and the scores from their embeddings. Exact plans
+embed one text per order of sentences; one-pass plans use the token states of one forward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from narrative_twins.stories.windows import Order, Span, Window
 Approximation: TypeAlias = Literal["one-pass"]
 
 WINDOW_TOKENS = 100_000_000
-"""Maximal tokens of the variants of a window; the plan of a larger window would take more than half a gigabyte."""
+"""Maximal tokens of the variants of a window; the plan of a larger window would take more than half
+a gigabyte."""
 
 
 @dataclass
@@ -29,8 +30,8 @@ class Plan:
         window: the window to score.
         operations: each operation with the indices of its variants.
         variants: the chunks of each variant.
-        one_pass: whether all variants are the same text with different tokens pooled: one variant per sentence of the
-            window, then perhaps one for the special tokens.
+        one_pass: whether all variants are the same text with different tokens pooled: one variant
+            per sentence of the window, then perhaps one for the special tokens.
     """
 
     window: Window
@@ -40,12 +41,14 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all variants, or of the first in one pass, since all share its text."""
+        """The number of tokens of all variants, or of the first in one pass, since all share its
+        text."""
         counted = self.variants[:1] if self.one_pass else self.variants
         return sum(len(chunk.ids) for chunks in counted for chunk in chunks)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """Yield each operation's name and scores of the window's sentences, from one vector per variant.
+        """Yield each operation's name and scores of the window's sentences, from one vector per
+        variant.
 
         Raises:
             StoryError: the vectors of an operation are not finite.
@@ -55,13 +58,17 @@ class Plan:
             check_finite(vectors[indices])
             if self.one_pass:
                 sums = pooled_sums(self.variants, vectors)
-                found = operation.one_pass(sums[: self.window.size], sums[self.window.size :].sum(axis=0))
+                found = operation.one_pass(
+                    sums[: self.window.size], sums[self.window.size :].sum(axis=0)
+                )
             else:
                 found = operation.scores(self.window, vectors[indices])
             yield operation.name, checked_scores(operation, found, self.window.size)
 
 
-def pooled_sums(variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+def pooled_sums(
+    variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]
+) -> NDArray[np.float64]:
     """The sums of the token states of variants, whose means the encoder returned."""
     sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in variants]
     return (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
@@ -74,17 +81,22 @@ def check_finite(vectors: NDArray[np.floating[Any]]) -> None:
 
 
 def checked_scores(operation: Operation, found: Any, count: int) -> NDArray[np.float64]:
-    """What an operation returned, if it is one finite score for each of `count` sentences; otherwise a `ValueError`."""
+    """What an operation returned, if it is one finite score for each of `count` sentences;
+    otherwise a `ValueError`."""
     scores = np.asarray(found, np.float64)
     if scores.shape != (count,) or not np.isfinite(scores).all():
         raise ValueError(
-            f"operation {operation.name!r} must return one finite score for each of {count} sentence(s), not {scores!r}"
+            f"operation {operation.name!r} must return one finite score for each of {count}"
+            f" sentence(s), not {scores!r}"
         )
     return scores
 
 
-def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: Window, pooled: Span | None) -> Plan:
-    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None for all tokens.
+def exact_plan(
+    operations: Sequence[Operation], tokens: TokenizedStory, window: Window, pooled: Span | None
+) -> Plan:
+    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None
+    for all tokens.
 
     Raises:
         StoryError: the window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
@@ -94,7 +106,8 @@ def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: 
     for operation in operations:
         indices: list[int] = []
         for order in operation.orders(window):
-            # Each distinct order becomes one variant, which operations share. (Lists are not hashable: check first.)
+            # Each distinct order becomes one variant, which operations share. (Lists are not
+            # hashable: check first.)
             if not isinstance(order, tuple) or order not in index_of:
                 _check_order(operation, order, window)
                 index_of[order] = len(plan.variants)
@@ -104,25 +117,31 @@ def exact_plan(operations: Sequence[Operation], tokens: TokenizedStory, window: 
             indices.append(index_of[order])
             if planned > WINDOW_TOKENS:
                 raise StoryError(
-                    f"the window of sentences {window.lo} to {window.hi - 1} needs more than {WINDOW_TOKENS:,} tokens "
-                    f"for {operation.name}; use smaller windows, or leave {operation.name} out"
+                    f"the window of sentences {window.lo} to {window.hi - 1} needs more than"
+                    f" {WINDOW_TOKENS:,} tokens for {operation.name}; use smaller windows, or leave"
+                    f" {operation.name} out"
                 )
         plan.operations.append((operation, indices))
     return plan
 
 
-def exact_plans(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[Plan]:
+def exact_plans(
+    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
+) -> Iterator[Plan]:
     """The exact plans of a story's windows."""
     for span in spans:
         # In a story of one window all tokens are pooled, as in sentence-transformers.
         yield exact_plan(operations, tokens, tokens.window(span), None if len(spans) == 1 else span)
 
 
-def workload(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span], enough: int) -> int:
-    """Estimate how many tokens the encoder reads for exact scores of a story with the windows `spans`, without a plan.
+def workload(
+    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span], enough: int
+) -> int:
+    """Estimate how many tokens the encoder reads for exact scores of a story with the windows
+    `spans`, without a plan.
 
-    Special tokens are not counted. For windows longer than the context the estimate can be three times too high, since
-    their texts share chunks. Counting stops at more than `enough` tokens.
+    Special tokens are not counted. For windows longer than the context the estimate can be three
+    times too high, since their texts share chunks. Counting stops at more than `enough` tokens.
     """
     total = 0
     for span in spans:
@@ -137,10 +156,14 @@ def workload(operations: Sequence[Operation], tokens: TokenizedStory, spans: Seq
     return total
 
 
-def one_pass_plans(operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[Plan]:
-    """The plans of a story's windows for one pass over the story, or over as much of it as fits the context."""
+def one_pass_plans(
+    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
+) -> Iterator[Plan]:
+    """The plans of a story's windows for one pass over the story, or over as much of it as fits the
+    context."""
     for group in _groups(tokens, spans):
-        # All windows of the group are read in one text; `parts` has one item per sentence of the group.
+        # All windows of the group are read in one text; `parts` has one item per sentence of the
+        # group.
         shared = tokens.window((group[0][0], group[-1][1]))
         parts, rest = tokens.sentence_chunks(shared, special=len(spans) == 1)
         for lo, hi in group:
@@ -151,15 +174,19 @@ def one_pass_plans(operations: Sequence[Operation], tokens: TokenizedStory, span
             yield plan
 
 
-def contexts(tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None) -> list[Window]:
-    """Each window, or in one pass each group of windows, with the sentences that are read with it."""
+def contexts(
+    tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None
+) -> list[Window]:
+    """Each window, or in one pass each group of windows, with the sentences that are read with
+    it."""
     if approximate is None:
         return [tokens.window(span) for span in spans]
     return [tokens.window((group[0][0], group[-1][1])) for group in _groups(tokens, spans)]
 
 
 def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """Group adjacent windows. Several together fill at most half of the context, so that text around them fits too."""
+    """Group adjacent windows. Several together fill at most half of the context, so that text
+    around them fits too."""
     group: list[Span] = []
     for span in spans:
         if group and tokens.count_tokens((group[0][0], span[1])) > tokens.max_text_tokens // 2:
@@ -170,8 +197,13 @@ def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span
 
 
 def _check_order(operation: Operation, order: Order, window: Window) -> None:
-    if not isinstance(order, tuple) or not order or min(order) < window.start or max(order) >= window.stop:
+    if (
+        not isinstance(order, tuple)
+        or not order
+        or min(order) < window.start
+        or max(order) >= window.stop
+    ):
         raise ValueError(
-            f"operation {operation.name!r} has the order {order!r:.80}; an order is a tuple of sentence indices "
-            f"from {window.start} to {window.stop - 1}"
+            f"operation {operation.name!r} has the order {order!r:.80}; an order is a tuple of"
+            f" sentence indices from {window.start} to {window.stop - 1}"
         )

@@ -1,5 +1,5 @@
-"""A function of a task, such as the scoring of some stories, applied to many tasks by several processes; its results
-are in the order of the tasks."""
+"""A function of a task, such as the scoring of some stories, applied to many tasks by several
+processes; its results are in the order of the tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ LAUNCHED = "launched"
 
 _NO_TASK = object()
 _THREADS = "OMP_NUM_THREADS"
-_PATIENCE = timedelta(weeks=4)  # for the slowest task; otherwise waiting for another process fails after half an hour
+_PATIENCE = timedelta(
+    weeks=4
+)  # for the slowest task; otherwise waiting for another process fails after half an hour
 
 
 class Processes(Protocol):
@@ -37,11 +39,13 @@ class Processes(Protocol):
     count: int
 
     def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        """The results of the tasks, in order; a few tasks are read ahead. Errors of the function are raised."""
+        """The results of the tasks, in order; a few tasks are read ahead. Errors of the function
+        are raised."""
 
 
 class _Outcome(NamedTuple):
-    """The result of a task; or the traceback of its error, and the error itself if it can be pickled."""
+    """The result of a task; or the traceback of its error, and the error itself if it can be
+    pickled."""
 
     result: Any = None
     traceback: str | None = None
@@ -70,8 +74,8 @@ class WorkerProcesses:
     """New processes on this machine, which end with the iterator of `map`.
 
     Args:
-        start: is called in each process with its number, and returns the function. It and the results are pickled, so
-            what they consist of must be found by name in a module.
+        start: is called in each process with its number, and returns the function. It and the
+            results are pickled, so what they consist of must be found by name in a module.
         count: how many processes. They share the threads that this process uses.
 
     Raises:
@@ -84,12 +88,13 @@ class WorkerProcesses:
             self._start = pickle.dumps(start)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise TypeError(
-                f"several processes need what can be pickled: {error}; define operations in a module, not in a "
-                "function or notebook, or use one process"
+                f"several processes need what can be pickled: {error}; define operations in a"
+                " module, not in a function or notebook, or use one process"
             ) from error
 
     def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        """See `Processes.map`. Raises RuntimeError if a process ends, for example for lack of memory."""
+        """See `Processes.map`. Raises RuntimeError if a process ends, for example for lack of
+        memory."""
         threads = max(1, _threads() // self.count)
         workers: list[_Worker] = []
         try:
@@ -114,7 +119,9 @@ class _Worker:
     def __init__(self, start: bytes, number: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, start, number, threads), daemon=True)
+        self.process = context.Process(
+            target=_work, args=(theirs, start, number, threads), daemon=True
+        )
         self.process.start()
         theirs.close()
 
@@ -135,7 +142,8 @@ class _Worker:
         self.process.join(timeout=10)
         code = self.process.exitcode
         return RuntimeError(
-            f"a worker process ended (exit code {code}), perhaps for lack of memory; use fewer processes"
+            f"a worker process ended (exit code {code}), perhaps for lack of memory; use fewer"
+            " processes"
         )
 
     def end(self) -> None:
@@ -148,12 +156,18 @@ class _Worker:
 def _in_order(tasks: Iterator[Any], workers: list[_Worker]) -> Iterator[Any]:
     """The results of tasks by some worker processes."""
     idle = {worker.connection: worker for worker in workers}
-    busy: dict[Any, tuple[_Worker, int]] = {}  # by connection: the process and the number of its task
+    busy: dict[
+        Any, tuple[_Worker, int]
+    ] = {}  # by connection: the process and the number of its task
     done: dict[int, _Outcome] = {}  # of tasks that come after one that is not done
     sent = yielded = 0
     while True:
         # A process without a task waits for one, so sending can't block.
-        while idle and sent - yielded < 2 * len(workers) and (task := next(tasks, _NO_TASK)) is not _NO_TASK:
+        while (
+            idle
+            and sent - yielded < 2 * len(workers)
+            and (task := next(tasks, _NO_TASK)) is not _NO_TASK
+        ):
             connection, worker = idle.popitem()
             worker.send(task)
             busy[connection] = worker, sent
@@ -173,7 +187,9 @@ def _in_order(tasks: Iterator[Any], workers: list[_Worker]) -> Iterator[Any]:
 def _work(connection: Connection, start: bytes, number: int, threads: int) -> None:
     """The loop of a worker process, until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one after Ctrl-C
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that what libraries clean up at exit is cleaned up
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit()
+    )  # so that what libraries clean up at exit is cleaned up
     os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
@@ -189,8 +205,9 @@ def _work(connection: Connection, start: bytes, number: int, threads: int) -> No
 
 
 class LaunchedProcesses:
-    """The processes of `accelerate launch` or `torchrun`, all of which make this object and call `map`. The first reads
-    the tasks and has the results (`is_first`); in the others `map` works for it, and yields nothing.
+    """The processes of `accelerate launch` or `torchrun`, all of which make this object and call
+    `map`. The first reads the tasks and has the results (`is_first`); in the others `map` works for
+    it, and yields nothing.
 
     Args:
         function: of this process.
@@ -213,8 +230,13 @@ class LaunchedProcesses:
         remaining = iter(tasks)
         try:
             while chosen := list(islice(remaining, self.count)):
-                yield from [outcome.get() for outcome in self._outcomes(self._broadcast(chosen) or [])]
-        except (Exception, GeneratorExit):  # Ctrl-C also interrupts the others, which don't listen then
+                yield from [
+                    outcome.get() for outcome in self._outcomes(self._broadcast(chosen) or [])
+                ]
+        except (
+            Exception,
+            GeneratorExit,
+        ):  # Ctrl-C also interrupts the others, which don't listen then
             self._broadcast(None)
             raise
         self._broadcast(None)
@@ -231,18 +253,25 @@ class LaunchedProcesses:
         from accelerate.utils import gather_object
 
         mine = tasks[self._state.process_index :][:1]
-        outcomes: list[_Outcome] = gather_object([_Outcome.of(self._function, task) for task in mine])
+        outcomes: list[_Outcome] = gather_object(
+            [_Outcome.of(self._function, task) for task in mine]
+        )
         return outcomes
 
 
 @cache
 def launched_state() -> PartialState:
-    """This process among those of `accelerate launch` or `torchrun`; ValueError if it was not launched so."""
+    """This process among those of `accelerate launch` or `torchrun`; ValueError if it was not
+    launched so."""
     import torch
     from accelerate import PartialState
 
     state = PartialState(cpu=not torch.accelerator.is_available(), timeout=_PATIENCE)
     if state.num_processes == 1:
-        raise ValueError(f"processes={LAUNCHED!r} is for a script started by accelerate launch or torchrun")
-    atexit.register(state.destroy_process_group)  # without it torch may abort the process at its exit
+        raise ValueError(
+            f"processes={LAUNCHED!r} is for a script started by accelerate launch or torchrun"
+        )
+    atexit.register(
+        state.destroy_process_group
+    )  # without it torch may abort the process at its exit
     return state

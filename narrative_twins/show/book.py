@@ -1,4 +1,5 @@
-"""The salience of a book as text for the terminal, and as one self-contained HTML page. All text is escaped."""
+"""The salience of a book as text for the terminal, and as one self-contained HTML page. All text is
+escaped."""
 
 from __future__ import annotations
 
@@ -25,11 +26,14 @@ TOP = 3
 
 
 def book_text(result: BookSalience, top: int = TOP, console: Console | None = None) -> str:
-    """A table of contents with scores and bars, then the `top` most salient sentences of each chapter in story order.
-    The console decides about width and colours; default plain text of 120 columns."""
+    """A table of contents with scores and bars, then the `top` most salient sentences of each
+    chapter in story order. The console decides about width and colours; default plain text of 120
+    columns."""
     console = console or Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(Text(f"{one_line(result.name)}: {result.extent}", Style(bold=True)), soft_wrap=True)
+        console.print(
+            Text(f"{one_line(result.name)}: {result.extent}", Style(bold=True)), soft_wrap=True
+        )
         names = list(dict.fromkeys([*result.operations("chapter"), *result.operations("scene")]))
         if names:
             console.print(_contents(result, names))
@@ -38,7 +42,10 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
             console.print(Text(one_line(chapter.name), Style(bold=True)), soft_wrap=True)
             console.print(_salient(chapter, result.primary_operation("sentence"), top))
         console.print()
-        for note in ["Bars go from the lowest to the highest of the units that are compared.", *result.notes]:
+        for note in [
+            "Bars go from the lowest to the highest of the units that are compared.",
+            *result.notes,
+        ]:
             console.print(Text(note))
     # Lines are padded to the width of the console.
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -52,10 +59,18 @@ def _contents(result: BookSalience, names: Sequence[str]) -> Table:
     table.add_column("chapter", ratio=1)
     bars = _bars(result.chapters)
     for chapter, cells in zip(result.chapters, bars, strict=True):
-        table.add_row(str(chapter.index + 1), *(cells.get(name, "") for name in names), Text(one_line(chapter.name)))
+        table.add_row(
+            str(chapter.index + 1),
+            *(cells.get(name, "") for name in names),
+            Text(one_line(chapter.name)),
+        )
         if len(chapter.children) > 1 and "scene" in result.levels:
             for number, own in enumerate(_bars(chapter.children), start=1):
-                table.add_row("", *(own.get(name, "") for name in names), Text(f"  scene {number}", Style(dim=True)))
+                table.add_row(
+                    "",
+                    *(own.get(name, "") for name in names),
+                    Text(f"  scene {number}", Style(dim=True)),
+                )
     return table
 
 
@@ -83,8 +98,8 @@ def _salient(chapter: Unit, operation: str, top: int) -> Table:
 
 
 def book_html(result: BookSalience) -> Iterator[str]:
-    """A page with the table of contents of a book, shaded by salience, that opens down to the sentences, in pieces. It
-    has no scripts, and is light or dark as the reader's system is."""
+    """A page with the table of contents of a book, shaded by salience, that opens down to the
+    sentences, in pieces. It has no scripts, and is light or dark as the reader's system is."""
     yield page_head(f"{result.name}: narrative salience", _STYLE)
     yield f'<h1><bdi>{escape(result.name)}</bdi></h1>\n<p class="notes">{escape(result.extent)}. '
     yield f"{escape(' '.join([result.legend, *result.notes]))}</p>\n"

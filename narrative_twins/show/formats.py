@@ -25,8 +25,8 @@ class Layout:
 
     Attributes:
         operations: the names of the operations that were scored, for the header of a table.
-        top: show only this many sentences of each story. JSON lists them as `top` and keeps the others; curves label
-            them.
+        top: show only this many sentences of each story. JSON lists them as `top` and keeps the
+            others; curves label them.
         console: the width and colours of the format `text`.
         share: in place of `top`, the share of the sentences in the format `extract`.
     """
@@ -49,8 +49,8 @@ class OutputFormat:
         write: writes results.
         media_type: its MIME type.
         is_image: its pieces are bytes that no terminal can show.
-        is_resumable: each story is a line of JSON with its `sentences` and `windows`, so an interrupted run can be
-            continued.
+        is_resumable: each story is a line of JSON with its `sentences` and `windows`, so an
+            interrupted run can be continued.
     """
 
     write: Writer
@@ -82,12 +82,14 @@ def write_results(
     console: Console | None = None,
     share: float | None = None,
 ) -> Iterator[str | bytes]:
-    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no story.
+    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no
+    story.
 
     Args:
         results: the results, from `score_stories`.
         name: one of `FORMATS`.
-        operations, top, console, share: see `Layout`; the default console writes plain text of 120 columns.
+        operations, top, console, share: see `Layout`; the default console writes plain text of 120
+            columns.
     """
     layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
     return FORMATS[name].write(results, layout)
@@ -103,7 +105,8 @@ def _text(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
 
 @register_format("extract", "text/plain")
 def _extract(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
-    """The most salient sentences in story order, one per line; each of several stories under its name."""
+    """The most salient sentences in story order, one per line; each of several stories under its
+    name."""
     remaining = iter(results)
     first = list(islice(remaining, 2))
     for at, result in enumerate(chain(first, remaining)):
@@ -125,11 +128,15 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Iterator[st
 
 @register_format("csv", "text/csv")
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
-    """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in front."""
+    """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in
+    front."""
     yield _row(["story", "index", "window", "start", "end", "sentence", *layout.operations])
     for result in results:
         name = result.index if result.story.id is None else result.story.id
-        shown = {sentence.index for sentence in result.top(len(result) if layout.top is None else layout.top)}
+        shown = {
+            sentence.index
+            for sentence in result.top(len(result) if layout.top is None else layout.top)
+        }
         lines = []
         for w, (lo, hi) in enumerate(result.windows):
             for i in (i for i in range(lo, hi) if i in shown):
@@ -164,7 +171,11 @@ def _image(results: Iterator[StorySalience], layout: Layout, form: str) -> bytes
 
 
 def _object(result: StorySalience, layout: Layout) -> str:
-    chosen = {} if layout.top is None else {"top": [asdict(sentence) for sentence in result.top(layout.top)]}
+    chosen = (
+        {}
+        if layout.top is None
+        else {"top": [asdict(sentence) for sentence in result.top(layout.top)]}
+    )
     return json.dumps(result.to_dict() | chosen, ensure_ascii=False)
 
 
@@ -177,6 +188,6 @@ def _row(cells: Sequence[Any]) -> str:
 
 
 def _as_text(cell: str) -> str:
-    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken for a formula (OWASP,
-    "CSV injection")."""
+    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
+    for a formula (OWASP, "CSV injection")."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -24,8 +24,9 @@ def plot_stories(
     *,
     width: float = PAGE,
 ) -> Figure:
-    """Several stories as a heat map, one row per story. Every row has the full width, 240 columns, and is shaded from
-    the least to the most salient sentence of its story. In longer stories, a column is the mean of neighbours.
+    """Several stories as a heat map, one row per story. Every row has the full width, 240 columns,
+    and is shaded from the least to the most salient sentence of its story. In longer stories, a
+    column is the mean of neighbours.
 
     Args:
         results: the results, from `score_stories`; read lazily, only names and scores are kept.

@@ -22,27 +22,36 @@ DATA = "data-result"
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
-    """An HTML page without scripts and external resources, in pieces, one per story. Results are read lazily, and `top`
-    limits the sentences of each story as in `to_table`."""
+    """An HTML page without scripts and external resources, in pieces, one per story. Results are
+    read lazily, and `top` limits the sentences of each story as in `to_table`."""
     yield page_head("Narrative salience") + "<h1>Narrative salience</h1>\n"
     for result in results:
         yield section(result, top)
     yield PAGE_END
 
 
-def section(result: StorySalience, top: int | None = None, level: int = 2, between: str = "") -> str:
-    """One story as HTML: a heading of the given level, the HTML in `between`, a table of the sentences, and the result
-    as data, which `show.read_results` reads."""
+def section(
+    result: StorySalience, top: int | None = None, level: int = 2, between: str = ""
+) -> str:
+    """One story as HTML: a heading of the given level, the HTML in `between`, a table of the
+    sentences, and the result as data, which `show.read_results` reads."""
     colours = {name: shades(result.compared(name)) for name in result.scores}
-    stars, shown = {name: marked(result, name) for name in result.scores}, shown_sentences(result, top)
-    meanings = {name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores}
+    stars, shown = (
+        {name: marked(result, name) for name in result.scores},
+        shown_sentences(result, top),
+    )
+    meanings = {
+        name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores
+    }
     names = "".join(
         f'<th scope="col" class="name" title="{escape(meaning)}">{escape(name)}</th>'
         for name, meaning in meanings.items()
     )
     # An excerpt of the most salient sentences has no headings.
     headings = _headings(result) if len(shown) == len(result) else {}
-    heading = f"<section><h{level}><bdi>{escape(result.name)}</bdi>: {result.extent}</h{level}>{between}"
+    heading = (
+        f"<section><h{level}><bdi>{escape(result.name)}</bdi>: {result.extent}</h{level}>{between}"
+    )
     parts = [f"{heading}<table><thead><tr><th>#</th>{names}<th>sentence</th></tr></thead>"]
     for w, (lo, hi) in enumerate(result.windows):
         if shown.isdisjoint(range(lo, hi)):
@@ -50,16 +59,21 @@ def section(result: StorySalience, top: int | None = None, level: int = 2, betwe
         parts.append("<tbody>")
         if len(result.windows) > 1:
             span = len(result.scores) + 2
-            parts.append(f'<tr class="window"><th colspan="{span}">{window_title(w, lo, hi)}</th></tr>')
+            parts.append(
+                f'<tr class="window"><th colspan="{span}">{window_title(w, lo, hi)}</th></tr>'
+            )
         for i in (i for i in range(lo, hi) if i in shown):
             parts += [_heading_row(line, len(result.scores)) for line in headings.get(i, ())]
             cells = "".join(
-                f'<td class="score" data-name="{escape(name)}" style="background:{hex_color(colours[name][i])}">'
+                f'<td class="score" data-name="{escape(name)}"'
+                f' style="background:{hex_color(colours[name][i])}">'
                 f"{MARK + ' ' if i in stars[name] else ''}{scores[i]:.3f}</td>"
                 for name, scores in result.scores.items()
             )
             main = result.primary_operation
-            shade = f'style="background:{hex_color(colours[main][i])}"' + (' class="top"' if i in stars[main] else "")
+            shade = f'style="background:{hex_color(colours[main][i])}"' + (
+                ' class="top"' if i in stars[main] else ""
+            )
             sentence = escape(one_line(result.sentences[i]))
             parts.append(f'<tr><td>{i + 1}</td>{cells}<td {shade} dir="auto">{sentence}</td></tr>')
         parts.append("</tbody>")
@@ -74,22 +88,28 @@ def _data(result: StorySalience) -> str:
 
 
 def _headings(result: StorySalience) -> dict[int, list[str]]:
-    """The headings of the story that are in no sentence, by the index of the sentence behind them."""
+    """The headings of the story that are in no sentence, by the index of the sentence behind
+    them."""
     found: dict[int, list[str]] = {}
     for lo, hi in find_headings(result.story.text):
         after = bisect_left(result.spans, (lo, 0))
-        if (after == len(result) or hi <= result.spans[after][0]) and (not after or result.spans[after - 1][1] <= lo):
+        if (after == len(result) or hi <= result.spans[after][0]) and (
+            not after or result.spans[after - 1][1] <= lo
+        ):
             found.setdefault(after, []).append(result.story.text[lo:hi])
     return found
 
 
 def _heading_row(line: str, operations: int) -> str:
-    return f'<tr class="heading"><td></td>{"<td></td>" * operations}<td dir="auto">{escape(one_line(line))}</td></tr>'
+    return (
+        f'<tr class="heading"><td></td>{"<td></td>" * operations}<td'
+        f' dir="auto">{escape(one_line(line))}</td></tr>'
+    )
 
 
 def page_head(title: str, style: str = "", script: str = "") -> str:
-    """The beginning of a page, up to its first heading. Its content security policy forbids browsers to load external
-    resources, and to run any script but `script`.
+    """The beginning of a page, up to its first heading. Its content security policy forbids
+    browsers to load external resources, and to run any script but `script`.
 
     Args:
         title: any text; it is escaped and shortened.

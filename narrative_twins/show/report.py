@@ -2,8 +2,8 @@
 
 index.html                 the list of stories, to search and sort; written when all pages are
 stories/000001-a-name.html one page per story: its table, its curves, links to its neighbours
-report.jsonl               the data of the index, one line per story, from which an interrupted run continues
-report.jsonl.run           the settings of the run
+report.jsonl               the data of the index, one line per story, from which an interrupted run
+continues report.jsonl.run           the settings of the run
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from html import escape
 from types import TracebackType
 from typing import Any
 
-from narrative_twins.files import AtomicFile, ResumableFile, ResumeError, complete_lines, lock, run_path, run_settings
+from narrative_twins.files import (
+    AtomicFile,
+    ResumableFile,
+    ResumeError,
+    complete_lines,
+    lock,
+    run_path,
+    run_settings,
+)
 from narrative_twins.plots.printable import shortened
 from narrative_twins.plots.style import check_matplotlib, render
 from narrative_twins.salience.result import StorySalience
@@ -29,15 +37,17 @@ from narrative_twins.stories.reading import story_digest
 
 LIST, INDEX, PAGES = "report.jsonl", "index.html", "stories"
 
-_KIND: dict[str, Any] = {"kind": "narrative_twins report"}  # a setting by which reports are recognized
+_KIND: dict[str, Any] = {
+    "kind": "narrative_twins report"
+}  # a setting by which reports are recognized
 _PAGE = re.compile(r"\d{6,}(-[a-z0-9-]*)?\.html")
 _CURVES_WIDTH = 3.6  # inches, the width of a phone; wider pages scale the curves up
 
 
 class Report:
-    """A report, written page by page as results arrive. The folder appears under its name when it is complete; until
-    then it is `NAME.part`, which is kept if the run is interrupted. An earlier report is replaced; other files in its
-    folder are kept.
+    """A report, written page by page as results arrive. The folder appears under its name when it
+    is complete; until then it is `NAME.part`, which is kept if the run is interrupted. An earlier
+    report is replaced; other files in its folder are kept.
 
         report = Report("folder")
         done = report.begin({"operations": ["deletion"]})
@@ -52,17 +62,20 @@ class Report:
 
     Attributes:
         no_curves: why pages have no curves; None if they have curves.
-        left_out: the number of stories that could not be scored, for the index; set it before the end.
+        left_out: the number of stories that could not be scored, for the index; set it before the
+            end.
 
     Raises:
         OSError: no folder can be created there.
-        ValueError: the folder exists and is not a report, or an interrupted report exists and `resume` is not set.
+        ValueError: the folder exists and is not a report, or an interrupted report exists and
+            `resume` is not set.
     """
 
     def __init__(self, path: str, top: int | None = None, resume: bool = False) -> None:
         self.path, self.top, self.left_out = os.path.realpath(path), top, 0
         self.part = f"{self.path}.part"
-        # The number of pages so far, the last of them, and the page that it links to as the next one.
+        # The number of pages so far, the last of them, and the page that it links to as the next
+        # one.
         self.count, self._last, self._next = 0, "", ""
         self._waiting: tuple[str, StorySalience] | None = None
         self._settings: dict[str, Any] = {}
@@ -71,12 +84,18 @@ class Report:
             raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
         for folder in (self.path, self.part):
             if os.path.lexists(folder) and not os.path.isdir(folder):
-                raise NotADirectoryError(f"{folder} is a file; a report is a folder, choose another name")
+                raise NotADirectoryError(
+                    f"{folder} is a file; a report is a folder, choose another name"
+                )
             if os.path.isdir(folder) and os.listdir(folder) and not _is_report(folder):
-                raise ValueError(f"{folder} contains other files than a report; name a new or an empty folder")
+                raise ValueError(
+                    f"{folder} contains other files than a report; name a new or an empty folder"
+                )
         pages = len(complete_lines(os.path.join(self.part, LIST)))
         if pages and not resume:
-            raise ValueError(f"{self.part} has {pages} pages of an interrupted report; resume it, or remove it")
+            raise ValueError(
+                f"{self.part} has {pages} pages of an interrupted report; resume it, or remove it"
+            )
         self.no_curves: str | None = None
         try:
             check_matplotlib()
@@ -84,7 +103,8 @@ class Report:
             self.no_curves = str(error)
 
     def begin(self, settings: Mapping[str, Any]) -> list[str]:
-        """The digests of the stories that have pages already, in order; see `story_digest`. Nothing is written yet.
+        """The digests of the stories that have pages already, in order; see `story_digest`. Nothing
+        is written yet.
 
         Args:
             settings: all that the pages depend on, as JSON data.
@@ -110,7 +130,11 @@ class Report:
         if not self.count:
             # Left by a run that was interrupted before its first page was complete.
             for entry in os.scandir(self.part):
-                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+                (
+                    shutil.rmtree(entry.path)
+                    if entry.is_dir(follow_symlinks=False)
+                    else os.unlink(entry.path)
+                )
         os.makedirs(os.path.join(self.part, PAGES), exist_ok=True)
         self._list = ResumableFile(os.path.join(self.part, LIST), self._settings, resume=True)
         self._list.__enter__()
@@ -123,7 +147,10 @@ class Report:
         self._waiting = page, result
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             self._end(kind, error, trace)
@@ -131,7 +158,12 @@ class Report:
             if self._folder >= 0:
                 os.close(self._folder)
 
-    def _end(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def _end(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Complete and publish the report, unless an error ended it."""
         try:
             if kind is None:
@@ -152,8 +184,8 @@ class Report:
             # The last page of the interrupted run links to a page that must come next.
             if self.count and self._next != next_page:
                 raise ResumeError(
-                    f"can't resume {self.part}: the stories differ from those it was started with; use the same "
-                    "stories, or remove it"
+                    f"can't resume {self.part}: the stories differ from those it was started with;"
+                    " use the same stories, or remove it"
                 )
             return
         name, result = self._waiting
@@ -189,7 +221,10 @@ class Report:
             return f'<p class="curves">No curves: {escape(self.no_curves)}</p>\n'
         svg = render(result.plot(width=_CURVES_WIDTH, bare=True), "svg").decode("utf-8")
         label = "Curves of the scores in story order; the table below has them as numbers."
-        return f'<div class="curves" role="img" aria-label="{label}">{svg[svg.index("<svg") :]}</div>\n'
+        return (
+            '<div class="curves" role="img"'
+            f' aria-label="{label}">{svg[svg.index("<svg") :]}</div>\n'
+        )
 
     def _publish(self) -> None:
         """Give the folder its name. An earlier report is replaced file by file, the index last."""
@@ -210,15 +245,22 @@ class Report:
 
 
 def page_paths(folder: str) -> Iterator[str]:
-    """The paths of the pages of the stories of a report, in order. Raises `ValueError` if the folder is no report."""
+    """The paths of the pages of the stories of a report, in order. Raises `ValueError` if the
+    folder is no report."""
     if not _is_report(folder):
         raise ValueError(f"{folder} is a folder, but no report")
     yield from (os.path.join(folder, PAGES, row["page"]) for row in _rows(folder))
 
 
 def _page_name(number: int, result: StorySalience) -> str:
-    """The file name of a story: safe for any id, and unique on any file system because of the number."""
-    plain = unicodedata.normalize("NFKD", result.name[-200:]).encode("ascii", "ignore").decode("ascii").lower()
+    """The file name of a story: safe for any id, and unique on any file system because of the
+    number."""
+    plain = (
+        unicodedata.normalize("NFKD", result.name[-200:])
+        .encode("ascii", "ignore")
+        .decode("ascii")
+        .lower()
+    )
     words = re.sub("[^a-z0-9]+", "-", plain)[-40:].strip("-") if result.story.id is not None else ""
     return f"{number:06d}{'-' * bool(words)}{words}.html"
 

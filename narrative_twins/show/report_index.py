@@ -1,4 +1,5 @@
-"""The index of a report: a complete list of stories without JavaScript, which JavaScript can search and sort."""
+"""The index of a report: a complete list of stories without JavaScript, which JavaScript can search
+and sort."""
 
 from __future__ import annotations
 
@@ -13,24 +14,27 @@ def index_page(rows: Iterable[Mapping[str, Any]], count: int, left_out: int = 0)
     """The index page in pieces, one per story.
 
     Args:
-        rows: for each story its `page`, `name`, number of `sentences`, `first` words, whether it is `truncated`, and
-            its `top` sentence.
+        rows: for each story its `page`, `name`, number of `sentences`, `first` words, whether it is
+            `truncated`, and its `top` sentence.
         count, left_out: the number of rows, and of stories that could not be scored.
     """
     number = f"{count} stor{'y' if count == 1 else 'ies'}"
     failed = f" {left_out} more could not be scored." if left_out else ""
     yield page_head("Narrative salience", _STYLE, _SCRIPT)
-    yield f"<h1>Narrative salience</h1>\n<p>{number}, in the order of the input.{failed}</p>\n{_TOOLS}"
+    yield (
+        f"<h1>Narrative salience</h1>\n<p>{number}, in the order of the"
+        f" input.{failed}</p>\n{_TOOLS}"
+    )
     heads = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     yield f'<table class="index"><thead><tr>{heads}</tr></thead><tbody>\n'
     for position, row in enumerate(rows, start=1):
         yield (
-            f'<tr><td class="position">{position}</td>'
-            f'<th scope="row"><a href="stories/{escape(row["page"])}"><bdi>{escape(row["name"])}</bdi></a></th>'
-            f'<td class="number" data-name="sentences">{row["sentences"]}</td>'
-            f'<td data-name="begins"><bdi>{escape(row["first"])}</bdi></td>'
-            f'<td data-name="truncated">{"truncated" if row["truncated"] else ""}</td>'
-            f'<td data-name="top"><bdi>{escape(row["top"])}</bdi></td></tr>\n'
+            f'<tr><td class="position">{position}</td><th scope="row"><a'
+            f' href="stories/{escape(row["page"])}"><bdi>{escape(row["name"])}</bdi></a></th><td'
+            f' class="number" data-name="sentences">{row["sentences"]}</td><td'
+            f' data-name="begins"><bdi>{escape(row["first"])}</bdi></td><td'
+            f' data-name="truncated">{"truncated" if row["truncated"] else ""}</td><td'
+            f' data-name="top"><bdi>{escape(row["top"])}</bdi></td></tr>\n'
         )
     yield f"</tbody></table>\n<script>{_SCRIPT}</script>{PAGE_END}"
 

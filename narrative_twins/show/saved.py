@@ -1,4 +1,5 @@
-"""Results that were saved by `score` and `report`, read again: no encoder is needed to look at them."""
+"""Results that were saved by `score` and `report`, read again: no encoder is needed to look at
+them."""
 
 from __future__ import annotations
 
@@ -18,16 +19,21 @@ from narrative_twins.show.report import page_paths
 from narrative_twins.stories.documents import printable_name
 from narrative_twins.stories.reading import InputFormat, stories_in
 
-_READABLE = "saved scores are the JSON Lines, JSON or HTML that `narrative-twins score` writes, or a report's folder"
+_READABLE = (
+    "saved scores are the JSON Lines, JSON or HTML that `narrative-twins score` writes, or a"
+    " report's folder"
+)
 _BOM = b"\xef\xbb\xbf"
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalience]:
-    """Read the results in some files, lazily and in order. Stories without an id are numbered through all files.
+    """Read the results in some files, lazily and in order. Stories without an id are numbered
+    through all files.
 
     Args:
-        paths: files from `narrative-twins score` with `--format jsonl`, `json` or `html`, or lines of
-            `StorySalience.to_dict` as JSON; folders from `narrative-twins report`; `-` for standard input.
+        paths: files from `narrative-twins score` with `--format jsonl`, `json` or `html`, or lines
+            of `StorySalience.to_dict` as JSON; folders from `narrative-twins report`; `-` for
+            standard input.
 
     Raises:
         ValueError: a file has no scores, or what is not a result; has the file and the line.
@@ -47,7 +53,8 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
 
 
 def _results_in(path: str) -> Iterator[tuple[str, Any]]:
-    """The results in a file as data, each with its place for messages. The kind of the file is that of its content."""
+    """The results in a file as data, each with its place for messages. The kind of the file is that
+    of its content."""
     name = "standard input" if path == STDIN else printable_name(path)
     if path == STDIN and sys.stdin is None:
         raise ValueError("standard input is closed; name a file")
@@ -60,7 +67,9 @@ def _results_in(path: str) -> Iterator[tuple[str, Any]]:
         if start == b"<":
             yield from _results_of_page(name, chain(seen, lines))
         elif start in (b"[", b"{"):
-            form: InputFormat = "json" if start == b"[" or path.lower().endswith(".json") else "jsonl"
+            form: InputFormat = (
+                "json" if start == b"[" or path.lower().endswith(".json") else "jsonl"
+            )
             for document in stories_in(cast(BinaryIO, chain(seen, lines)), name, form):
                 if document.problem is not None:
                     raise ValueError(f"{document.name}: {document.problem}")
@@ -75,7 +84,9 @@ def _results_of_page(name: str, lines: Iterable[bytes]) -> Iterator[tuple[str, A
         try:
             parser.feed(line.decode("utf-8", "replace"))
         except AssertionError as error:  # of older releases of Python, for malformed declarations
-            raise ValueError(f"{name}, line {number}: it is not valid HTML ({error}); {_READABLE}") from None
+            raise ValueError(
+                f"{name}, line {number}: it is not valid HTML ({error}); {_READABLE}"
+            ) from None
         for text in parser.found:
             try:
                 data = json.loads(text)

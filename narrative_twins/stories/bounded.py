@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import IO, BinaryIO
 
 MAX_LINE = 64_000_000
-"""Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can hold gigabytes."""
+"""Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can
+hold gigabytes."""
 MAX_DOCUMENT = 1_000_000_000
 """Bytes of a JSON or PDF document, which is read as a whole."""
 
@@ -15,8 +16,8 @@ _PIECE = 1 << 20
 
 
 class LimitedFile:
-    """The lines of a binary file. Raises `ValueError` for a line, or in the whole file, that is too long, before it is
-    in memory.
+    """The lines of a binary file. Raises `ValueError` for a line, or in the whole file, that is too
+    long, before it is in memory.
 
     Args:
         file: the file.
@@ -38,8 +39,10 @@ class LimitedFile:
 
 
 def cut_lines(file: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a binary file, or those that are given. Of a line of a file with more than `MAX_LINE` bytes only
-    these and one more, by which it is recognized, are in memory; the rest of it is skipped before the next line."""
+    """The lines of a binary file, or those that are given. Of a line of a file with more than
+    `MAX_LINE` bytes only these and one more, by which it is recognized, are in memory; the rest of
+    it is skipped before the next line.
+    """
     readline = getattr(file, "readline", None)
     if readline is None:
         yield from file
@@ -52,7 +55,8 @@ def cut_lines(file: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
 
 
 def pieces(file: BinaryIO | Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """A binary file in pieces, until it has more than `limit` bytes; or the lines that are given."""
+    """A binary file in pieces, until it has more than `limit` bytes; or the lines that are
+    given."""
     read = getattr(file, "read", None)
     if read is None:
         yield from file
@@ -65,9 +69,12 @@ def pieces(file: BinaryIO | Iterable[bytes], limit: int) -> Iterator[bytes]:
 
 def too_long(what: str, limit: int) -> str:
     """The problem of a line or document that exceeds a limit."""
-    return f"{what} of more than {limit:,} bytes, which is not read; divide it into stories or lines"
+    return (
+        f"{what} of more than {limit:,} bytes, which is not read; divide it into stories or lines"
+    )
 
 
 def allow_long_cells() -> None:
-    """Let tables have cells as long as lines; by default the library `csv` refuses a chapter of a book."""
+    """Let tables have cells as long as lines; by default the library `csv` refuses a chapter of a
+    book."""
     csv.field_size_limit(MAX_LINE)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 
 class Document(NamedTuple):
-    """A story in a file: its name for messages, and its content, or the problem if it can't be read."""
+    """A story in a file: its name for messages, and its content, or the problem if it can't be
+    read."""
 
     name: str
     content: Any
@@ -45,7 +46,8 @@ HEAD = 1024
 
 
 def why_not_text(name: str, head: bytes) -> str | None:
-    """What is wrong with a file called `name` whose first bytes are no text, and the cure; otherwise None."""
+    """What is wrong with a file called `name` whose first bytes are no text, and the cure;
+    otherwise None."""
     problem = _ARCHIVES.get(PurePath(name).suffix.lower())
     if problem is not None and head.startswith(b"PK"):
         return problem
@@ -64,7 +66,11 @@ def decode(name: str, data: bytes) -> Document:
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
-        return Document(name, None, f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`")
+        return Document(
+            name,
+            None,
+            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`",
+        )
 
 
 def printable_name(name: str) -> str:

@@ -1,7 +1,8 @@
 """Whether a text is in English, as far as that is certain.
 
-Function words are a fifth or more of the words of any English prose, and tell languages apart in a few lines. A library
-that names a hundred languages would be larger than the package, and is not needed to know that a text is not English.
+Function words are a fifth or more of the words of any English prose, and tell languages apart in a
+few lines. A library that names a hundred languages would be larger than the package, and is not
+needed to know that a text is not English.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ _ENGLISH = set(
     out over said she so some that the their them then there they this to too up us very was we were what when
     where which who why will with would you your""".split()
 )
-# The commonest words of German, Dutch, French, Spanish, Italian, Portuguese, Swedish, Danish and Norwegian, Polish and
-# Czech, without those that are English words too.
+# The commonest words of German, Dutch, French, Spanish, Italian, Portuguese, Swedish, Danish and
+# Norwegian, Polish and Czech, without those that are English words too.
 _FOREIGN = set(
     """aber auch auf aus bei das dass dem den der des doch du ein eine einen einer er es ging hatte ich ihm ihn
     ihr im mit nach nicht noch nur sagte sich sie und uns vom von vor war weil wenn wie zu zum zur über de een
@@ -41,15 +42,18 @@ _UNSPACED = re.compile(
 )  # Chinese, Japanese, Thai ...
 
 MIN_WORDS = 20
-"""Nothing is said of shorter texts. In scripts without spaces between words, two letters count as a word."""
+"""Nothing is said of shorter texts. In scripts without spaces between words, two letters count as a
+word."""
 _MIN_FOREIGN = 0.15  # in English prose a few hundredths at most
 _MAX_ENGLISH = 0.05  # of languages that are not listed
 _READ = 4000  # characters from the beginning
 
 
 def is_foreign(text: str) -> bool:
-    """Whether a text is certainly not in English: most of its letters are not Latin, or many of its words are function
-    words of other languages and fewer are those of English, or almost none are. False for short texts."""
+    """Whether a text is certainly not in English: most of its letters are not Latin, or many of its
+    words are function words of other languages and fewer are those of English, or almost none are.
+    False for short texts.
+    """
     text = text[:_READ]
     words = _WORD.findall(text.lower())
     letters, unspaced = len(_LETTER.findall(text)), len(_UNSPACED.findall(text))
@@ -57,5 +61,7 @@ def is_foreign(text: str) -> bool:
         return False
     if len(_LATIN.findall(text)) < letters / 2:
         return True
-    english, foreign = (sum(word in known for word in words) / len(words) for known in (_ENGLISH, _FOREIGN))
+    english, foreign = (
+        sum(word in known for word in words) / len(words) for known in (_ENGLISH, _FOREIGN)
+    )
     return english < _MAX_ENGLISH or foreign > max(_MIN_FOREIGN, english)

@@ -12,20 +12,24 @@ _DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")
 
 
 def pdf_text(data: bytes) -> str:
-    """The text of a PDF file, without page numbers and with divided words joined. Raises a `ValueError` that says what
-    is wrong with the file, or which library is missing."""
+    """The text of a PDF file, without page numbers and with divided words joined. Raises a
+    `ValueError` that says what is wrong with the file, or which library is missing."""
     try:
         check_extra("pdf")
         from pypdf import PdfReader
     except ImportError as error:
-        raise ValueError(f"is PDF; {error}; or convert it to text first, for example with `pdftotext`") from None
+        raise ValueError(
+            f"is PDF; {error}; or convert it to text first, for example with `pdftotext`"
+        ) from None
 
     try:
         reader = PdfReader(io.BytesIO(data))
         is_locked = reader.is_encrypted and not reader.decrypt("")
         pages = [] if is_locked else [_without_number(page.extract_text()) for page in reader.pages]
     except Exception as error:  # what damaged files raise is not documented
-        problem = f"can't be read as PDF ({type(error).__name__}: {error}); convert it to text first"
+        problem = (
+            f"can't be read as PDF ({type(error).__name__}: {error}); convert it to text first"
+        )
         raise ValueError(problem) from error
     if is_locked:
         raise ValueError("is encrypted; save it without a password")

@@ -1,4 +1,5 @@
-"""Reading of story files: a story that can't be read is yielded with its position and the problem."""
+"""Reading of story files: a story that can't be read is yielded with its position and the
+problem."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from narrative_twins.stories.documents import HEAD, Document, decode, printable_
 from narrative_twins.stories.pdf import pdf_text
 from narrative_twins.stories.tables import read_table
 
-InputFormat: TypeAlias = Literal["auto", "text", "jsonl", "json", "csv", "pdf", "html", "epub", "docx"]
+InputFormat: TypeAlias = Literal[
+    "auto", "text", "jsonl", "json", "csv", "pdf", "html", "epub", "docx"
+]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _BY_SUFFIX: dict[str, InputFormat] = {
@@ -41,27 +44,40 @@ _BY_SUFFIX: dict[str, InputFormat] = {
 }
 _BOOKS = ("html", "epub", "docx")
 _BY_NAME_ONLY = {".rejects", ".html", ".htm", ".xhtml"}
-STORY_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".fountain", *_BY_SUFFIX.keys() - _BY_NAME_ONLY)
-"""The files of a folder that are read: not pages, which may be an earlier output of this package."""
+STORY_SUFFIXES = (
+    ".txt",
+    ".text",
+    ".md",
+    ".markdown",
+    ".fountain",
+    *_BY_SUFFIX.keys() - _BY_NAME_ONLY,
+)
+"""The files of a folder that are read: not pages, which may be an earlier output of this
+package."""
 
 
 def read_stories(
-    paths: Iterable[str], input_format: InputFormat = "auto", named: bool | None = None, column: str | None = None
+    paths: Iterable[str],
+    input_format: InputFormat = "auto",
+    named: bool | None = None,
+    column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily and in bounded memory.
 
-    A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list are one story each, in
-    any form that `Story.parse` accepts; and so are the text of a PDF file, a `Book` in HTML, EPUB or Word (docx), see
-    `read_book`, and a row of a table (CSV), see `read_table`.
-    If there are several files, a text story gets the file name as id. Of a folder, the files with one of
-    `STORY_SUFFIXES` are read. Other kinds of files, such as images and archives, are problems, and so are lines and
-    texts of more than `MAX_LINE` bytes and documents (JSON, PDF) of more than `MAX_DOCUMENT`.
+    A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list
+    are one story each, in any form that `Story.parse` accepts; and so are the text of a PDF file, a
+    `Book` in HTML, EPUB or Word (docx), see `read_book`, and a row of a table (CSV), see
+    `read_table`. If there are several files, a text story gets the file name as id. Of a folder,
+    the files with one of `STORY_SUFFIXES` are read. Other kinds of files, such as images and
+    archives, are problems, and so are lines and texts of more than `MAX_LINE` bytes and documents
+    (JSON, PDF) of more than `MAX_DOCUMENT`.
 
     Args:
         paths: names of files and folders; `-` is standard input.
-        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`, `.json`, `.csv`,
-            `.tsv`, `.pdf`, `.html`, `.htm`, `.xhtml`, `.epub`, `.docx`, otherwise text. Standard
-            input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
+        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`,
+            `.json`, `.csv`, `.tsv`, `.pdf`, `.html`, `.htm`, `.xhtml`, `.epub`, `.docx`, otherwise
+            text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a
+            JSON list.
         named: whether a text story gets the file name as id; None if there are several files.
         column: the column of the stories in tables; default as `read_table` finds it.
     """
@@ -73,36 +89,59 @@ def read_stories(
             yield Document(name, None, "is closed; name a file")
             continue
         if os.path.isdir(path):
-            yield Document(name, None, f"is a folder without a story; put files in it ({', '.join(STORY_SUFFIXES)})")
+            yield Document(
+                name,
+                None,
+                f"is a folder without a story; put files in it ({', '.join(STORY_SUFFIXES)})",
+            )
             continue
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(file, name, input_format, len(paths) > 1 if named is None else named, column)
+                yield from stories_in(
+                    file, name, input_format, len(paths) > 1 if named is None else named, column
+                )
         except OSError as error:
             yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
 
 def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -> list[str]:
-    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in the order of their
-    names: not those in its folders, and no hidden ones. A folder without such files stays."""
+    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in
+    the order of their names: not those in its folders, and no hidden ones. A folder without such
+    files stays."""
     found: list[str] = []
     for path in paths:
-        names = sorted(os.listdir(path)) if path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK) else []
+        names = (
+            sorted(os.listdir(path))
+            if path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
+            else []
+        )
         inside = [
             os.path.join(path, name)
             for name in names
-            if name.lower().endswith(suffixes) and name[0] != "." and os.path.isfile(os.path.join(path, name))
+            if name.lower().endswith(suffixes)
+            and name[0] != "."
+            and os.path.isfile(os.path.join(path, name))
         ]
         found += inside or [path]
     return found
 
 
 def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> int:
-    """The approximate number of stories that `read_stories` yields; 0 if it can't be known without parsing a file."""
+    """The approximate number of stories that `read_stories` yields; 0 if it can't be known without
+    parsing a file."""
     count = 0
     for path in files_of(paths):
-        kind = _BY_SUFFIX.get(Path(path).suffix.lower(), "text") if input_format == "auto" else input_format
-        if path == STDIN or kind == "json" or path.lower().endswith(".zip") or not os.path.isfile(path):
+        kind = (
+            _BY_SUFFIX.get(Path(path).suffix.lower(), "text")
+            if input_format == "auto"
+            else input_format
+        )
+        if (
+            path == STDIN
+            or kind == "json"
+            or path.lower().endswith(".zip")
+            or not os.path.isfile(path)
+        ):
             return 0
         if kind in ("jsonl", "csv"):
             with open(path, "rb") as file:
@@ -121,7 +160,8 @@ def stories_in(
     named: bool = False,
     column: str | None = None,
 ) -> Iterator[Document]:
-    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name the id of a text."""
+    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name
+    the id of a text."""
     lines = cut_lines(file)
     if input_format == "auto":
         input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
@@ -156,14 +196,21 @@ def stories_in(
         document = _parse_json(name, data)
         items = document.content if isinstance(document.content, list) else None
         yield from (
-            [document] if items is None else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
+            [document]
+            if items is None
+            else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
         )
         return
     if input_format == "text":
         text = decode(name, data)
     else:
         text = _decoded(
-            name, partial(book_of, name, data, input_format) if input_format in _BOOKS else partial(pdf_text, data)
+            name,
+            (
+                partial(book_of, name, data, input_format)
+                if input_format in _BOOKS
+                else partial(pdf_text, data)
+            ),
         )
     if text.problem is None and named:
         text = text._replace(content={"id": name, "text": text.content})
@@ -181,7 +228,8 @@ def _up_to(parts: Iterable[bytes], limit: int) -> bytes:
 
 
 def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
-    """The format of standard input by its first non-blank line, and an iterator over all its lines."""
+    """The format of standard input by its first non-blank line, and an iterator over all its
+    lines."""
     seen: list[bytes] = []
     for line in lines:
         seen.append(line)
@@ -206,11 +254,19 @@ def _parse_json(name: str, data: bytes) -> Document:
     try:
         return Document(name, json.loads(document.content))
     except (ValueError, RecursionError) as error:
-        hint = "a line of JSON Lines must be a complete value; a file with a single JSON document must end in .json"
+        hint = (
+            "a line of JSON Lines must be a complete value; a file with a single JSON document must"
+            " end in .json"
+        )
         return Document(name, None, f"is not valid JSON ({error}); {hint}")
 
 
-def story_digest(name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]) -> str:
-    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has scored."""
-    content = json.dumps([name, list(sentences), [list(window) for window in windows]]).encode("ascii")
+def story_digest(
+    name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]
+) -> str:
+    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has
+    scored."""
+    content = json.dumps([name, list(sentences), [list(window) for window in windows]]).encode(
+        "ascii"
+    )
     return hashlib.sha256(content).hexdigest()

@@ -1,4 +1,5 @@
-"""Rows of the tables of ROCStories (Mostafazadeh et al., 2016): five-sentence stories with an id and a title."""
+"""Rows of the tables of ROCStories (Mostafazadeh et al., 2016): five-sentence stories with an id
+and a title."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ def is_roc_story(row: Mapping[str, Any]) -> bool:
 
 
 def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as a story with `id`, `title` and `sentences`; white space is normalized. What is missing is None, or an
-    empty sentence."""
+    """A row as a story with `id`, `title` and `sentences`; white space is normalized. What is
+    missing is None, or an empty sentence."""
     title = row.get("storytitle")
     return {
         "id": row["storyid"] or None,

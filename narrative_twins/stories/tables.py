@@ -20,9 +20,9 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 def read_table(name: str, lines: Iterable[bytes], column: str | None = None) -> Iterator[Document]:
-    """The stories of a table, one in each row: the five sentences of ROCStories, or the text in a column, with the id
-    in the column `id`, if there is one. Columns are separated by commas, or by semicolons or tabs if the first line has
-    no comma.
+    """The stories of a table, one in each row: the five sentences of ROCStories, or the text in a
+    column, with the id in the column `id`, if there is one. Columns are separated by commas, or by
+    semicolons or tabs if the first line has no comma.
 
     Args:
         name: the table, for messages.
@@ -40,7 +40,9 @@ def read_table(name: str, lines: Iterable[bytes], column: str | None = None) -> 
         rows = csv.DictReader(chain([first], texts), delimiter=delimiter)
         columns = list(rows.fieldnames or ())
         is_roc = column is None and is_roc_story(dict.fromkeys(columns))
-        chosen = column if is_roc or column in columns else _guess(columns) if column is None else None
+        chosen = (
+            column if is_roc or column in columns else _guess(columns) if column is None else None
+        )
         if columns and chosen is None and not is_roc:
             yield Document(name, None, _no_column(columns, column))
             return
@@ -48,7 +50,11 @@ def read_table(name: str, lines: Iterable[bytes], column: str | None = None) -> 
             number = blank + rows.line_num
             where = f"{name}, line {number}"
             if (byte := _foreign_byte(row.values())) is not None:
-                yield Document(where, None, f"can't be read as CSV in UTF-8 (byte 0x{byte:02x}); convert the table")
+                yield Document(
+                    where,
+                    None,
+                    f"can't be read as CSV in UTF-8 (byte 0x{byte:02x}); convert the table",
+                )
             elif is_roc:
                 yield Document(where, read_roc_story(row))
             elif (text := row[chosen or ""]) is None:
@@ -75,11 +81,16 @@ def _foreign_byte(cells: Iterable[object]) -> int | None:
 
 
 def _guess(columns: Sequence[str]) -> str | None:
-    """The column of the stories; None if that is not certain. In a table with one sentence a row, none is."""
+    """The column of the stories; None if that is not certain. In a table with one sentence a row,
+    none is."""
     if len(columns) == 1:
         return columns[0]
     lowered = {column.strip().lower(): column for column in columns}
-    return None if "sentence" in lowered else next((lowered[name] for name in TEXT_COLUMNS if name in lowered), None)
+    return (
+        None
+        if "sentence" in lowered
+        else next((lowered[name] for name in TEXT_COLUMNS if name in lowered), None)
+    )
 
 
 def _no_column(columns: Sequence[str], asked: str | None) -> str:

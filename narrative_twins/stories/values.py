@@ -26,7 +26,8 @@ def is_blank(text: str) -> bool:
 
 
 def as_int(value: Any) -> int | None:
-    """`value` as an integer (numpy integers included); None for anything else, including booleans."""
+    """`value` as an integer (numpy integers included); None for anything else, including
+    booleans."""
     if isinstance(value, bool):
         return None
     try:

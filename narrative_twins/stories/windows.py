@@ -9,8 +9,8 @@ Order: TypeAlias = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the complete story,
-    or as much of it around the window as fits the encoder's context."""
+    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the
+    complete story, or as much of it around the window as fits the encoder's context."""
 
     start: int
     lo: int
@@ -32,6 +32,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
-    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by at most one."""
+    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by
+    at most one."""
     edges = [w * sentences // count for w in range(count + 1)]
     return tuple(zip(edges, edges[1:], strict=False))

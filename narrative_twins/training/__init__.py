@@ -1,4 +1,5 @@
-"""Training story encoders: collator, loss, trainers, evaluators, and what training scripts share."""
+"""Training story encoders: collator, loss, trainers, evaluators, and what training scripts
+share."""
 
 from narrative_twins.extras import check_extra as _check_extra
 
@@ -7,7 +8,9 @@ _check_extra("train")
 from narrative_twins.training.arguments import (
     MaskedLanguageModelTrainingArguments as MaskedLanguageModelTrainingArguments,
 )
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import (
+    NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments,
+)
 from narrative_twins.training.arguments import StoryTrainingArguments as StoryTrainingArguments
 from narrative_twins.training.collator import TwinsCollator as TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator

@@ -1,4 +1,5 @@
-"""Training arguments: those of transformers and sentence-transformers, and those of the training objectives."""
+"""Training arguments: those of transformers and sentence-transformers, and those of the training
+objectives."""
 
 from __future__ import annotations
 
@@ -12,82 +13,124 @@ from transformers.trainer_utils import HubStrategy
 
 @dataclass
 class StoryTrainingArguments:
-    """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning rate 3e-5 decaying
-    linearly to 0, weight decay 0.01. Others, such as batch size and gradient clipping, are those of transformers."""
+    """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning
+    rate 3e-5 decaying linearly to 0, weight decay 0.01. Others, such as batch size and gradient
+    clipping, are those of transformers.
+    """
 
-    learning_rate: float = field(default=3e-5, metadata={"help": "The initial learning rate for AdamW."})
-    num_train_epochs: float = field(default=5.0, metadata={"help": "Total number of training epochs to perform."})
+    learning_rate: float = field(
+        default=3e-5, metadata={"help": "The initial learning rate for AdamW."}
+    )
+    num_train_epochs: float = field(
+        default=5.0, metadata={"help": "Total number of training epochs to perform."}
+    )
     weight_decay: float = field(default=0.01, metadata={"help": "The weight decay for AdamW."})
     context_tokens: int | None = field(
-        default=None, metadata={"help": "Maximum tokens per text, with special ones; if not set, the model's limit."}
+        default=None,
+        metadata={
+            "help": "Maximum tokens per text, with special ones; if not set, the model's limit."
+        },
     )
     mini_batch_size: int | None = field(
         default=None,
-        metadata={"help": "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set, all."},
+        metadata={
+            "help": (
+                "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set,"
+                " all."
+            )
+        },
     )
 
 
 @dataclass
 class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransformerTrainingArguments):
-    """Arguments of `NarrativeTwinsTrainer`: those of `StoryTrainingArguments`, of sentence-transformers and of
-    transformers, and those of the objective, with the paper's settings as defaults."""
+    """Arguments of `NarrativeTwinsTrainer`: those of `StoryTrainingArguments`, of
+    sentence-transformers and of transformers, and those of the objective, with the paper's settings
+    as defaults."""
 
     twins: str = field(
         default="narrative",
-        metadata={"help": "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows."},
+        metadata={
+            "help": (
+                "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows."
+            )
+        },
     )
     distractors: bool = field(default=True, metadata={"help": "Whether to use the distractors."})
-    in_story_negatives: bool = field(default=True, metadata={"help": "Whether other windows of a story are negatives."})
-    in_batch_negatives: bool = field(default=True, metadata={"help": "Whether texts of other rows are negatives."})
+    in_story_negatives: bool = field(
+        default=True, metadata={"help": "Whether other windows of a story are negatives."}
+    )
+    in_batch_negatives: bool = field(
+        default=True, metadata={"help": "Whether texts of other rows are negatives."}
+    )
     distractor_loss: Literal["joint", "separate"] = field(
         default="joint",
         metadata={
-            "help": "'joint': distractors are negatives of stories; 'separate': they are pairs in a loss of their own."
+            "help": (
+                "'joint': distractors are negatives of stories; 'separate': they are pairs in a"
+                " loss of their own."
+            )
         },
     )
-    temperature: float = field(default=0.05, metadata={"help": "Cosine similarities are divided by this."})
-    gather_across_devices: bool = field(default=False, metadata={"help": "Whether processes share their negatives."})
+    temperature: float = field(
+        default=0.05, metadata={"help": "Cosine similarities are divided by this."}
+    )
+    gather_across_devices: bool = field(
+        default=False, metadata={"help": "Whether processes share their negatives."}
+    )
     window_batch_size: int | None = field(
-        default=None, metadata={"help": "Rows per batch if stories have several windows; if not set, as for others."}
+        default=None,
+        metadata={
+            "help": "Rows per batch if stories have several windows; if not set, as for others."
+        },
     )
     tokens_per_batch: int | None = field(
         default=None,
         metadata={
-            "help": "Maximum tokens per training batch, with padding; rows of similar length are together. If not set, "
-            "only rows are counted."
+            "help": (
+                "Maximum tokens per training batch, with padding; rows of similar length are"
+                " together. If not set, only rows are counted."
+            )
         },
     )
 
 
 @dataclass
 class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArguments):
-    """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of transformers."""
+    """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of
+    transformers."""
 
-    mlm_probability: float = field(default=0.15, metadata={"help": "The share of tokens to predict."})
+    mlm_probability: float = field(
+        default=0.15, metadata={"help": "The share of tokens to predict."}
+    )
 
 
 def check_arguments(args: Any, kind: type[StoryTrainingArguments]) -> None:
-    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of transformers, or ask for
-    pushes of the state of training."""
+    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of
+    transformers, or ask for pushes of the state of training."""
     if not isinstance(args, kind):
         raise ValueError(
-            f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use {kind.__name__}, "
-            f"which takes the same settings and more: from narrative_twins import {kind.__name__}"
+            f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use"
+            f" {kind.__name__}, which takes the same settings and more: from narrative_twins import"
+            f" {kind.__name__}"
         )
     settings: Any = args
     strategy = HubStrategy(settings.hub_strategy)
     if settings.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
-            f"hub_strategy={strategy.value!r} would push optimizer states and other files of the training to the Hub; "
-            "only encoders are pushed, so use 'every_save' or 'end', and keep the checkpoints of output_dir to resume"
+            f"hub_strategy={strategy.value!r} would push optimizer states and other files of the"
+            " training to the Hub; only encoders are pushed, so use 'every_save' or 'end', and"
+            " keep the checkpoints of output_dir to resume"
         )
 
 
 def check_sampling(args: Any) -> None:
-    """Raise a ValueError if the arguments of a trainer ask for a way of sampling that it would ignore."""
+    """Raise a ValueError if the arguments of a trainer ask for a way of sampling that it would
+    ignore."""
     strategy = getattr(args, "train_sampling_strategy", "random")
     if strategy != "random":
         raise ValueError(
-            f"train_sampling_strategy={strategy!r} is for trainers of one text per row, and sentence-transformers "
-            "ignores it; remove it, and set tokens_per_batch for batches of stories of similar length"
+            f"train_sampling_strategy={strategy!r} is for trainers of one text per row, and"
+            " sentence-transformers ignores it; remove it, and set tokens_per_batch for batches of"
+            " stories of similar length"
         )

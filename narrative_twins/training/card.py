@@ -14,8 +14,9 @@ _DISTRACTORS = {"joint": "distractors", "separate": "pairs of distractors in a l
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
-    """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which has been evaluated on
-    `evaluation_set`. Training rows are only counted, none of their text is used."""
+    """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which
+    has been evaluated on `evaluation_set`. Training rows are only counted, none of their text is
+    used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
     rows = list(_data_sets(trainer.train_dataset))
@@ -23,7 +24,10 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
         base_model=base,
         base_model_id=base_id,
-        training_data="; ".join(f"{name}, {_count(data)}, licence {_licence(data)}" for name, data in rows) or "none",
+        training_data="; ".join(
+            f"{name}, {_count(data)}, licence {_licence(data)}" for name, data in rows
+        )
+        or "none",
         objective=f"{_objective(args)}; {_settings(args, state)}",
         windows=", ".join(dict.fromkeys(_windows(data) for _, data in rows)) or "none",
         seeds=str(args.seed),
@@ -55,11 +59,18 @@ def _windows(data: Any) -> str:
 
 def _objective(args: Any) -> str:
     if not hasattr(args, "temperature"):
-        return f"masked language modeling (MaskedLanguageModelTrainer) of {args.mlm_probability:.0%} of the tokens"
+        return (
+            f"masked language modeling (MaskedLanguageModelTrainer) of {args.mlm_probability:.0%}"
+            " of the tokens"
+        )
     parts = [
         "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
         f"temperature {args.temperature}",
-        "dropout twins" if args.twins == "dropout" else "narrative twins, dropout twins for rows without a twin",
+        (
+            "dropout twins"
+            if args.twins == "dropout"
+            else "narrative twins, dropout twins for rows without a twin"
+        ),
         *([_DISTRACTORS[args.distractor_loss]] if args.distractors else []),
         *(["other windows of the story as negatives"] if args.in_story_negatives else []),
         *(["no negatives of other rows"] if not args.in_batch_negatives else []),
@@ -69,17 +80,24 @@ def _objective(args: Any) -> str:
 
 def _settings(args: Any, state: Any) -> str:
     return (
-        f"{state.global_step} steps of {args.train_batch_size} rows per process, {state.epoch or 0:.2g} epochs, "
-        f"learning rate {args.learning_rate:g} ({getattr(args.lr_scheduler_type, 'value', args.lr_scheduler_type)}), "
-        f"weight decay {args.weight_decay:g}"
+        f"{state.global_step} steps of {args.train_batch_size} rows per process,"
+        f" {state.epoch or 0:.2g} epochs, learning rate {args.learning_rate:g}"
+        f" ({getattr(args.lr_scheduler_type, 'value', args.lr_scheduler_type)}), weight decay"
+        f" {args.weight_decay:g}"
     )
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
-    """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end, and their step."""
+    """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end,
+    and their step."""
     state, best = trainer.state, trainer.args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
-    found = {key: value for entry in state.log_history if entry["step"] == step for key, value in entry.items()}
+    found = {
+        key: value
+        for entry in state.log_history
+        if entry["step"] == step
+        for key, value in entry.items()
+    }
     return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
 
 

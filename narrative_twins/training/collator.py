@@ -1,4 +1,5 @@
-"""Collates rows of narrative twins into batches: the token ids of all texts, and the window of each token."""
+"""Collates rows of narrative twins into batches: the token ids of all texts, and the window of each
+token."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 
 
 class WindowedText(NamedTuple):
-    """The sentences of a text, and the window in which each is pooled; -1 for sentences that are not pooled."""
+    """The sentences of a text, and the window in which each is pooled; -1 for sentences that are
+    not pooled."""
 
     sentences: list[str]
     windows: list[int]
@@ -33,21 +35,23 @@ class WindowedText(NamedTuple):
 class TwinsCollator:
     """Collates rows of narrative twins, in the format of `narrative_twins.data`, into a batch.
 
-    Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text twice, to be encoded
-    under two dropout masks. The text is the story or, with probability one half, the twin if there is one. A sentence
-    that may belong to several windows is assigned to one of them at random. All random choices depend on the seed, the
-    epoch and the story alone, so a resumed run makes the same ones.
+    Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text
+    twice, to be encoded under two dropout masks. The text is the story or, with probability one
+    half, the twin if there is one. A sentence that may belong to several windows is assigned to one
+    of them at random. All random choices depend on the seed, the epoch and the story alone, so a
+    resumed run makes the same ones.
 
-    Stories with one window pool all tokens, special ones included; with several, each window pools its own tokens. A
-    text that exceeds the context is cut at its end; windows that lose all their tokens are left out of the loss.
+    Stories with one window pool all tokens, special ones included; with several, each window pools
+    its own tokens. A text that exceeds the context is cut at its end; windows that lose all their
+    tokens are left out of the loss.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
         seed, epoch: seeds of the random choices; the trainer updates the epoch.
-        others: collators of data sets without narrative twins, by the names of the data sets (column `dataset_name`,
-            which the trainer adds if it has a dict of losses).
+        others: collators of data sets without narrative twins, by the names of the data sets
+            (column `dataset_name`, which the trainer adds if it has a dict of losses).
 
     Attributes:
         truncated_texts: how many texts this process has cut so far.
@@ -65,17 +69,24 @@ class TwinsCollator:
         if twins not in TWINS:
             raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
         if not tokens.tokenizer.is_fast:
-            raise ValueError("training needs a fast tokenizer, because slow ones return no character offsets")
+            raise ValueError(
+                "training needs a fast tokenizer, because slow ones return no character offsets"
+            )
         self.tokens = tokens
         self.twins = twins
         self.distractors = distractors
         self.seed = seed
-        # Shared memory, because data loader workers may keep their copy of the collator across epochs.
+        # Shared memory, because data loader workers may keep their copy of the collator across
+        # epochs.
         self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
         self.others = dict(others or {})
         self.truncated_texts = 0
         # Required by the samplers of sentence-transformers.
-        labels = [label for other in self.others.values() for label in getattr(other, "valid_label_columns", [])]
+        labels = [
+            label
+            for other in self.others.values()
+            for label in getattr(other, "valid_label_columns", [])
+        ]
         self.valid_label_columns: list[str] = list(dict.fromkeys(labels))
 
     @property
@@ -88,10 +99,11 @@ class TwinsCollator:
         self._epoch.fill_(epoch)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`, `texts_attention_mask` and
-        `texts_window_ids` (-1: not pooled), of shape (R, T); `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or
-        `DISTRACTOR_TWIN`) and `texts_row` (index of the row in the batch), of shape (R,). Rows with a `dataset_name`
-        keep it, and those of `others` are collated by their collator."""
+        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
+        `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T);
+        `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and `texts_row` (index of
+        the row in the batch), of shape (R,). Rows with a `dataset_name` keep it, and those of
+        `others` are collated by their collator."""
         name = rows[0].get("dataset_name")
         if name in self.others:
             return self.others[name](rows)
@@ -119,24 +131,35 @@ class TwinsCollator:
         }
 
     def size_of(self, row: Mapping[str, Any]) -> RowSize:
-        """How many texts of a row are encoded, and the tokens of the longest that may be: random choices of a dropout
-        twin are not made."""
+        """How many texts of a row are encoded, and the tokens of the longest that may be: random
+        choices of a dropout twin are not made."""
         columns = TWINS_COLUMNS if self.distractors else TWINS_COLUMNS[:2]
-        texts = [text for column in columns if (text := _windowed_text(row, column, Random(0))) is not None]
-        longest = max(len(self.tokens.tokenize_joined(self.tokens.texts(text.sentences))[0]) for text in texts)
+        texts = [
+            text
+            for column in columns
+            if (text := _windowed_text(row, column, Random(0))) is not None
+        ]
+        longest = max(
+            len(self.tokens.tokenize_joined(self.tokens.texts(text.sentences))[0]) for text in texts
+        )
         special = len(self.tokens.head) + len(self.tokens.tail)
-        return RowSize(min(longest, self.tokens.max_text_tokens) + special, len(list(self._texts_of(row))))
+        return RowSize(
+            min(longest, self.tokens.max_text_tokens) + special, len(list(self._texts_of(row)))
+        )
 
     def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:
-        """Yield side and content of each text of a row, and whether the story of the row has several windows."""
+        """Yield side and content of each text of a row, and whether the story of the row has
+        several windows."""
         random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
-            _windowed_text(row, column, random) for column in ("story", "twin", "negative", "negative_twin")
+            _windowed_text(row, column, random)
+            for column in ("story", "twin", "negative", "negative_twin")
         )
         assert story is not None
         several_windows = max(story.windows) > 0
         if self.twins == "dropout" or twin is None:
-            # Dropout twin: the same text on both sides. If that is the twin, take its distractor as well.
+            # Dropout twin: the same text on both sides. If that is the twin, take its distractor as
+            # well.
             if twin is not None and random.random() < 0.5:
                 story, negative = twin, negative_twin or negative
             twin, negative_twin = story, negative
@@ -155,8 +178,8 @@ class TwinsCollator:
         window_ids = np.asarray(text.windows, np.int32)[sentence_of_token]
         if len(ids) > tokens.max_text_tokens:
             self._warn_cut(len(ids))
-        # Special tokens are only pooled if the story has one window. `text.windows` does not tell: the random choices
-        # may put all sentences of a twin into the first of several windows.
+        # Special tokens are only pooled if the story has one window. `text.windows` does not tell:
+        # the random choices may put all sentences of a twin into the first of several windows.
         special = -1 if several_windows else 0
         all_ids = tokens.head, ids[: tokens.max_text_tokens], tokens.tail
         windows = (
@@ -169,8 +192,9 @@ class TwinsCollator:
     def _warn_cut(self, length: int) -> None:
         if not self.truncated_texts:
             logger.warning(
-                "a text of %d tokens is cut to the %d that fit the context, and windows beyond are not trained on; use "
-                "a larger context_tokens or an encoder with a longer context (further texts are not reported)",
+                "a text of %d tokens is cut to the %d that fit the context, and windows beyond are"
+                " not trained on; use a larger context_tokens or an encoder with a longer context"
+                " (further texts are not reported)",
                 length,
                 self.tokens.max_text_tokens,
             )
@@ -178,14 +202,19 @@ class TwinsCollator:
 
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
-    """A column of a row, in any format that `check_twins_row` accepts, as sentences and their windows."""
+    """A column of a row, in any format that `check_twins_row` accepts, as sentences and their
+    windows."""
     content = row.get(column)
     if content is None:
         return None
     if is_nested(content):
         sentences = [sentence for window in content for sentence in window]
-        return WindowedText(sentences, [index for index, window in enumerate(content) for _ in window])
+        return WindowedText(
+            sentences, [index for index, window in enumerate(content) for _ in window]
+        )
     candidates = row.get(f"{column}_windows")
     if candidates is None:
         return WindowedText(list(content), [0] * len(content))
-    return WindowedText(list(content), [random.choice(windows) if len(windows) else -1 for windows in candidates])
+    return WindowedText(
+        list(content), [random.choice(windows) if len(windows) else -1 for windows in candidates]
+    )

@@ -14,7 +14,14 @@ from transformers import TrainerCallback
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.lines import Points
 from narrative_twins.plots.printable import printable
-from narrative_twins.plots.style import PAGE, check_figure, figure_style, line_style, new_figure, save_figure
+from narrative_twins.plots.style import (
+    PAGE,
+    check_figure,
+    figure_style,
+    line_style,
+    new_figure,
+    save_figure,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +59,11 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
     """
     check_figure(path)
     losses = {name: points for name, points in curves.items() if name.endswith("loss")}
-    others = {name: points for name, points in curves.items() if name.startswith("eval_") and name not in losses}
+    others = {
+        name: points
+        for name, points in curves.items()
+        if name.startswith("eval_") and name not in losses
+    }
     panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
     with figure_style():
         figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
@@ -68,12 +79,15 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
     save_figure(figure, path)
 
 
-def curves_of_runs(runs: Mapping[str, Sequence[Curves]], names: Sequence[str]) -> dict[str, dict[str, Points]]:
-    """The curves of several runs for `lines_figure`: for each of the named quantities a line for each run that has it.
+def curves_of_runs(
+    runs: Mapping[str, Sequence[Curves]], names: Sequence[str]
+) -> dict[str, dict[str, Points]]:
+    """The curves of several runs for `lines_figure`: for each of the named quantities a line for
+    each run that has it.
 
     Args:
-        runs: names, with the curves of each seed. The line is their mean, its spread the standard deviation, at the
-            steps that all seeds have.
+        runs: names, with the curves of each seed. The line is their mean, its spread the standard
+            deviation, at the steps that all seeds have.
         names: of the quantities, such as `eval_loss`.
     """
     panels: dict[str, dict[str, Points]] = {}
@@ -90,7 +104,8 @@ def curves_of_runs(runs: Mapping[str, Sequence[Curves]], names: Sequence[str]) -
 
 
 class CurvesCallback(TrainerCallback):
-    """Updates `curves.json` in the output folder during training, and plots `curves.png` at the end."""
+    """Updates `curves.json` in the output folder during training, and plots `curves.png` at the
+    end."""
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.is_world_process_zero:

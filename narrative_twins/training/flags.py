@@ -47,60 +47,99 @@ SMOKE: dict[str, Any] = {
     "per_device_eval_batch_size": 2,
     "report_to": "none",
 }
-"""Settings of `--smoke`: a few steps on a few rows of the package's own data with its default encoder."""
+"""Settings of `--smoke`: a few steps on a few rows of the package's own data with its default
+encoder."""
 
 
 @dataclass
 class ScriptArguments:
     """Settings of a training script other than the arguments of the trainer."""
 
-    config: str | None = field(default=None, metadata={"help": "A YAML file of settings; flags override it."})
+    config: str | None = field(
+        default=None, metadata={"help": "A YAML file of settings; flags override it."}
+    )
     encoder: str | None = field(
-        default=None, metadata={"help": "Folder or Hub id of the encoder to start from; if not set, the default one."}
+        default=None,
+        metadata={
+            "help": "Folder or Hub id of the encoder to start from; if not set, the default one."
+        },
     )
     pooling: Literal["mean", "first"] | None = field(
-        default=None, metadata={"help": "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."}
+        default=None,
+        metadata={
+            "help": "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."
+        },
     )
     dtype: str = field(
         default="float32",
-        metadata={"help": "Precision of the weights: float32, bfloat16, or auto: bfloat16 on a GPU, else float32."},
+        metadata={
+            "help": (
+                "Precision of the weights: float32, bfloat16, or auto: bfloat16 on a GPU, else"
+                " float32."
+            )
+        },
     )
     attn_implementation: str | None = field(
         default=None,
         metadata={
-            "help": "For example sdpa, flash_attention_2, or auto: flash attention on a GPU if it is installed, else "
-            "sdpa; if not set, transformers chooses."
+            "help": (
+                "For example sdpa, flash_attention_2, or auto: flash attention on a GPU if it is"
+                " installed, else sdpa; if not set, transformers chooses."
+            )
         },
     )
     allow_pickle: bool = field(
-        default=False, metadata={"help": "Also load an encoder from a pickle, which can execute code: if you trust it."}
+        default=False,
+        metadata={
+            "help": "Also load an encoder from a pickle, which can execute code: if you trust it."
+        },
     )
     train_source: str | None = field(
-        default=None, metadata={"help": "File, folder or Hub id of training rows; if not set, the package's own."}
+        default=None,
+        metadata={
+            "help": "File, folder or Hub id of training rows; if not set, the package's own."
+        },
     )
     eval_source: str | None = field(
-        default=None, metadata={"help": "The same for validation; if not set, the split validation of train_source."}
+        default=None,
+        metadata={
+            "help": "The same for validation; if not set, the split validation of train_source."
+        },
     )
     salience_source: str | None = field(
-        default=None, metadata={"help": "File, folder or Hub id of stories with human labels, for validation."}
+        default=None,
+        metadata={"help": "File, folder or Hub id of stories with human labels, for validation."},
     )
     operations: list[str] | None = field(
-        default=None, metadata={"help": "Salience operations to validate; if not set, all. Shifting takes longest."}
+        default=None,
+        metadata={
+            "help": "Salience operations to validate; if not set, all. Shifting takes longest."
+        },
     )
-    max_train_rows: int | None = field(default=None, metadata={"help": "Maximum rows to train on; the first are used."})
-    max_eval_rows: int | None = field(default=None, metadata={"help": "Maximum validation rows; the first are used."})
+    max_train_rows: int | None = field(
+        default=None, metadata={"help": "Maximum rows to train on; the first are used."}
+    )
+    max_eval_rows: int | None = field(
+        default=None, metadata={"help": "Maximum validation rows; the first are used."}
+    )
     card: str | None = field(
-        default=None, metadata={"help": "A YAML file of facts for the model card: training_data, license, limits ..."}
+        default=None,
+        metadata={
+            "help": "A YAML file of facts for the model card: training_data, license, limits ..."
+        },
     )
-    resume: bool = field(default=False, metadata={"help": "Resume from the last checkpoint in output_dir, if any."})
+    resume: bool = field(
+        default=False, metadata={"help": "Resume from the last checkpoint in output_dir, if any."}
+    )
     smoke: bool = field(default=False, metadata={"help": "Test run: a few steps on a few rows."})
 
     def encoder_options(self, device: torch.device | None = None) -> dict[str, Any]:
-        """Options for `trainable_encoder` and `masked_language_model`. A warning says where `auto` does not stand for
-        bfloat16 and flash attention.
+        """Options for `trainable_encoder` and `masked_language_model`. A warning says where `auto`
+        does not stand for bfloat16 and flash attention.
 
         Args:
-            device: the device to train on, `arguments.device`; default the accelerator of the machine, else the CPU.
+            device: the device to train on, `arguments.device`; default the accelerator of the
+                machine, else the CPU.
         """
         device = device or torch.accelerator.current_accelerator() or torch.device("cpu")
         dtype, attention = self.dtype, self.attn_implementation
@@ -109,13 +148,18 @@ class ScriptArguments:
             if device.type == "cuda" and fast_dtype(device) == torch.bfloat16:
                 dtype = "bfloat16"
             else:
-                logger.warning("dtype auto: training in float32, since there is no GPU with bfloat16 (%s)", device.type)
+                logger.warning(
+                    "dtype auto: training in float32, since there is no GPU with bfloat16 (%s)",
+                    device.type,
+                )
         if attention == "auto":
             attention = FLASH
             problem = _flash_problem(device, dtype)
             if problem is not None:
                 attention = "sdpa"
-                logger.warning("attn_implementation auto: training with sdpa attention, since %s", problem)
+                logger.warning(
+                    "attn_implementation auto: training with sdpa attention, since %s", problem
+                )
         options: dict[str, Any] = {"dtype": dtype}
         if attention is not None:
             options["attn_implementation"] = attention
@@ -146,9 +190,10 @@ def parse_arguments(
 ) -> tuple[Any, Any]:
     """Parse the command line into training arguments and script arguments.
 
-    Flags override the settings of `--smoke`, which override the YAML file of `--config`, which overrides the defaults.
-    The file maps names of flags, without dashes, to values; `null` unsets a setting. `base` names another such file,
-    relative to this one, whose settings apply where this one has none.
+    Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
+    overrides the defaults. The file maps names of flags, without dashes, to values; `null` unsets a
+    setting. `base` names another such file, relative to this one, whose settings apply where this
+    one has none.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -162,7 +207,9 @@ def parse_arguments(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     usage = "%(prog)s [--config FILE] [--FLAG VALUE ...]"
-    parser = _Parser([script, training], usage=usage, description=description, formatter_class=_Formatter)
+    parser = _Parser(
+        [script, training], usage=usage, description=description, formatter_class=_Formatter
+    )
     parser.set_defaults(**(defaults or {}))
     first = parser.parse_args(argv)
     settings = {} if first.config is None else _read_config(first.config, parser)
@@ -188,7 +235,8 @@ class _Parser(HfArgumentParser):
 
 
 def _read_config(path: str, parser: _Parser) -> dict[str, Any]:
-    """The settings of a YAML file and of the files that it is based on, after checking their names and values."""
+    """The settings of a YAML file and of the files that it is based on, after checking their names
+    and values."""
     settings = _read_based(Path(path), parser, [])
     parser.source = _Parser.source
     return settings
@@ -203,7 +251,10 @@ def _read_based(path: Path, parser: _Parser, users: list[Path]) -> dict[str, Any
         used = f" as the base of {users[-1]}" if users else ""
         parser.error(f"can't be read{used} ({' '.join(str(error).split())})")
     if not isinstance(settings, dict):
-        parser.error(f"contains a {type(settings).__name__}, not names of settings with values such as 'seed: 1'")
+        parser.error(
+            f"contains a {type(settings).__name__}, not names of settings with values such as"
+            " 'seed: 1'"
+        )
     base = settings.pop("base", None)
     if not isinstance(base, str | None):
         parser.error(f"base is {base!r}, not the name of a file such as 'roc_bert_large.yaml'")
@@ -211,7 +262,9 @@ def _read_based(path: Path, parser: _Parser, users: list[Path]) -> dict[str, Any
     for key in settings:
         if key not in known:
             near = difflib.get_close_matches(str(key), known | {"base"}, n=1)
-            parser.error(f"unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            parser.error(
+                f"unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+            )
     parser.parse_args(_flags(settings))
     if base is None:
         return settings

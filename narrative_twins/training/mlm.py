@@ -1,4 +1,5 @@
-"""The masked-language-model baseline: an encoder trained on the texts of narrative twins, without the pairing."""
+"""The masked-language-model baseline: an encoder trained on the texts of narrative twins, without
+the pairing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 import torch
 from datasets import Dataset
 from sentence_transformers.base.evaluation import BaseEvaluator
-from transformers import AutoModelForMaskedLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer, set_seed
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    DataCollatorForLanguageModeling,
+    Trainer,
+    set_seed,
+)
 
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
@@ -25,12 +32,13 @@ from narrative_twins.training.trainable import checked_rows
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:
-    """Load an encoder with its masked-language-model head for training, in float32. Raises `OSError` if it can't be
-    loaded.
+    """Load an encoder with its masked-language-model head for training, in float32. Raises
+    `OSError` if it can't be loaded.
 
     Args:
         name: folder or Hub id of any encoder; None for the default. A missing head is initialized.
-        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
+        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or
+            `attn_implementation`.
     """
     name = str(name) if name is not None else default_encoder()
     model = load_model(AutoModelForMaskedLM, name, **{"dtype": torch.float32, **options})
@@ -39,42 +47,50 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
 
 
 class MaskedTextsCollator:
-    """Collates rows from `tokenized_rows` into one batch of all their texts, in which `mask` masks tokens."""
+    """Collates rows from `tokenized_rows` into one batch of all their texts, in which `mask` masks
+    tokens."""
 
     def __init__(self, mask: DataCollatorForLanguageModeling) -> None:
         self.mask = mask
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        batch: dict[str, torch.Tensor] = self.mask([{"input_ids": ids} for row in rows for ids in row["input_ids"]])
+        batch: dict[str, torch.Tensor] = self.mask(
+            [{"input_ids": ids} for row in rows for ids in row["input_ids"]]
+        )
         return batch
 
 
 class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
-    """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins. `encoder` is the encoder
-    without its head.
+    """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins.
+    `encoder` is the encoder without its head.
 
-    Batches are counted in rows, as by `NarrativeTwinsTrainer`, so that both take the same number of steps: a batch of
-    128 has the stories, twins, distractors and distractor twins of 128 rows, up to 512 texts, each cut at the context.
-    The loss is the mean over the masked tokens of all of them, and of all processes and accumulated batches. If a batch
-    exceeds the memory, set `mini_batch_size`, the number of texts in a forward pass; or divide
+    Batches are counted in rows, as by `NarrativeTwinsTrainer`, so that both take the same number of
+    steps: a batch of 128 has the stories, twins, distractors and distractor twins of 128 rows, up
+    to 512 texts, each cut at the context. The loss is the mean over the masked tokens of all of
+    them, and of all processes and accumulated batches. If a batch exceeds the memory, set
+    `mini_batch_size`, the number of texts in a forward pass; or divide
     `per_device_train_batch_size` by `gradient_accumulation_steps`. The loss is the same with both.
 
-    Evaluations include the metrics of the evaluator, from the pooled vectors of the current encoder. Curves of loss and
-    validation are written to `curves.json` and `curves.png` in the output folder.
+    Evaluations include the metrics of the evaluator, from the pooled vectors of the current
+    encoder. Curves of loss and validation are written to `curves.json` and `curves.png` in the
+    output folder.
 
     Args:
-        model: the model, from `masked_language_model`, or the folder or Hub id to load it from; None for the default.
-            Or give `model_init`, a function that returns the model, for example for `hyperparameter_search`.
-        train_dataset, eval_dataset: rows as for `NarrativeTwinsTrainer`, or several data sets in a dict.
-        pooling: how the encoder pools, `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
+        model: the model, from `masked_language_model`, or the folder or Hub id to load it from;
+            None for the default. Or give `model_init`, a function that returns the model, for
+            example for `hyperparameter_search`.
+        train_dataset, eval_dataset: rows as for `NarrativeTwinsTrainer`, or several data sets in a
+            dict.
+        pooling: how the encoder pools, `"mean"` or `"first"`; default as in the checkpoint, else
+            `"mean"`.
         evaluator: a `SalienceEvaluator`, `TwinsEvaluator` or several in a `SequentialEvaluator`.
         processing_class: the tokenizer; default that of the model.
         options: other arguments of `Trainer`, such as `callbacks`.
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: a setting is invalid, FSDP is on, the model is not a text encoder, or its tokenizer has no mask
-            token.
+        ValueError: a setting is invalid, FSDP is on, the model is not a text encoder, or its
+            tokenizer has no mask token.
     """
 
     args: MaskedLanguageModelTrainingArguments
@@ -104,15 +120,23 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             model = self.call_model_init()
         elif not isinstance(model, torch.nn.Module):
             model = masked_language_model(model)
-        tokenizer = processing_class or AutoTokenizer.from_pretrained(model.name_or_path, trust_remote_code=False)
-        self.encoder = StoryEncoder(model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens)
+        tokenizer = processing_class or AutoTokenizer.from_pretrained(
+            model.name_or_path, trust_remote_code=False
+        )
+        self.encoder = StoryEncoder(
+            model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens
+        )
         self.evaluator: Any = evaluator
         self._pooling = pooling
         self._collates = options.get("data_collator") is None
         train_dataset, eval_dataset = (
-            None
-            if data is None
-            else tokenized_rows(checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens)
+            (
+                None
+                if data is None
+                else tokenized_rows(
+                    checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens
+                )
+            )
             for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset))
         )
         super().__init__(
@@ -126,11 +150,12 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         )
         if self.is_fsdp_enabled:
             raise ValueError(
-                "masked language modeling does not work with FSDP; train without it, and with mini_batch_size if a "
-                "batch exceeds the memory"
+                "masked language modeling does not work with FSDP; train without it, and with"
+                " mini_batch_size if a batch exceeds the memory"
             )
         self.set_objective()
-        # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their number does not matter.
+        # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their
+        # number does not matter.
         self.model_accepts_loss_kwargs = True
         self.add_callback(CurvesCallback())
 
@@ -138,7 +163,10 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         if self.encoder.model is not self.model.base_model:
             tokens = self.encoder.tokens
             self.encoder = StoryEncoder(
-                self.model.base_model, tokens.tokenizer, pooling=self._pooling, context_tokens=tokens.context_tokens
+                self.model.base_model,
+                tokens.tokenizer,
+                pooling=self._pooling,
+                context_tokens=tokens.context_tokens,
             )
         if self._collates:
             probability = self.args.mlm_probability
@@ -157,9 +185,9 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor | tuple[torch.Tensor, Any]:
-        """The sum of the losses of the masked tokens of a batch, divided by the number of masked tokens in all batches
-        of a step (`num_items_in_batch`), or in this batch if it is None. Models themselves compute the mean of a batch,
-        most of them whatever the number is."""
+        """The sum of the losses of the masked tokens of a batch, divided by the number of masked
+        tokens in all batches of a step (`num_items_in_batch`), or in this batch if it is None.
+        Models themselves compute the mean of a batch, most of them whatever the number is."""
         inputs = dict(inputs)
         labels = inputs.pop("labels")
         outputs = model(**inputs)
@@ -174,18 +202,23 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             loss = loss / masked.sum().clamp(min=1)
         else:
             # With several GPUs in one process, the number is repeated for each of them.
-            loss = loss / torch.as_tensor(num_items_in_batch, device=loss.device).flatten()[0].clamp(min=1)
+            loss = loss / torch.as_tensor(num_items_in_batch, device=loss.device).flatten()[
+                0
+            ].clamp(min=1)
             if self.args.average_tokens_across_devices:
                 # The number is that of all processes, and their gradients are averaged, not summed.
                 loss = loss * self.args.world_size
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(
+        self, model: Any, inputs: Any, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
         """A step of training, in mini-batches if `mini_batch_size` is set."""
         loss = torch.zeros((), device=self.args.device)
         parts = list(mini_batches(inputs, self.args.mini_batch_size))
         for number, part in enumerate(parts, start=1):
-            # Processes may have different numbers of mini-batches: they exchange gradients after the last one only.
+            # Processes may have different numbers of mini-batches: they exchange gradients after
+            # the last one only.
             last = number == len(parts)
             with nullcontext() if last else self.accelerator.no_sync(model):
                 loss += super().training_step(model, part, num_items_in_batch)
@@ -195,20 +228,30 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         """Evaluate as `Trainer` does, and add the metrics of the evaluator."""
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         if self.evaluator is not None:
-            found = self.evaluator(self.encoder, epoch=self.state.epoch, steps=self.state.global_step)
-            output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
+            found = self.evaluator(
+                self.encoder, epoch=self.state.epoch, steps=self.state.global_step
+            )
+            output.metrics.update(
+                {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
+            )
         return output
 
 
 def tokenized_rows(rows: Any, tokens: StoryTokenizer) -> Dataset:
-    """Rows of narrative twins, or those of several data sets in a dict, with the `input_ids` of each of their texts."""
+    """Rows of narrative twins, or those of several data sets in a dict, with the `input_ids` of
+    each of their texts."""
     data_sets = rows.values() if isinstance(rows, dict) else [rows]
-    texts = [[_input_ids(text, tokens) for text in _texts(row)] for data in data_sets for row in data]
+    texts = [
+        [_input_ids(text, tokens) for text in _texts(row)] for data in data_sets for row in data
+    ]
     return Dataset.from_dict({"input_ids": texts})
 
 
-def mini_batches(batch: Mapping[str, torch.Tensor], size: int | None) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield a batch in parts of `size` texts, short texts first, without surplus padding; None: the batch as it is."""
+def mini_batches(
+    batch: Mapping[str, torch.Tensor], size: int | None
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield a batch in parts of `size` texts, short texts first, without surplus padding; None: the
+    batch as it is."""
     if size is None:
         yield dict(batch)
         return
@@ -224,7 +267,11 @@ def _texts(row: Mapping[str, Any]) -> Iterator[list[str]]:
     for column in TWINS_COLUMNS:
         content = row.get(column)
         if content is not None:
-            yield [sentence for window in content for sentence in window] if is_nested(content) else content
+            yield (
+                [sentence for window in content for sentence in window]
+                if is_nested(content)
+                else content
+            )
 
 
 def _input_ids(sentences: Sequence[str], tokens: StoryTokenizer) -> list[int]:

@@ -1,4 +1,5 @@
-"""Whether the shards of a checkpoint of FSDP, which torch reads as pickles, name code to execute."""
+"""Whether the shards of a checkpoint of FSDP, which torch reads as pickles, name code to
+execute."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ METADATA = ".metadata"
 _CLASSES = {
     "pathlib": {"PosixPath", "WindowsPath"},
     "pathlib._local": {"PosixPath", "WindowsPath"},
-    "torch": {"Size", *(name for name, value in vars(torch).items() if isinstance(value, torch.dtype))},
+    "torch": {
+        "Size",
+        *(name for name, value in vars(torch).items() if isinstance(value, torch.dtype)),
+    },
     "torch.serialization": {"_get_layout"},
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
     "torch.distributed.checkpoint.metadata": {
@@ -42,8 +46,8 @@ class _MetadataReader(pickle.Unpickler):
 
 
 def check_code(folder: Path) -> None:
-    """Raise a ValueError if shards can't be read, or name code that torch would execute while it reads them. Tensors
-    can't, but other values can, such as the learning rate.
+    """Raise a ValueError if shards can't be read, or name code that torch would execute while it
+    reads them. Tensors can't, but other values can, such as the learning rate.
 
     Args:
         folder: the folder of the shards of the weights, or of those of the optimizer's state.
@@ -54,10 +58,16 @@ def check_code(folder: Path) -> None:
     try:
         with file.open("rb") as stream:
             metadata = _MetadataReader(stream).load()
-        values = {name for name, kind in metadata.state_dict_metadata.items() if isinstance(kind, BytesStorageMetadata)}
+        values = {
+            name
+            for name, kind in metadata.state_dict_metadata.items()
+            if isinstance(kind, BytesStorageMetadata)
+        }
         for index, place in metadata.storage_data.items():
             file = folder / METADATA
-            if Path(place.relative_path).name != place.relative_path or getattr(place, "transform_descriptors", None):
+            if Path(place.relative_path).name != place.relative_path or getattr(
+                place, "transform_descriptors", None
+            ):
                 raise ValueError(f"it names a file of another kind ({place.relative_path})")
             if index.fqn not in values:
                 continue
@@ -71,6 +81,6 @@ def check_code(folder: Path) -> None:
     # Whatever is raised by reading what is no checkpoint.
     except Exception as error:
         raise ValueError(
-            f"{file} is not as torch saves it, so it is not read: {error}; resume from a checkpoint of your own, or "
-            "start over"
+            f"{file} is not as torch saves it, so it is not read: {error}; resume from a checkpoint"
+            " of your own, or start over"
         ) from error

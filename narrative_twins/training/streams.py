@@ -21,37 +21,41 @@ def is_stream(data: Any) -> bool:
 
 
 def check_streams(data: Any, name: str, args: Any) -> None:
-    """Raise a ValueError if a data set, or one of several in a dict, is a stream with which the arguments of a trainer
-    can't be followed. `name` is the name of the data in errors."""
+    """Raise a ValueError if a data set, or one of several in a dict, is a stream with which the
+    arguments of a trainer can't be followed. `name` is the name of the data in errors."""
     if isinstance(data, Mapping):
         streams = [key for key, rows in data.items() if is_stream(rows)]
         if streams:
             raise ValueError(
-                f"{name}[{streams[0]!r}] is a stream, and batches of several data sets are drawn by their sizes; load "
-                "them without streaming, or make one stream of them: datasets.interleave_datasets([...])"
+                f"{name}[{streams[0]!r}] is a stream, and batches of several data sets are drawn by"
+                " their sizes; load them without streaming, or make one stream of them:"
+                " datasets.interleave_datasets([...])"
             )
     if not is_stream(data):
         return
     if name == "train_dataset" and args.max_steps <= 0:
         raise ValueError(
-            f"{name} is a stream, whose length is not known; set max_steps (the learning rate falls to 0 over them), "
-            "which also passes over the stream again where it ends"
+            f"{name} is a stream, whose length is not known; set max_steps (the learning rate falls"
+            " to 0 over them), which also passes over the stream again where it ends"
         )
     if args.tokens_per_batch is not None:
         raise ValueError(
-            f"tokens_per_batch={args.tokens_per_batch} needs the lengths of all rows, and {name} is a stream; load the "
-            "rows without streaming, or set per_device_train_batch_size and mini_batch_size"
+            f"tokens_per_batch={args.tokens_per_batch} needs the lengths of all rows, and {name} is"
+            " a stream; load the rows without streaming, or set per_device_train_batch_size and"
+            " mini_batch_size"
         )
     if args.batch_sampler != BatchSamplers.BATCH_SAMPLER:
         raise ValueError(
-            f"batch_sampler={getattr(args.batch_sampler, 'value', args.batch_sampler)!r} chooses rows by number, and "
-            f"{name} is a stream; remove it, or load the rows without streaming"
+            f"batch_sampler={getattr(args.batch_sampler, 'value', args.batch_sampler)!r} chooses"
+            f" rows by number, and {name} is a stream; remove it, or load the rows without"
+            " streaming"
         )
 
 
 class WholeStream(torch.utils.data.IterableDataset[Any]):
-    """A stream all of whose rows each process reads, to take its share of each batch. Shares of the files would have
-    different numbers of rows, and the process with more would wait for the others forever.
+    """A stream all of whose rows each process reads, to take its share of each batch. Shares of the
+    files would have different numbers of rows, and the process with more would wait for the others
+    forever.
 
     Args:
         rows: the stream.
@@ -83,9 +87,11 @@ def whole_stream_loader(loader: DataLoader[Any]) -> DataLoader[Any]:
 
 
 def place_in_stream(checkpoint: str | Path, accumulated: int) -> tuple[int, int]:
-    """Where a run on a stream was when it saved a checkpoint: how many times it had read the whole stream, and how many
-    batches of the next pass. `accumulated` is the number of batches in a step."""
+    """Where a run on a stream was when it saved a checkpoint: how many times it had read the whole
+    stream, and how many batches of the next pass. `accumulated` is the number of batches in a
+    step."""
     state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
-    # In each pass, `transformers` adds the share of `max_steps` that it has trained to the number of the pass.
+    # In each pass, `transformers` adds the share of `max_steps` that it has trained to the number
+    # of the pass.
     passes = max(0, math.ceil((state.epoch or 0) - 1e-9) - 1)
     return passes, round(((state.epoch or 0) - passes) * state.max_steps * accumulated)

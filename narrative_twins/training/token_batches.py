@@ -27,18 +27,19 @@ class RowSize(NamedTuple):
 
 
 class TokenBatchSampler(DefaultBatchSampler):
-    """Batches of rows of similar length, none with more than `tokens` tokens when its texts are padded to the longest.
+    """Batches of rows of similar length, none with more than `tokens` tokens when its texts are
+    padded to the longest.
 
-    A row is never split: its texts are in the same batch. A row that has more tokens by itself is a batch of its own,
-    and a warning says so. Which rows are together, and the order of the batches, depend on the seed and the epoch
-    alone; the number of batches is the same in all epochs.
+    A row is never split: its texts are in the same batch. A row that has more tokens by itself is a
+    batch of its own, and a warning says so. Which rows are together, and the order of the batches,
+    depend on the seed and the epoch alone; the number of batches is the same in all epochs.
 
     Args:
         sizes: the size of each row.
         tokens: the maximum of tokens.
         rows: the maximum of rows.
-        drop_last: whether batches at the end of an epoch that not all processes have are left out. No other batch is
-            incomplete.
+        drop_last: whether batches at the end of an epoch that not all processes have are left out.
+            No other batch is incomplete.
         seed: the seed of the random choices.
         epoch: returns the epoch; default that of `set_epoch`.
 
@@ -62,9 +63,13 @@ class TokenBatchSampler(DefaultBatchSampler):
         kinds: dict[RowSize, list[int]] = defaultdict(list)
         for row, size in enumerate(sizes):
             kinds[RowSize(_length_class(size.longest), size.texts)].append(row)
-        # Long rows first. Those of one kind are interchangeable, so that all epochs have batches of the same sizes.
+        # Long rows first. Those of one kind are interchangeable, so that all epochs have batches of
+        # the same sizes.
         self._kinds = [kinds[kind] for kind in sorted(kinds, reverse=True)]
-        bounds = [RowSize(max(sizes[row].longest for row in kind), sizes[kind[0]].texts) for kind in self._kinds]
+        bounds = [
+            RowSize(max(sizes[row].longest for row in kind), sizes[kind[0]].texts)
+            for kind in self._kinds
+        ]
         each = [bound for kind, bound in zip(self._kinds, bounds, strict=True) for _ in kind]
         self._batch_sizes = _batch_sizes(each, tokens, rows)
         _warn_of_large_rows(sizes, tokens)
@@ -111,8 +116,8 @@ def _warn_of_large_rows(sizes: Sequence[RowSize], tokens: int) -> None:
     large = [size.tokens for size in sizes if size.tokens > tokens]
     if large:
         logger.warning(
-            "%d of %d rows have more than tokens_per_batch=%d tokens by themselves, up to %d; each is a batch of its "
-            "own, without other stories as negatives",
+            "%d of %d rows have more than tokens_per_batch=%d tokens by themselves, up to %d; each"
+            " is a batch of its own, without other stories as negatives",
             len(large),
             len(sizes),
             tokens,

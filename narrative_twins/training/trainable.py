@@ -1,4 +1,5 @@
-"""What training starts from: encoders with pooling and dropout, checked rows, complete checkpoints."""
+"""What training starts from: encoders with pooling and dropout, checked rows, complete
+checkpoints."""
 
 from __future__ import annotations
 
@@ -37,18 +38,24 @@ _ST_POOLINGS: dict[Pooling, str] = {"mean": "mean", "first": "cls"}
 
 
 def trainable_encoder(
-    name: str | Path | None = None, *, pooling: Pooling | None = None, dropout: float = 0.1, **options: Any
+    name: str | Path | None = None,
+    *,
+    pooling: Pooling | None = None,
+    dropout: float = 0.1,
+    **options: Any,
 ) -> SentenceTransformer:
     """Load an encoder for training: a transformer and its pooling, in float32.
 
     Args:
-        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter of one;
-            None for the default. The adapter is merged into its base, and all weights are trained; to train an adapter
-            only, add a new one: `model.add_adapter(peft.LoraConfig(...))`.
+        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a
+            PEFT adapter of one; None for the default. The adapter is merged into its base, and all
+            weights are trained; to train an adapter only, add a new one:
+            `model.add_adapter(peft.LoraConfig(...))`.
         pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
-        dropout: the `attention_dropout` of models whose configuration has no dropout, such as ModernBERT; dropout twins
-            need some.
-        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or `attn_implementation`.
+        dropout: the `attention_dropout` of models whose configuration has no dropout, such as
+            ModernBERT; dropout twins need some.
+        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or
+            `attn_implementation`.
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
@@ -70,37 +77,55 @@ def trainable_encoder(
     only_safetensors = None if allow_pickle else True
     transformer = Transformer(
         name,
-        model_kwargs={"dtype": "float32", "use_safetensors": only_safetensors, **without_hub(options), **hub},
+        model_kwargs={
+            "dtype": "float32",
+            "use_safetensors": only_safetensors,
+            **without_hub(options),
+            **hub,
+        },
         config_kwargs={**hub, **changes},
         processor_kwargs=hub,
     )
     if adapter is not None:
         merge_adapter(transformer.auto_model, adapter, allow_pickle)
         source, tokenizer_hub = tokenizer_source(adapter)
-        transformer.processor = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **tokenizer_hub)
+        transformer.processor = AutoTokenizer.from_pretrained(
+            source, trust_remote_code=False, **tokenizer_hub
+        )
     vocabulary = transformer.auto_model.get_input_embeddings().num_embeddings
     check_vocabulary(name, transformer.tokenizer, vocabulary)
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
     card = SentenceTransformerModelCardData(
-        local_files_only=Path(name).exists(), generate_widget_examples=False, tags=["narrative-salience"]
+        local_files_only=Path(name).exists(),
+        generate_widget_examples=False,
+        tags=["narrative-salience"],
     )
     pooled = PoolingModule(transformer.get_embedding_dimension(), pooling_mode=_ST_POOLINGS[kind])
     return SentenceTransformer(modules=[transformer, pooled], model_card_data=card)
 
 
 def has_dropout(config: Any) -> bool:
-    """Whether an encoder of this configuration has any dropout; that of a classifier head does not count."""
-    settings = {key: value for key, value in config.to_dict().items() if "dropout" in key and "classifier" not in key}
+    """Whether an encoder of this configuration has any dropout; that of a classifier head does not
+    count."""
+    settings = {
+        key: value
+        for key, value in config.to_dict().items()
+        if "dropout" in key and "classifier" not in key
+    }
     return any(isinstance(value, float) and value > 0 for value in settings.values())
 
 
-def checked_rows(data: Any, name: str, silent: bool, skipped: Collection[str] = ()) -> tuple[Any, str | None]:
-    """Check the rows of a data set of narrative twins or of a dict of several; streams are checked as they are read.
-    `name` is the name of the data in errors; `silent` hides the progress bar of data with more than 10,000 rows;
-    `skipped` are the names of data sets in a dict that have other rows and are not checked.
+def checked_rows(
+    data: Any, name: str, silent: bool, skipped: Collection[str] = ()
+) -> tuple[Any, str | None]:
+    """Check the rows of a data set of narrative twins or of a dict of several; streams are checked
+    as they are read. `name` is the name of the data in errors; `silent` hides the progress bar of
+    data with more than 10,000 rows; `skipped` are the names of data sets in a dict that have other
+    rows and are not checked.
 
     Returns:
-        The data, and the name of the first row without a twin; None if all have twins, and for streams.
+        The data, and the name of the first row without a twin; None if all have twins, and for
+        streams.
 
     Raises:
         RowError: a row is invalid, or there are no rows; names the data set and the row.
@@ -135,36 +160,41 @@ def checked_rows(data: Any, name: str, silent: bool, skipped: Collection[str] = 
 
 
 def require_dropout(model: SentenceTransformer, twinless: str | None) -> None:
-    """Raise a ValueError if a model has no dropout, without which both dropout twins have the same vector. `twinless`
-    names the row because of which dropout twins are needed; None if `twins="dropout"`."""
+    """Raise a ValueError if a model has no dropout, without which both dropout twins have the same
+    vector. `twinless` names the row because of which dropout twins are needed; None if
+    `twins="dropout"`."""
     transformer: Any = model[0].auto_model
     config = transformer.config
     if not has_dropout(config):
         reason = "twins='dropout'" if twinless is None else f"a row without a twin ({twinless})"
         raise ValueError(
-            f"{reason} needs an encoder with dropout, but all dropouts of this {config.model_type} are 0; load it with "
-            "trainable_encoder(...), or with config_kwargs={'attention_dropout': 0.1}"
+            f"{reason} needs an encoder with dropout, but all dropouts of this {config.model_type}"
+            " are 0; load it with trainable_encoder(...), or with"
+            " config_kwargs={'attention_dropout': 0.1}"
         )
 
 
 def last_complete_checkpoint(folder: Path) -> str | None:
-    """The last checkpoint in a folder with a valid trainer state, the file that is written last. Raises a ValueError
-    if there are checkpoints, but none is complete."""
+    """The last checkpoint in a folder with a valid trainer state, the file that is written last.
+    Raises a ValueError if there are checkpoints, but none is complete."""
     found = sorted(folder.glob("checkpoint-*"), key=_step, reverse=True)
     for checkpoint in found:
         try:
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
             return str(checkpoint)
         except (OSError, ValueError):
-            logger.warning("%s is incomplete (the run stopped while saving it) and is skipped", checkpoint)
+            logger.warning(
+                "%s is incomplete (the run stopped while saving it) and is skipped", checkpoint
+            )
     if found:
         raise ValueError(f"no checkpoint in {folder} is complete; start over without resuming")
     return None
 
 
 def check_checkpoint_files(checkpoint: Path, args: Any, random_state: bool = True) -> None:
-    """Check that a checkpoint of a trainer has all files that the next steps depend on, each of them complete and
-    without code. Raises ValueError with the name of a file; transformers would go on without it, to other weights.
+    """Check that a checkpoint of a trainer has all files that the next steps depend on, each of
+    them complete and without code. Raises ValueError with the name of a file; transformers would go
+    on without it, to other weights.
 
     Args:
         checkpoint: the folder.
@@ -175,23 +205,29 @@ def check_checkpoint_files(checkpoint: Path, args: Any, random_state: bool = Tru
     for name in (OPTIMIZER_NAME, SCHEDULER_NAME, *([ranked] if random_state else [])):
         file = checkpoint / name
         # torch saves zip archives, whose index is at the end.
-        problem = "missing" if not file.is_file() else None if zipfile.is_zipfile(file) else "incomplete or damaged"
+        problem = (
+            "missing"
+            if not file.is_file()
+            else None
+            if zipfile.is_zipfile(file)
+            else "incomplete or damaged"
+        )
         if problem:
             raise ValueError(
-                f"{file} is {problem}, so training would not go on as if it had not been interrupted; resume from "
-                "another checkpoint, or start over"
+                f"{file} is {problem}, so training would not go on as if it had not been"
+                " interrupted; resume from another checkpoint, or start over"
             )
         with safe_globals():
             code = torch.serialization.get_unsafe_globals_in_checkpoint(file)
         if code:
             raise ValueError(
-                f"{file} names code to execute ({sorted(code)[0]}), which no trainer saves, so it is not read; resume "
-                "from a checkpoint of your own, or start over"
+                f"{file} names code to execute ({sorted(code)[0]}), which no trainer saves, so it"
+                " is not read; resume from a checkpoint of your own, or start over"
             )
     if not any((checkpoint / name).is_file() for name in (*_MODEL_FILES, *_ADAPTER_FILES)):
         raise ValueError(
-            f"{checkpoint} has no weights in safetensors ({_MODEL_FILES[0]}), the only ones that are read; resume from "
-            "another checkpoint, or start over"
+            f"{checkpoint} has no weights in safetensors ({_MODEL_FILES[0]}), the only ones that"
+            " are read; resume from another checkpoint, or start over"
         )
 
 

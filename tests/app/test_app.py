@@ -1,4 +1,5 @@
-"""The web page without a browser: its HTML, its events, its errors, and the command that serves it."""
+"""The web page without a browser: its HTML, its events, its errors, and the command that serves
+it."""
 
 from __future__ import annotations
 
@@ -51,7 +52,16 @@ def page(queue):
     return Page(queue, pause=0.01, any_encoder=True)
 
 
-def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", split="sentences", encoder="", visitor=ME):
+def scored(
+    page,
+    text=TALE,
+    operations=ALL,
+    windows="auto",
+    method="exact",
+    split="sentences",
+    encoder="",
+    visitor=ME,
+):
     """The final changes of the page after scoring a story."""
     *_, changes = page.score(visitor, text, operations, windows, method, split, encoder)
     return changes
@@ -60,7 +70,9 @@ def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", spli
 def made(text, spans, scores=None):
     """A result made without an encoder."""
     story = Story(tuple(text[lo:hi] for lo, hi in spans), text, tuple(spans), ((0, len(spans)),))
-    return StorySalience(story, {"summarization": scores or [float(i) for i in range(len(spans))]}, 512, 0)
+    return StorySalience(
+        story, {"summarization": scores or [float(i) for i in range(len(spans))]}, 512, 0
+    )
 
 
 class Parsed(HTMLParser):
@@ -92,10 +104,26 @@ class Parsed(HTMLParser):
 def texts_with_spans(draw):
     """Any text, lone surrogates and control characters included, and some spans in it."""
     special = st.sampled_from(
-        ["<script>alert(1)</script>", "${1+1}", "{{value}}", "\0", "\ud800", "\r\n", "\r", "&lt;", "שלום"]
+        [
+            "<script>alert(1)</script>",
+            "${1+1}",
+            "{{value}}",
+            "\0",
+            "\ud800",
+            "\r\n",
+            "\r",
+            "&lt;",
+            "שלום",
+        ]
     )
-    text = draw(st.lists(st.text(st.characters(), max_size=20) | special, min_size=1).map("".join).filter(bool))
-    edges = sorted(draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=9)) | {0, len(text)})
+    text = draw(
+        st.lists(st.text(st.characters(), max_size=20) | special, min_size=1)
+        .map("".join)
+        .filter(bool)
+    )
+    edges = sorted(
+        draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=9)) | {0, len(text)}
+    )
     return text, list(zip(edges, edges[1:], strict=False))[:: draw(st.integers(1, 2))]
 
 
@@ -138,7 +166,8 @@ def test_sentences_are_shaded_and_have_their_scores():
 def luminance(colour):
     """The relative luminance of WCAG 2."""
     parts = [
-        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in (c / 255 for c in colour)
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+        for share in (c / 255 for c in colour)
     ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
@@ -146,7 +175,9 @@ def luminance(colour):
 def test_text_has_contrast_on_every_shade():
     result = made("a" * 101, [(i, i + 1) for i in range(101)])
     for _, attributes in Parsed(shaded_text(result)).elements[1:]:
-        light, dark = re.fullmatch(r"--light:rgb\((.*)\);--dark:rgb\((.*)\)", attributes["style"]).groups()
+        light, dark = re.fullmatch(
+            r"--light:rgb\((.*)\);--dark:rgb\((.*)\)", attributes["style"]
+        ).groups()
         for colour, ink in ((light, (0x1B, 0x1B, 0x1F)), (dark, (0xEC, 0xE7, 0xDF))):
             low, high = sorted((luminance(map(int, colour.split(","))), luminance(ink)))
             assert (high + 0.05) / (low + 0.05) >= 4.5
@@ -155,7 +186,9 @@ def test_text_has_contrast_on_every_shade():
 def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
     result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
     (points,) = [
-        attributes["points"] for tag, attributes in Parsed(salience_curve(result)).elements if tag == "polyline"
+        attributes["points"]
+        for tag, attributes in Parsed(salience_curve(result)).elements
+        if tag == "polyline"
     ]
     heights = [float(point.split(",")[1]) for point in points.split()]
     assert heights[1] < heights[0] < heights[2]
@@ -212,20 +245,30 @@ def test_every_operation_is_explained_with_advice(page):
         assert name in text and operation.meaning[1:] in text and ADVICE[name] in text
     found = scored(page)
     assert ADVICE["summarization"] in Parsed(found["advice"]).text
-    assert ADVICE["disruption"] in Parsed(page.shade(found["token"], "disruption", 1)["advice"]).text
+    assert (
+        ADVICE["disruption"] in Parsed(page.shade(found["token"], "disruption", 1)["advice"]).text
+    )
 
 
 def test_the_example_is_a_story_of_the_examples():
     """Which are not installed."""
-    example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text(encoding="utf-8")
-    assert example == (ROOT / "examples" / "stories" / "haunted_stable.txt").read_text(encoding="utf-8")
+    example = (
+        files("narrative_twins.app").joinpath("haunted_stable.txt").read_text(encoding="utf-8")
+    )
+    assert example == (ROOT / "examples" / "stories" / "haunted_stable.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_scores_are_those_of_the_engine(page, bert_folder):
     found = scored(page, windows="2, 2")
     (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
     kept = page.results[found["token"]]
-    assert (kept.sentences, kept.spans, kept.windows) == (result.sentences, result.spans, ((0, 2), (2, 4)))
+    assert (kept.sentences, kept.spans, kept.windows) == (
+        result.sentences,
+        result.spans,
+        ((0, 2), (2, 4)),
+    )
     for name, scores in result.scores.items():
         assert kept.scores[name] == pytest.approx(scores, abs=1e-5)
     assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 1)
@@ -295,7 +338,9 @@ def slow(monkeypatch):
     return times
 
 
-LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40))
+LONG = " ".join(
+    f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40)
+)
 
 
 def test_cancelling_stops_the_forward_passes(page, slow):
@@ -375,7 +420,9 @@ def test_long_estimates_are_made_by_the_present_speed(encoder, monkeypatch):
     assert loaded.seconds(operations, story, None, patience=60.0) < 1
     assert loaded.seconds(operations, story, None, patience=60.0) < 1 and speeds == []
     loaded.speed, speeds[:] = 10.0, [20.0]
-    with pytest.raises(ValueError, match="take more than 1 minute to score exactly on this machine"):
+    with pytest.raises(
+        ValueError, match="take more than 1 minute to score exactly on this machine"
+    ):
         loaded.seconds(operations, story, None, patience=60.0)
     assert loaded.speed == 20.0
 
@@ -393,7 +440,9 @@ def test_stories_that_take_too_long_are_refused_with_hints(bert_folder, monkeypa
     text = " ".join(f"Nadia ran on {n}." for n in range(2_000))
     job = queue.start(ScoreRequest(text, ALL, 1))
     assert job.ended.wait(LIMIT)
-    assert "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
+    assert (
+        "Windows of up to 2,000 sentences take more than 1 second to score exactly" in job.problem
+    )
     assert "choose one pass" in job.problem and "leave out shifting" not in job.problem
     queue.patience = 600.0
     job = queue.start(ScoreRequest(" ".join(f"Nadia ran on {n}." for n in range(200)), ALL, 1))
@@ -407,9 +456,14 @@ def test_the_workload_is_the_number_of_tokens_read(encoder, monkeypatch):
     from narrative_twins.salience.plans import workload
 
     words = ["Nadia", "the", "old", "mill", "ran"]
-    story, rows = Story.parse([" ".join(order) + "." for order in islice(permutations(words), 40)], 8), []
+    story, rows = (
+        Story.parse([" ".join(order) + "." for order in islice(permutations(words), 40)], 8),
+        [],
+    )
     states = type(encoder.passes).states
-    monkeypatch.setattr(type(encoder.passes), "states", lambda self, read: rows.extend(read) or states(self, read))
+    monkeypatch.setattr(
+        type(encoder.passes), "states", lambda self, read: rows.extend(read) or states(self, read)
+    )
     list(score_stories([story], encoder, on_truncation="ignore"))
     tokens = encoder.tokenize(story.sentences)
     found = workload(resolve_operations(), tokens, story.windows, 10**9)
@@ -472,10 +526,15 @@ def test_downloads_are_the_output_of_the_command(page, client, tmp_path, bert_fo
             (row,), (other,) = response.json(), json.loads(expected)
             assert row["sentences"] == other["sentences"] and row["spans"] == other["spans"]
         elif form == "csv":
-            rows, others = (list(csv.reader(io.StringIO(text))) for text in (response.text, expected))
+            rows, others = (
+                list(csv.reader(io.StringIO(text))) for text in (response.text, expected)
+            )
             assert [row[:6] for row in rows] == [row[:6] for row in others] and rows[0] == others[0]
         else:
-            assert response.text.startswith("<!doctype html>") and "She laughed until it got dark." in response.text
+            assert (
+                response.text.startswith("<!doctype html>")
+                and "She laughed until it got dark." in response.text
+            )
     for name in ("nothing.json", f"{token}.exe", token):
         assert client.get(f"/download/{name}").status_code == 404
 
@@ -488,14 +547,23 @@ def test_every_response_has_the_content_security_policy(client):
 
 def config_of(client):
     """The page's configuration, which is part of its HTML."""
-    return json.loads(re.search(r"window.gradio_config = ({.*?});?</script>", client.get("/").text)[1])
+    return json.loads(
+        re.search(r"window.gradio_config = ({.*?});?</script>", client.get("/").text)[1]
+    )
 
 
 def test_the_page_has_one_endpoint_and_no_external_links(client):
     config = config_of(client)
     assert not config["analytics_enabled"] and config["footer_links"] == []
-    assert [event["api_name"] for event in config["dependencies"] if event["api_visibility"] != "private"] == ["score"]
-    assert all(url.startswith(("data:", '"data:')) for url in re.findall(r"url\((.{6})", client.get("/theme.css").text))
+    assert [
+        event["api_name"]
+        for event in config["dependencies"]
+        if event["api_visibility"] != "private"
+    ] == ["score"]
+    assert all(
+        url.startswith(("data:", '"data:'))
+        for url in re.findall(r"url\((.{6})", client.get("/theme.css").text)
+    )
 
 
 def test_there_is_a_field_for_an_encoder_only_if_it_may_be_named(page):
@@ -516,7 +584,9 @@ def test_an_encoder_that_may_not_be_named_is_not_loaded(queue):
 def test_building_the_page_uses_no_network(page, monkeypatch):
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     requested = []
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: requested.append(host) or [])
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *rest, **more: requested.append(host) or []
+    )
     monkeypatch.setattr(socket.socket, "connect", lambda self, address: requested.append(address))
     before = threading.active_count()
     application(page)
@@ -567,9 +637,14 @@ def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
     from importlib import util
 
     find = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None if name == "gradio" else find(name, *rest))
+    monkeypatch.setattr(
+        util, "find_spec", lambda name, *rest: None if name == "gradio" else find(name, *rest)
+    )
     assert main(["app"]) == 1
-    assert capsys.readouterr().err == "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
+    assert (
+        capsys.readouterr().err
+        == "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
+    )
 
 
 def test_importing_the_package_does_not_import_gradio():

@@ -26,9 +26,13 @@ HOSTILE = (
     "<script>document.title = 'broken'</script> Omar ran. ${1+1} {{value}} *she* said.\n\n"
     "<img src=x onerror='document.title=1'> שלום עולם. The end &amp; more."
 )
-LONG = " ".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300))
+LONG = " ".join(
+    f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(300)
+)
 BOOK = [
-    WrittenChapter("Chapter 1: The Map", ["Nadia found a map. It rained.", "She laughed & left."], [1]),
+    WrittenChapter(
+        "Chapter 1: The Map", ["Nadia found a map. It rained.", "She laughed & left."], [1]
+    ),
     WrittenChapter("Chapter 2: The Mill", ["The mill was gone. Nobody knew why. It was dark."], []),
 ]
 WAIT = LIMIT * 1000
@@ -36,8 +40,11 @@ WAIT = LIMIT * 1000
 
 @pytest.fixture(scope="module")
 def server(browser):  # noqa: F811
-    """The address of the page, and the process that serves it, which is ended by Ctrl-C while it scores a story."""
-    with started(COMMAND, "app", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    """The address of the page, and the process that serves it, which is ended by Ctrl-C while it
+    scores a story."""
+    with started(
+        COMMAND, "app", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         address = process.stdout.readline().split()[4]
         yield address, process
         page = browser.new_page()  # noqa: F811
@@ -57,13 +64,18 @@ def page(server, browser):  # noqa: F811
     found = context.new_page()
     requested, problems = [], []
     context.on("request", lambda request: requested.append(request.url))
-    context.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    context.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type == "error" else None,
+    )
     found.on("pageerror", lambda error: problems.append(str(error)))
     found.goto(server[0])
     found.get_by_role("button", name="Score").wait_for()
     yield found
     context.close()
-    assert requested and all(url.startswith((server[0], "data:", "blob:")) for url in requested), requested
+    assert requested and all(url.startswith((server[0], "data:", "blob:")) for url in requested), (
+        requested
+    )
     assert problems == []
 
 
@@ -93,8 +105,8 @@ def test_paste_score_and_read(page):
     sentences = text.locator(".sentence")
     assert sentences.count() == 5
     assert "5 sentences, 1 window." in page.locator("#status").text_content()
-    # The most salient sentence by summarization is the second or the third, depending on the precision, since their
-    # scores are close; by shifting it is the first.
+    # The most salient sentence by summarization is the second or the third, depending on the
+    # precision, since their scores are close; by shifting it is the first.
     colour, strongest = "element => getComputedStyle(element).backgroundColor", "rgb(242, 158, 76)"
     assert strongest in {sentences.nth(at).evaluate(colour) for at in (1, 2)}
     assert sentences.nth(0).evaluate(colour) == "rgb(255, 255, 255)"
@@ -108,7 +120,8 @@ def test_paste_score_and_read(page):
 
 
 def readout(sentence):
-    """The scores of a sentence as they are shown at the bottom of the window; "" if they are not shown."""
+    """The scores of a sentence as they are shown at the bottom of the window; "" if they are not
+    shown."""
     content = sentence.evaluate("element => getComputedStyle(element, '::after').content")
     return "" if content in ("none", "normal") else content.strip('"')
 
@@ -118,7 +131,9 @@ def test_scores_by_pointer_and_by_keyboard(page):
     sentences = shown(page).locator(".sentence")
     assert readout(sentences.nth(1)) == ""
     sentences.nth(1).hover()
-    assert re.search(r"Sentence 2 of 5, rank [12] by summarization: deletion 0\.\d{3}", readout(sentences.nth(1)))
+    assert re.search(
+        r"Sentence 2 of 5, rank [12] by summarization: deletion 0\.\d{3}", readout(sentences.nth(1))
+    )
     page.mouse.move(0, 0)
     assert readout(sentences.nth(1)) == ""
     sentences.nth(0).focus()
@@ -183,7 +198,8 @@ def test_opening_a_file(page, tmp_path):
         path.write_bytes(content)
         button.set_input_files(path)
         page.wait_for_function(
-            "words => document.querySelector('#open .problem').textContent.includes(words)", arg=words
+            "words => document.querySelector('#open .problem').textContent.includes(words)",
+            arg=words,
         )
         assert problem.is_visible()
         assert story.input_value() == OMAR
@@ -208,21 +224,29 @@ def test_any_text_is_shown_as_text(page):
         "Omar\0 ran.\tNadia\u0007 too.",
     )
     page.get_by_role("button", name="Score").click()
-    page.wait_for_function("document.querySelector('.shaded').textContent.includes('too')", timeout=WAIT)
+    page.wait_for_function(
+        "document.querySelector('.shaded').textContent.includes('too')", timeout=WAIT
+    )
     assert shown(page).text_content() == "Omar\ufffd ran.\tNadia\ufffd too."
 
 
 def test_an_error_is_one_sentence_and_disappears(page):
     score(page, "   ")
     page.get_by_role("alert").wait_for()
-    assert page.get_by_role("alert").text_content() == "There is no story yet: paste one, or open a text file."
+    assert (
+        page.get_by_role("alert").text_content()
+        == "There is no story yet: paste one, or open a text file."
+    )
     score(page, OMAR, "one pass")
     shown(page)
     assert page.get_by_role("alert").count() == 0
 
 
 def test_two_thousand_sentences_in_one_pass(page):
-    text = "\n".join(f"On day {day} Nadia walked to house number {day * 7} and found nobody." for day in range(2_000))
+    text = "\n".join(
+        f"On day {day} Nadia walked to house number {day * 7} and found nobody."
+        for day in range(2_000)
+    )
     score(page, text, "one pass")
     assert shown(page).locator(".sentence").count() == 2_000
     assert shown(page).text_content() == text
@@ -251,7 +275,10 @@ def test_progress_and_cancelling_of_a_long_scoring(page, server, close):
     assert idle(server[1])
     score(page, LONG)
     page.locator("progress").wait_for(timeout=WAIT)
-    assert re.search(r"Scoring: \d+%, about \d+ (second|minute|hour)s? left", page.locator("#status").text_content())
+    assert re.search(
+        r"Scoring: \d+%, about \d+ (second|minute|hour)s? left",
+        page.locator("#status").text_content(),
+    )
     assert not page.get_by_role("button", name="Score").is_enabled()
     before = seconds_of(server[1])
     time.sleep(1)
@@ -269,21 +296,30 @@ def test_stories_that_take_too_long_are_refused(page):
     page.get_by_label("Windows").fill("1")
     score(page, " ".join(f"Nadia ran on day {day}." for day in range(2_000)))
     page.get_by_role("alert").wait_for(timeout=WAIT)
-    assert "Windows of up to 2,000 sentences take more than" in page.get_by_role("alert").text_content()
+    assert (
+        "Windows of up to 2,000 sentences take more than"
+        in page.get_by_role("alert").text_content()
+    )
     assert "choose one pass" in page.get_by_role("alert").text_content()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_overlaps_or_overflows(page, width):
     page.set_viewport_size({"width": width, "height": 900})
-    score(page, f"{OMAR}\n\n{'word' * 200} ends.\n\n{'a longer paragraph of some words ' * 30}.", "one pass")
+    score(
+        page,
+        f"{OMAR}\n\n{'word' * 200} ends.\n\n{'a longer paragraph of some words ' * 30}.",
+        "one pass",
+    )
     shown(page)
     page.get_by_text("With numbers and scores").click()
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert misplaced(page) == []
     for name in (".shaded", ".extract", ".salient", "#status p"):
-        assert page.locator(name).first.evaluate("element => element.scrollWidth <= element.clientWidth + 1"), name
+        assert page.locator(name).first.evaluate(
+            "element => element.scrollWidth <= element.clientWidth + 1"
+        ), name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -299,14 +335,20 @@ def test_all_text_has_contrast(page, scheme):
     assert len(found) > 40
     assert found[0][1] >= 4.5, found[0]
     for selector in ("body", ".shaded", "#story textarea", ".sentence.top", ".extract"):
-        colour = page.locator(selector).first.evaluate("element => getComputedStyle(element).backgroundColor")
-        assert (sum(map(int, re.findall(r"\d+", colour)[:3])) < 300) is (scheme == "dark"), (selector, colour)
+        colour = page.locator(selector).first.evaluate(
+            "element => getComputedStyle(element).backgroundColor"
+        )
+        assert (sum(map(int, re.findall(r"\d+", colour)[:3])) < 300) is (scheme == "dark"), (
+            selector,
+            colour,
+        )
 
 
 def in_view(page, *selectors):
     """Whether elements are in the window as a whole."""
     box = (
-        "element => { const {top, bottom} = element.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight }"
+        "element => { const {top, bottom} = element.getBoundingClientRect(); return top >= 0 &&"
+        " bottom <= innerHeight }"
     )
     return all(page.locator(selector).evaluate(box) for selector in selectors)
 
@@ -341,12 +383,21 @@ def test_control_enter_scores(page, key):
 def test_the_operations_are_explained_before_and_after_scoring(page, width):
     page.set_viewport_size({"width": width, "height": 900})
     guide = page.locator(".guide")
-    for words in ("summarization", "deletion", "shifting", "disruption", "Agrees best with human readers"):
+    for words in (
+        "summarization",
+        "deletion",
+        "shifting",
+        "disruption",
+        "Agrees best with human readers",
+    ):
         assert guide.get_by_text(words, exact=words.islower()).first.is_visible()
     score(page, OMAR)
     shown(page)
     assert guide.is_visible()
-    for name, words in (("disruption", "second and third sentence"), ("deletion", "follows the length")):
+    for name, words in (
+        ("disruption", "second and third sentence"),
+        ("deletion", "follows the length"),
+    ):
         page.locator("#operation").get_by_label(name, exact=True).check()
         page.locator("#results .hint").get_by_text(words).wait_for(timeout=WAIT)
 
@@ -357,7 +408,11 @@ def test_the_example_is_scored_by_one_click(page, width):
     unfold_settings(page)
     page.get_by_label("one pass", exact=True).check()
     page.get_by_role("button", name="Try an example").click()
-    assert shown(page).text_content() == HAUNTED == page.get_by_label("Story", exact=True).input_value()
+    assert (
+        shown(page).text_content()
+        == HAUNTED
+        == page.get_by_label("Story", exact=True).input_value()
+    )
     assert page.locator(".sentence").count() == 22
     labels = page.locator(".plot .numbers span").all_text_contents()
     assert labels == ["1", "5", "10", "15", "20"]
@@ -366,10 +421,15 @@ def test_the_example_is_scored_by_one_click(page, width):
     for label, text in zip(page.locator(".plot .numbers span").all(), labels, strict=True):
         box = label.bounding_box()
         expected = curve["x"] + (int(text) - 0.5) * curve["width"] / 22
-        assert abs(box["x"] + box["width"] / 2 - expected) < 2 and box["y"] >= curve["y"] + curve["height"] - 1
+        assert (
+            abs(box["x"] + box["width"] / 2 - expected) < 2
+            and box["y"] >= curve["y"] + curve["height"] - 1
+        )
 
 
-@pytest.mark.parametrize("clipboard", [True, False], ids=["clipboard", "without access to the clipboard"])
+@pytest.mark.parametrize(
+    "clipboard", [True, False], ids=["clipboard", "without access to the clipboard"]
+)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_extract_is_copied(page, width, clipboard):
     page.set_viewport_size({"width": width, "height": 900})
@@ -400,7 +460,9 @@ def test_verse_is_scored_by_lines(page, width):
     for split, count in (("lines", 4), ("paragraphs", 2), ("sentences", 3)):
         page.get_by_label(split, exact=True).check()
         score(page, verse + split)
-        page.wait_for_function(f"document.querySelector('.shaded')?.textContent.endsWith('{split}')", timeout=WAIT)
+        page.wait_for_function(
+            f"document.querySelector('.shaded')?.textContent.endsWith('{split}')", timeout=WAIT
+        )
         assert shown(page).text_content() == verse + split
         assert page.locator(".sentence").count() == count
 
@@ -414,14 +476,17 @@ def test_settings_are_folded_on_a_narrow_page(page, width):
         fold.focus()
         page.keyboard.press("Enter")
         assert settings.is_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width and misplaced(page) == []
+        assert (
+            page.evaluate("document.documentElement.scrollWidth") <= width and misplaced(page) == []
+        )
         page.keyboard.press("Enter")
         assert not settings.is_visible()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_book(page, width, tmp_path):
-    """Opened, scored, read down to the sentences, copied and downloaded; the story before it is gone."""
+    """Opened, scored, read down to the sentences, copied and downloaded; the story before it is
+    gone."""
     page.set_viewport_size({"width": width, "height": 900})
     page.get_by_role("tab", name="A book").click()
     book = tmp_path / "tale.epub"
@@ -444,12 +509,16 @@ def test_a_book(page, width, tmp_path):
     before = page.locator("#book-extract .extract").text_content()
     page.locator("#share input[type=number]").fill("50")
     page.wait_for_function(
-        "before => document.querySelector('#book-extract .extract').textContent.length > before", arg=len(before)
+        "before => document.querySelector('#book-extract .extract').textContent.length > before",
+        arg=len(before),
     )
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#book-extract .copy").click()
     page.locator("#book-extract").get_by_text("Copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#book-extract .extract").text_content()
+    assert (
+        page.evaluate("navigator.clipboard.readText()")
+        == page.locator("#book-extract .extract").text_content()
+    )
     with page.expect_download() as download:
         page.locator("#book-results").get_by_role("link", name="JSON").click()
     saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))

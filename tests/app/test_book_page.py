@@ -24,7 +24,9 @@ from support.processes import wait_until
 
 ME = Visitor("here", "me")
 CHAPTERS = [
-    WrittenChapter("Chapter 1: The <Map>", ["Nadia found a map. It rained.", "She laughed & left."], [1]),
+    WrittenChapter(
+        "Chapter 1: The <Map>", ["Nadia found a map. It rained.", "She laughed & left."], [1]
+    ),
     WrittenChapter("Chapter 2: The Mill", ["The mill was gone. Nobody knew why. It was dark."], []),
 ]
 TEXT, EPUB = (WRITERS[name]("A Tale", CHAPTERS) for name in ("book.txt", "book3.epub"))
@@ -51,14 +53,20 @@ def test_scores_are_those_of_score_book(page, name, method, bert_folder, tmp_pat
     (tmp_path / name).write_bytes(data := WRITERS[name]("A Tale", CHAPTERS))
     changes = scored(page, sent(name, data), method=method)
     book = read_book(tmp_path / name)
-    expected = score_book(book, bert_folder, approximate="one-pass" if method == "one pass" else None)
+    expected = score_book(
+        book, bert_folder, approximate="one-pass" if method == "one pass" else None
+    )
     found = page.page.results[changes["token"]]
     assert found.extent == expected.extent and found.approximate == expected.approximate
     for level in LEVELS:
         assert found.operations(level) == expected.operations(level)
         assert found.scores_of(level) == pytest.approx(expected.scores_of(level), abs=1e-5)
-    assert changes["contents"].count("<details>") == 2 + 2, "two chapters, one of them with two scenes"
-    assert "Chapter 1: The &lt;Map&gt;" in changes["contents"] and "Shaded by" in changes["contents"]
+    assert changes["contents"].count("<details>") == 2 + 2, (
+        "two chapters, one of them with two scenes"
+    )
+    assert (
+        "Chapter 1: The &lt;Map&gt;" in changes["contents"] and "Shaded by" in changes["contents"]
+    )
     assert changes["busy"] is False and f"{found.extent}." in changes["status"]
 
 
@@ -70,7 +78,11 @@ def test_extract_and_downloads(page, tmp_path, capsys):
         return unescape(re.search(r'<p class="extract">(.*?)</p>', html, re.DOTALL)[1])
 
     assert shown(changes["extract"]) == str(result.extract(share=SHARE / 100))
-    assert shown(page.extract(token, 50)["extract"]) == str(result.extract(share=0.5)) != shown(changes["extract"])
+    assert (
+        shown(page.extract(token, 50)["extract"])
+        == str(result.extract(share=0.5))
+        != shown(changes["extract"])
+    )
     saved = tmp_path / "book.json"
     saved.write_text("".join(page.page.download(token, "json")))
     assert json.loads(saved.read_text())["levels"] == list(LEVELS)
@@ -85,7 +97,8 @@ def test_extract_and_downloads(page, tmp_path, capsys):
 def test_without_sentences_there_is_no_extract(page):
     changes = scored(page, sent("book.txt", TEXT), ["chapter"])
     assert (
-        "An extract needs the level of sentences" in changes["extract"] and "unit sentence" not in changes["contents"]
+        "An extract needs the level of sentences" in changes["extract"]
+        and "unit sentence" not in changes["contents"]
     )
 
 
@@ -119,13 +132,20 @@ def test_results_of_a_story_are_no_book(page):
 )
 def test_what_is_refused(page, file, levels, told):
     changes = scored(page, file, levels)
-    assert told in unescape(changes["status"]) and 'role="alert"' in changes["status"] and "token" not in changes
+    assert (
+        told in unescape(changes["status"])
+        and 'role="alert"' in changes["status"]
+        and "token" not in changes
+    )
     assert "Traceback" not in changes["status"]
 
 
 def test_long_books_are_refused(page, monkeypatch):
     monkeypatch.setattr(requests, "MAX_SENTENCES", 5)
-    assert "The book has 6 sentences, more than the limit of 5" in scored(page, sent("book.txt", TEXT))["status"]
+    assert (
+        "The book has 6 sentences, more than the limit of 5"
+        in scored(page, sent("book.txt", TEXT))["status"]
+    )
 
 
 def test_slow_books_are_refused_with_what_is_faster(page, monkeypatch):
@@ -133,9 +153,10 @@ def test_slow_books_are_refused_with_what_is_faster(page, monkeypatch):
     page.page.queue.patience = 30.0
     long = sent("book.txt", b" ".join(b"Nadia ran to house number %d." % n for n in range(120)))
     told = scored(page, long, method="exact")["status"]
-    assert re.search(r"The book takes more than 30 seconds to score on this machine; choose one pass \(\d+ s", told), (
-        told
-    )
+    assert re.search(
+        r"The book takes more than 30 seconds to score on this machine; choose one pass \(\d+ s",
+        told,
+    ), told
     assert "use the command" in scored(page, sent("book.txt", TEXT * 1000))["status"]
     assert "token" in scored(page, long, ["chapter"])
 

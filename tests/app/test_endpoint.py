@@ -24,14 +24,23 @@ from narrative_twins.app.requests import MAX_CHARACTERS
 from narrative_twins.app.server import application
 from narrative_twins.encoder.passes import ForwardPasses
 
-from support.hostile_requests import ENDPOINT, INVALID_CANCELLATIONS, INVALID_SCORES, OTHER_PAGES, all_values, event
+from support.hostile_requests import (
+    ENDPOINT,
+    INVALID_CANCELLATIONS,
+    INVALID_SCORES,
+    OTHER_PAGES,
+    all_values,
+    event,
+)
 from support.processes import COMMAND, LIMIT, started, wait_until
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
 ROOT = Path(__file__).parents[2]
 TALE = "Nadia found a map. It led to a mill. The mill was gone. She laughed until it got dark."
-LONG = " ".join(f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40))
+LONG = " ".join(
+    f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40)
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +100,9 @@ def slow(page, monkeypatch):
     """Makes forward passes slow, and the page patient."""
     monkeypatch.setattr(page.queue, "patience", 1e9)
     states = ForwardPasses.states
-    monkeypatch.setattr(ForwardPasses, "states", lambda self, rows: time.sleep(0.02) or states(self, rows))
+    monkeypatch.setattr(
+        ForwardPasses, "states", lambda self, rows: time.sleep(0.02) or states(self, rows)
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,9 +122,9 @@ def test_the_result_is_that_of_the_library(client, bert_folder, options, same):
     found = client.predict(TALE, **options, api_name="/score")
     (result,) = score_stories([TALE], bert_folder, **same)
     expected = result.to_dict()
-    assert {name: pytest.approx(scores, abs=1e-5) for name, scores in expected.pop("scores").items()} == found.pop(
-        "scores"
-    )
+    assert {
+        name: pytest.approx(scores, abs=1e-5) for name, scores in expected.pop("scores").items()
+    } == found.pop("scores")
     assert found == expected
 
 
@@ -133,29 +144,54 @@ def test_clients_see_this_endpoint_only(client):
     parameters = {parameter["parameter_name"]: parameter for parameter in endpoint["parameters"]}
     assert list(parameters) == ["text", "operations", "windows", "method", "split"]
     defaults = {name: parameter["parameter_default"] for name, parameter in parameters.items()}
-    given = {"text": None, "operations": list(OPERATIONS), "windows": "auto", "method": "exact", "split": "sentences"}
+    given = {
+        "text": None,
+        "operations": list(OPERATIONS),
+        "windows": "auto",
+        "method": "exact",
+        "split": "sentences",
+    }
     assert defaults == given
     descriptions = [parameter["python_type"]["description"] for parameter in parameters.values()]
     assert all(descriptions) and "deletion, shifting" in descriptions[1]
-    assert endpoint["description"] and "scores" in endpoint["returns"][0]["python_type"]["description"]
+    assert (
+        endpoint["description"] and "scores" in endpoint["returns"][0]["python_type"]["description"]
+    )
     for parts in ([0], ["/score_1"], ["/handler"]):
         with pytest.raises(ValueError, match="[Ii]nvalid|Cannot find"):
-            client.predict("A story.", **{"fn_index" if isinstance(parts[0], int) else "api_name": parts[0]})
+            client.predict(
+                "A story.", **{"fn_index" if isinstance(parts[0], int) else "api_name": parts[0]}
+            )
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"text": " "}, "There is no story yet: paste one"),
-        ({"text": "a" * (MAX_CHARACTERS + 1)}, "The text has 2,000,001 characters, more than the limit of 2,000,000"),
+        (
+            {"text": "a" * (MAX_CHARACTERS + 1)},
+            "The text has 2,000,001 characters, more than the limit of 2,000,000",
+        ),
         ({"text": TALE, "operations": []}, "Choose at least one operation."),
-        ({"text": TALE, "operations": ["deletion", "nothing"]}, "- operations: takes a list of some of deletion"),
-        ({"text": TALE, "operations": ["shifting"], "method": "one pass"}, "Shifting has no one-pass form"),
+        (
+            {"text": TALE, "operations": ["deletion", "nothing"]},
+            "- operations: takes a list of some of deletion",
+        ),
+        (
+            {"text": TALE, "operations": ["shifting"], "method": "one pass"},
+            "Shifting has no one-pass form",
+        ),
         ({"text": TALE, "windows": "7"}, "a count of windows goes from 1 to 4"),
         ({"text": TALE, "windows": 2}, "- windows: takes text: auto, a count such as 5"),
         ({"text": TALE, "method": "guess"}, "- method: takes exact or one pass"),
-        ({"text": TALE, "split": "words"}, "- split: takes what is scored: sentences, lines, paragraphs"),
-        ({"text": 5, "windows": None}, "2 parameter(s) failed validation:\n- text: takes the story"),
+        (
+            {"text": TALE, "split": "words"},
+            "- split: takes what is scored: sentences, lines, paragraphs",
+        ),
+        (
+            {"text": 5, "windows": None},
+            "2 parameter(s) failed validation:\n- text: takes the story",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -168,7 +204,10 @@ def test_errors_are_those_of_the_page(client, values, message, capfd):
 
 def test_stories_that_take_too_long_are_refused_with_hints(client, page, monkeypatch):
     monkeypatch.setattr(page.queue, "patience", 0.001)
-    with pytest.raises(Exception, match="take more than 1 second to score exactly on this machine; .*choose one pass"):
+    with pytest.raises(
+        Exception,
+        match="take more than 1 second to score exactly on this machine; .*choose one pass",
+    ):
         client.predict(LONG, windows="1", api_name="/score")
 
 
@@ -212,7 +251,9 @@ def test_a_client_that_goes_stops_the_scoring(address, page, slow):
 def test_stories_wait_for_their_turns(client, page, monkeypatch):
     page.queue.load()
     states, opened = ForwardPasses.states, threading.Event()
-    monkeypatch.setattr(ForwardPasses, "states", lambda self, rows: opened.wait(LIMIT) and states(self, rows))
+    monkeypatch.setattr(
+        ForwardPasses, "states", lambda self, rows: opened.wait(LIMIT) and states(self, rows)
+    )
     first = client.submit(TALE, api_name="/score")
     scoring(page)
     waiting = [client.submit(TALE, api_name="/score") for _ in range(MAX_WAITING)]
@@ -231,7 +272,11 @@ def refused(answer):
 
 def test_the_number_of_the_endpoint(http):
     """That `support.hostile_requests` uses."""
-    (found,) = [event for event in http.get("/config").json()["dependencies"] if event["api_visibility"] != "private"]
+    (found,) = [
+        event
+        for event in http.get("/config").json()["dependencies"]
+        if event["api_visibility"] != "private"
+    ]
     assert (found["id"], found["api_name"]) == (ENDPOINT, "score")
 
 
@@ -268,7 +313,10 @@ def test_other_pages_can_neither_score_nor_cancel(address, headers):
         (EVENTS, event(ENDPOINT)),
         (CANCEL, {"fn_index": ENDPOINT, "session_hash": "a", "event_id": "b"}),
     ):
-        assert httpx.post(address + path, json=body, headers=headers, trust_env=False).status_code == 403
+        assert (
+            httpx.post(address + path, json=body, headers=headers, trust_env=False).status_code
+            == 403
+        )
     assert httpx.post(address + path, json=body, trust_env=False).status_code == 200
 
 
@@ -281,7 +329,12 @@ def test_large_bodies_are_refused(http):
 def test_what_clients_are_told_does_not_depend_on_the_query(http, path):
     expected = http.get(path)
     assert expected.status_code == 200
-    for query in ("deep_link=../../etc/passwd", "all_endpoints=True", "page=nothing", "serialize=False"):
+    for query in (
+        "deep_link=../../etc/passwd",
+        "all_endpoints=True",
+        "page=nothing",
+        "serialize=False",
+    ):
         assert http.get(f"{path}?{query}").content == expected.content
     forwarded = {"x-forwarded-host": "evil.com"}
     http.get("/gradio_api/info", headers=forwarded)
@@ -291,13 +344,20 @@ def test_what_clients_are_told_does_not_depend_on_the_query(http, path):
 def test_the_example_of_the_guide():
     """With the page that the command serves."""
     text = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
-    ((code, shown),) = re.findall(r"^```python\n(from gradio_client .*?)^```\n+```text\n(.*?)^```", text, re.S | re.M)
-    with started(COMMAND, "app", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    ((code, shown),) = re.findall(
+        r"^```python\n(from gradio_client .*?)^```\n+```text\n(.*?)^```", text, re.S | re.M
+    )
+    with started(
+        COMMAND, "app", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         address = process.stdout.readline().split()[4]
         printed, names = io.StringIO(), {}
         assert "http://127.0.0.1:7860" in code
         with contextlib.redirect_stdout(printed):
-            exec(compile(code.replace("http://127.0.0.1:7860", address), "docs/scoring.md", "exec"), names)
+            exec(
+                compile(code.replace("http://127.0.0.1:7860", address), "docs/scoring.md", "exec"),
+                names,
+            )
         assert printed.getvalue() == shown
         names["client"].close()
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,5 @@
-"""Attacks on the web page over HTTP: no request reads a file, names another host or comes from another page."""
+"""Attacks on the web page over HTTP: no request reads a file, names another host or comes from
+another page."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from narrative_twins.app.page import Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.app.server import application
 
-from support.hostile_requests import INVALID_EVENTS, KNOWN_HOSTS, OTHER_HOSTS, OTHER_PAGES, event, file_requests
+from support.hostile_requests import (
+    INVALID_EVENTS,
+    KNOWN_HOSTS,
+    OTHER_HOSTS,
+    OTHER_PAGES,
+    event,
+    file_requests,
+)
 
 SECRET = "the secret of the server"
 
@@ -35,7 +43,9 @@ def client(app):
 def test_an_event_is_scored(client):
     assert client.post(EVENTS, json=event(trigger_id=3)).status_code == 200
     with client.stream("GET", "/gradio_api/queue/data?session_hash=abc") as stream:
-        messages = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")]
+        messages = [
+            json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")
+        ]
     assert any("1 sentence, 1 window." in json.dumps(message) for message in messages)
 
 
@@ -56,10 +66,14 @@ def test_other_methods_are_refused(client, method, path):
 
 
 @pytest.mark.parametrize(
-    ("host", "served"), [(host, True) for host in KNOWN_HOSTS] + [(host, False) for host in OTHER_HOSTS]
+    ("host", "served"),
+    [(host, True) for host in KNOWN_HOSTS] + [(host, False) for host in OTHER_HOSTS],
 )
 def test_only_known_hosts_are_served(client, host, served):
-    for answer in (client.get("/", headers={"host": host}), client.post(EVENTS, json=event(), headers={"host": host})):
+    for answer in (
+        client.get("/", headers={"host": host}),
+        client.post(EVENTS, json=event(), headers={"host": host}),
+    ):
         assert answer.status_code == (200 if served else 403)
         assert served or "<" not in answer.text and "--allow-host" in answer.text
 
@@ -71,7 +85,13 @@ async def answered(guard, server, host):
     async def send(message):
         sent.append(message)
 
-    scope = {"type": "http", "method": "GET", "path": "/", "server": server, "headers": [(b"host", host)]}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "server": server,
+        "headers": [(b"host", host)],
+    }
     await guard(scope, None, send)
     return sent[0]["status"]
 
@@ -80,7 +100,9 @@ async def served(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-@pytest.mark.parametrize(("hosts", "status"), [(["0.0.0.0"], 200), (["::"], 200), (["127.0.0.1"], 403), ([], 403)])
+@pytest.mark.parametrize(
+    ("hosts", "status"), [(["0.0.0.0"], 200), (["::"], 200), (["127.0.0.1"], 403), ([], 403)]
+)
 def test_a_server_at_all_addresses_is_reached_at_each(hosts, status):
     import asyncio
 
@@ -94,7 +116,9 @@ def test_a_server_at_all_addresses_is_reached_at_each(hosts, status):
 def test_posts_of_other_pages_are_refused(client, headers):
     assert client.post(EVENTS, json=event(), headers=headers).status_code == 403
     text = {"content-type": "text/plain"}  # needs no preflight request
-    assert client.post(EVENTS, content=json.dumps(event()), headers=headers | text).status_code == 403
+    assert (
+        client.post(EVENTS, content=json.dumps(event()), headers=headers | text).status_code == 403
+    )
     own = {"origin": "http://localhost:7860", "sec-fetch-site": "same-origin"}
     assert client.post(EVENTS, json=event(), headers=own).status_code == 200
 
@@ -114,21 +138,27 @@ def test_invalid_events_are_refused_without_a_traceback(client, body, caplog, ca
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 @given(
     body=VALUES
-    | st.fixed_dictionaries({"fn_index": VALUES | st.integers(-1, 9), "data": VALUES, "session_hash": VALUES})
+    | st.fixed_dictionaries(
+        {"fn_index": VALUES | st.integers(-1, 9), "data": VALUES, "session_hash": VALUES}
+    )
 )
 def test_any_json_is_answered(client, body):
     answer = client.post(EVENTS, content=json.dumps(body))
     assert answer.status_code in (200, 422)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b"1" * 10_000, b'{"fn_index": NaN}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b"[" * 100_000, b"1" * 10_000, b'{"fn_index": NaN}']
+)
 def test_bodies_that_are_not_events(client, body):
     assert client.post(EVENTS, content=body).status_code == 422
 
@@ -151,9 +181,17 @@ def test_what_gradio_does_not_need_is_not_passed_on(client, monkeypatch):
     guard = Guard(application, [], {0: [lambda value: isinstance(value, str)]})
     more = {"event_data": {"path": "/etc"}, "batched": True, "request": {}, "event_id": "1"}
     headers = {"content-encoding": "gzip", "content-type": "text/plain"}
-    TestClient(guard, base_url="http://localhost").post(EVENTS, json=event(0, ["a"], **more), headers=headers)
+    TestClient(guard, base_url="http://localhost").post(
+        EVENTS, json=event(0, ["a"], **more), headers=headers
+    )
     ((headers, body),) = passed
-    assert body == {"data": ["a"], "fn_index": 0, "session_hash": "abc", "trigger_id": None, "event_data": None}
+    assert body == {
+        "data": ["a"],
+        "fn_index": 0,
+        "session_hash": "abc",
+        "trigger_id": None,
+        "event_data": None,
+    }
     assert headers[b"content-type"] == b"application/json" and b"content-encoding" not in headers
 
 

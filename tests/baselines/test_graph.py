@@ -1,4 +1,5 @@
-"""TextRank and LexRank, compared with the example of the paper on LexRank and with a naive power iteration."""
+"""TextRank and LexRank, compared with the example of the paper on LexRank and with a naive power
+iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError
-from narrative_twins.baselines import LexRank, TextRank, baseline_scores, graph, lexrank_scores, textrank_scores
+from narrative_twins.baselines import (
+    LexRank,
+    TextRank,
+    baseline_scores,
+    graph,
+    lexrank_scores,
+    textrank_scores,
+)
 from narrative_twins.baselines.graph import cosine_matrix
 
 from support.text_encoders import FakeSentenceEncoder
@@ -28,7 +36,8 @@ COSINES = np.array([
     [0.06, 0.15, 0.01, 0.09, 0.04, 0.20, 0.00, 0.20, 0.26, 1.00, 0.12],
     [0.00, 0.00, 0.00, 0.01, 0.18, 0.03, 0.01, 0.17, 0.38, 0.12, 1.00],
 ])  # fmt: skip
-"""The cosines of the 11 sentences of the example of Erkan and Radev (2004), rounded to two digits there."""
+"""The cosines of the 11 sentences of the example of Erkan and Radev (2004), rounded to two digits
+there."""
 PUBLISHED = {
     0.1: [0.6007, 0.8466, 0.3491, 0.7520, 0.5907, 0.7993, 0.3548, 1.0000, 0.5921, 0.6910, 0.5921],
     0.2: [0.6944, 0.7317, 0.6773, 0.6550, 0.4344, 0.8718, 0.4993, 1.0000, 0.7399, 0.6967, 0.4501],
@@ -45,7 +54,10 @@ def power_iteration(weights, damping):
         ranks = [
             (1 - damping) / n
             + damping
-            * sum(ranks[i] * (weights[i][j] / sum(weights[i]) if any(weights[i]) else 1 / n) for i in range(n))
+            * sum(
+                ranks[i] * (weights[i][j] / sum(weights[i]) if any(weights[i]) else 1 / n)
+                for i in range(n)
+            )
             for j in range(n)
         ]
     return ranks
@@ -67,7 +79,8 @@ def similarities(draw):
 def test_lexrank_gives_the_published_scores(threshold):
     cosines = COSINES.copy()
     if threshold == 0.2:
-        # Two of the three cosines that are printed as 0.20 must have been above 0.2 before they were rounded.
+        # Two of the three cosines that are printed as 0.20 must have been above 0.2 before they
+        # were rounded.
         for i, j in [(5, 9), (7, 9)]:
             cosines[i, j] = cosines[j, i] = 0.204
     scores = lexrank_scores(cosines, threshold=threshold)
@@ -79,14 +92,19 @@ def test_lexrank_gives_the_published_scores(threshold):
 def test_textrank_is_weighted_pagerank(matrix, damping):
     n = len(matrix)
     weights = [[0 if i == j else max(0, matrix[i, j]) for j in range(n)] for i in range(n)]
-    assert textrank_scores(matrix, damping=damping) == pytest.approx(power_iteration(weights, damping), abs=1e-10)
+    assert textrank_scores(matrix, damping=damping) == pytest.approx(
+        power_iteration(weights, damping), abs=1e-10
+    )
 
 
 @given(similarities(), st.sampled_from([0.0, 0.1, 0.3, None]), st.sampled_from([0.0, 0.5, 0.85]))
 def test_lexrank_is_pagerank_with_edges_to_oneself(matrix, threshold, damping):
     n = len(matrix)
     weights = [
-        [max(0, matrix[i, j]) if threshold is None else int(matrix[i, j] > threshold) for j in range(n)]
+        [
+            max(0, matrix[i, j]) if threshold is None else int(matrix[i, j] > threshold)
+            for j in range(n)
+        ]
         for i in range(n)
     ]
     scores = lexrank_scores(matrix, threshold=threshold, damping=damping)
@@ -99,7 +117,9 @@ def test_scores_follow_their_sentences(matrix, data):
     order = data.draw(st.permutations(range(len(matrix))))
     before = matrix.copy()
     for scores_of in (textrank_scores, lexrank_scores):
-        assert scores_of(matrix[np.ix_(order, order)]) == pytest.approx(scores_of(matrix)[order], abs=1e-11)
+        assert scores_of(matrix[np.ix_(order, order)]) == pytest.approx(
+            scores_of(matrix)[order], abs=1e-11
+        )
     assert np.array_equal(matrix, before)
 
 
@@ -113,7 +133,11 @@ def test_sentences_that_are_alike_tie_exactly():
             scores = scores_of(cosine_matrix(vectors))
             assert scores[0] == scores[n // 2] == scores[-1]
         # A complete graph.
-        assert len(set(textrank_scores(np.full((n, n), 0.3)))) == len(set(lexrank_scores(np.full((n, n), 0.3)))) == 1
+        assert (
+            len(set(textrank_scores(np.full((n, n), 0.3))))
+            == len(set(lexrank_scores(np.full((n, n), 0.3))))
+            == 1
+        )
 
 
 def test_single_sentences_and_sentences_like_no_other():
@@ -150,7 +174,9 @@ def test_cosine_matrix():
 
 def test_baselines_score_embeddings_of_sentences():
     encoder = FakeSentenceEncoder()
-    story = Story.parse(["The mill burned.", "The old mill burned down.", "Nadia ran.", "The mill burned."], 2)
+    story = Story.parse(
+        ["The mill burned.", "The old mill burned down.", "Nadia ran.", "The mill burned."], 2
+    )
     cosines = np.array([
         [
             np.dot(encoder.vector(a), encoder.vector(b))
@@ -161,8 +187,14 @@ def test_baselines_score_embeddings_of_sentences():
         for b in story.sentences
     ])  # fmt: skip
     weights = np.maximum(cosines, 0) * (1 - np.eye(4))
-    assert TextRank(encoder).scores(story) == pytest.approx(power_iteration(weights, 0.85), abs=1e-6)
-    for threshold, weights in [(0.1, cosines > 0.1), (0.6, cosines > 0.6), (None, np.maximum(cosines, 0))]:
+    assert TextRank(encoder).scores(story) == pytest.approx(
+        power_iteration(weights, 0.85), abs=1e-6
+    )
+    for threshold, weights in [
+        (0.1, cosines > 0.1),
+        (0.6, cosines > 0.6),
+        (None, np.maximum(cosines, 0)),
+    ]:
         scores = LexRank(encoder, threshold=threshold, damping=0.5).scores(story)
         assert scores == pytest.approx(power_iteration(weights.astype(float), 0.5), abs=1e-6)
 
@@ -172,5 +204,7 @@ def test_a_story_that_is_too_long_is_told_after_the_stories_before_it():
     results = baseline_scores([["A."] * 3, ["A."] * 4], ["textrank", "lexrank"], encoder=encoder)
     with patch.object(graph, "MAX_SENTENCES", 3):
         assert len(next(results)) == 3
-        with pytest.raises(StoryError, match="story 2: the story has 4 sentences, and textrank compares at most 3"):
+        with pytest.raises(
+            StoryError, match="story 2: the story has 4 sentences, and textrank compares at most 3"
+        ):
             next(results)

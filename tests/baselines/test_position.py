@@ -14,7 +14,9 @@ from narrative_twins.baselines import BASELINES, Random
 
 from support.strategies import stories, window_sizes
 
-STORY = Story.parse([["Nadia ran.", "It rained all night long."], ["Ömer slept.", "She came home.", "They left."]])
+STORY = Story.parse(
+    [["Nadia ran.", "It rained all night long."], ["Ömer slept.", "She came home.", "They left."]]
+)
 
 
 @st.composite
@@ -40,7 +42,9 @@ def test_positions_and_lengths(story):
     assert BASELINES["lead"].scores(story).tolist() == [n - i for i in range(n)]
     assert BASELINES["trail"].scores(story).tolist() == [i + 1 for i in range(n)]
     assert BASELINES["length"].scores(story).tolist() == [len(s.split()) for s in story.sentences]
-    middle = [-abs(i - sum(range(lo, hi)) / (hi - lo)) for lo, hi in story.windows for i in range(lo, hi)]
+    middle = [
+        -abs(i - sum(range(lo, hi)) / (hi - lo)) for lo, hi in story.windows for i in range(lo, hi)
+    ]
     assert BASELINES["centre"].scores(story).tolist() == pytest.approx(middle)
 
 
@@ -48,17 +52,23 @@ def test_random_scores_are_the_same_on_every_machine():
     """Python's generator, seeded by a text: its draws are the same in all versions."""
     scores = Random(7).scores(STORY)
     draws = random.Random(
-        '[7, "Nadia ran.", "It rained all night long.", "\\u00d6mer slept.", "She came home.", "They left."]'
+        '[7, "Nadia ran.", "It rained all night long.", "\\u00d6mer slept.", "She came home.",'
+        ' "They left."]'
     )
     assert scores.tolist() == [draws.random() for _ in range(5)]
-    assert scores == pytest.approx([0.414032490, 0.420649918, 0.427734142, 0.180523236, 0.443600251], abs=1e-9)
+    assert scores == pytest.approx(
+        [0.414032490, 0.420649918, 0.427734142, 0.180523236, 0.443600251], abs=1e-9
+    )
 
 
 @given(st.integers(-10, 2**70), st.integers(-10, 2**70), stories_in_windows())
 def test_random_scores_depend_on_seed_and_sentences_only(seed, other, story):
     scores = Random(seed).scores(story).tolist()
     assert all(0 <= score < 1 for score in scores)
-    assert scores == Random(seed).scores(Story.parse({"sentences": story.sentences, "id": "A"}, 1)).tolist()
+    assert (
+        scores
+        == Random(seed).scores(Story.parse({"sentences": story.sentences, "id": "A"}, 1)).tolist()
+    )
     assert (scores == Random(other).scores(story).tolist()) == (seed == other)
     longer = Random(seed).scores(Story.parse([*story.sentences, "The end."])).tolist()
     assert longer[: len(story)] != scores

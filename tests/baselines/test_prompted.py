@@ -20,29 +20,43 @@ from support.chat_server import Model, completion, model_answer, prompt_of, serv
 
 STORIES = [
     "Ada lost the ring. She cried all night. A fox found it.",
-    {"id": "B", "sentences": ['He said "{{count}}".', "שלום", "🦊 ran\nhome.", "The end {was} near."]},
+    {
+        "id": "B",
+        "sentences": ['He said "{{count}}".', "שלום", "🦊 ran\nhome.", "The end {was} near."],
+    },
     ["Only this."],
 ]
-SYNOPSIS = {"id": "film", "sentences": [f"In {year} the mill burned." for year in range(1900, 1912)]}
+SYNOPSIS = {
+    "id": "film",
+    "sentences": [f"In {year} the mill burned." for year in range(1900, 1912)],
+}
 SYNOPSIS["windows"] = [2, 3, 3, 2, 2]
 
 
 def ask(model, path, stories=STORIES, **options):
-    return prompted_salience(stories, Server(model.address, "tiny", seed=5), path / "answers", **options)
+    return prompted_salience(
+        stories, Server(model.address, "tiny", seed=5), path / "answers", **options
+    )
 
 
 @pytest.mark.parametrize(
     ("style", "score", "key"),
-    [("choose", "prompted_choice", "most_important"), ("choose-loss", "prompted_choice_loss", "sentence")],
+    [
+        ("choose", "prompted_choice", "most_important"),
+        ("choose-loss", "prompted_choice_loss", "sentence"),
+    ],
 )
 def test_choices_are_counted(style, score, key, tmp_path):
-    """Ten samples with different seeds; the expected counts are computed from the answers of the model."""
+    """Ten samples with different seeds; the expected counts are computed from the answers of the
+    model."""
     with serving(Model()) as model:
         results = ask(model, tmp_path, styles=style)
     assert len(model.bodies) == 30 and all(body["temperature"] == 1.0 for body in model.bodies)
     assert len({body["seed"] for body in model.bodies}) == 30
     for result, first in zip(results, ("1. Ada", "1. He", "1. Only"), strict=True):
-        asked = [(prompt_of(body), body["seed"]) for body in model.bodies if first in prompt_of(body)]
+        asked = [
+            (prompt_of(body), body["seed"]) for body in model.bodies if first in prompt_of(body)
+        ]
         assert len(asked) == 10
         chosen = Counter(json.loads(model_answer(*request))[key] for request in asked)
         assert result.scores == {score: [chosen[number] for number in range(1, len(result) + 1)]}
@@ -52,18 +66,24 @@ def test_choices_are_counted(style, score, key, tmp_path):
 def test_prompt_contains_the_story_unchanged(tmp_path):
     with serving(Model()) as model:
         ask(model, tmp_path, STORIES[1:2], samples=1)
-    assert '1. He said "{{count}}".\n2. שלום\n3. 🦊 ran home.\n4. The end {was} near.' in prompt_of(model.bodies[0])
+    assert '1. He said "{{count}}".\n2. שלום\n3. 🦊 ran home.\n4. The end {was} near.' in prompt_of(
+        model.bodies[0]
+    )
     schema = model.bodies[0]["response_format"]["json_schema"]["schema"]
     choice = {"type": "integer", "minimum": 1, "maximum": 4}
     assert schema["properties"] == {"summary": {"type": "string"}, "most_important": choice}
 
 
-@pytest.mark.parametrize(("style", "score"), [("rate", "prompted_rating"), ("rate-loss", "prompted_rating_loss")])
+@pytest.mark.parametrize(
+    ("style", "score"), [("rate", "prompted_rating"), ("rate-loss", "prompted_rating_loss")]
+)
 def test_ratings_are_the_answers_of_the_model(style, score, tmp_path):
     with serving(Model()) as model:
         results = ask(model, tmp_path, styles=[style])
     answers = [json.loads(model_answer(prompt_of(body), body["seed"])) for body in model.bodies]
-    expected = [answer["scores"] if style == "rate-loss" else list(answer.values()) for answer in answers]
+    expected = [
+        answer["scores"] if style == "rate-loss" else list(answer.values()) for answer in answers
+    ]
     assert sorted(result.scores[score] for result in results) == sorted(expected)
     schema = model.bodies[0]["response_format"]["json_schema"]["schema"]
     assert schema["required"] == list(answers[0])
@@ -79,13 +99,18 @@ def test_votes_of_readers_are_asked_once_a_window(tmp_path):
         answer = json.loads(model_answer(prompt_of(body), body["seed"]))["votes"]
         assert votes["minItems"] == votes["maxItems"] == len(answer)
         by_window[int(prompt_of(body).partition("vote on the sentences ")[2].split()[0])] = answer
-    assert result.scores == {"prompted_shares": [vote for first in sorted(by_window) for vote in by_window[first]]}
+    assert result.scores == {
+        "prompted_shares": [vote for first in sorted(by_window) for vote in by_window[first]]
+    }
 
 
 def range_asked(body):
-    """The numbers of the first and last sentence that may be chosen, which the prompt and the schema tell."""
+    """The numbers of the first and last sentence that may be chosen, which the prompt and the
+    schema tell."""
     number = body["response_format"]["json_schema"]["schema"]["properties"]["most_important"]
-    assert f"number of the sentence from {number['minimum']} to {number['maximum']}" in prompt_of(body)
+    assert f"number of the sentence from {number['minimum']} to {number['maximum']}" in prompt_of(
+        body
+    )
     return number["minimum"], number["maximum"]
 
 
@@ -94,8 +119,16 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
     with serving(Model()) as model:
         (result,) = ask(model, tmp_path, [SYNOPSIS], samples=4)
         assert ask(model, tmp_path, [SYNOPSIS], samples=4) == [result] and len(model.bodies) == 20
-    assert Counter(map(range_asked, model.bodies)) == {(1, 2): 4, (3, 5): 4, (6, 8): 4, (9, 10): 4, (11, 12): 4}
-    numbered = [f"{number}. {sentence}" for number, sentence in enumerate(SYNOPSIS["sentences"], start=1)]
+    assert Counter(map(range_asked, model.bodies)) == {
+        (1, 2): 4,
+        (3, 5): 4,
+        (6, 8): 4,
+        (9, 10): 4,
+        (11, 12): 4,
+    }
+    numbered = [
+        f"{number}. {sentence}" for number, sentence in enumerate(SYNOPSIS["sentences"], start=1)
+    ]
     assert all("\n".join(numbered) in prompt_of(body) for body in model.bodies)
     assert len({body["seed"] for body in model.bodies}) == 20
 
@@ -109,7 +142,9 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
     found = agreement_with_turning_points([result], [points])
     for number, (point, (lo, hi)) in enumerate(zip(points, result.windows, strict=True), start=1):
         others = [votes[index] for index in range(lo, hi) if index != point]
-        expected = sum((votes[point] > other) + (votes[point] == other) / 2 for other in others) / len(others)
+        expected = sum(
+            (votes[point] > other) + (votes[point] == other) / 2 for other in others
+        ) / len(others)
         assert found[f"prompted_choice_auc_{number}"].value == pytest.approx(expected)
 
 
@@ -121,16 +156,28 @@ def test_ratings_are_of_the_whole_synopsis(tmp_path):
     assert len(model.bodies) == 1 and other.windows == ((0, 6), (6, 12))
     answer = json.loads(model_answer(prompt_of(model.bodies[0]), model.bodies[0]["seed"]))
     assert result.scores == other.scores == {"prompted_rating": list(answer.values())}
-    assert agreement_with_turning_points([result], [[0, 4, 6, 8, 11]])["prompted_rating_auc"].counted == 5
+    assert (
+        agreement_with_turning_points([result], [[0, 4, 6, 8, 11]])["prompted_rating_auc"].counted
+        == 5
+    )
 
 
 def test_windows_are_of_the_story_or_else_an_option(tmp_path):
-    """The same sentences in other windows: what they have in common is asked once, also within a call."""
+    """The same sentences in other windows: what they have in common is asked once, also within a
+    call."""
     sentences = SYNOPSIS["sentences"][:6]
-    stories = [sentences, {"sentences": sentences, "windows": [2, 4]}, {"sentences": sentences, "windows": [2, 2, 2]}]
+    stories = [
+        sentences,
+        {"sentences": sentences, "windows": [2, 4]},
+        {"sentences": sentences, "windows": [2, 2, 2]},
+    ]
     with serving(Model()) as model:
         results = ask(model, tmp_path, stories, styles=["choose", "rate"], windows=2, samples=1)
-    assert [result.windows for result in results] == [((0, 3), (3, 6)), ((0, 2), (2, 6)), ((0, 2), (2, 4), (4, 6))]
+    assert [result.windows for result in results] == [
+        ((0, 3), (3, 6)),
+        ((0, 2), (2, 6)),
+        ((0, 2), (2, 4), (4, 6)),
+    ]
     asked = Counter(prompt_of(body) for body in model.bodies)
     assert set(asked.values()) == {1} and len(asked) == 1 + 2 + 2 + 2
     assert results[0].scores["prompted_rating"] == results[2].scores["prompted_rating"]
@@ -148,11 +195,18 @@ def test_choices_outside_of_the_window_are_requested_again(tmp_path):
     with serving(Model(late)) as model:
         (result,) = ask(model, tmp_path, [SYNOPSIS], samples=1)
     assert set(attempts.values()) == {2} and len(attempts) == 5
-    assert [index for index, votes in enumerate(result.scores["prompted_choice"]) if votes] == [0, 2, 5, 8, 10]
+    assert [index for index, votes in enumerate(result.scores["prompted_choice"]) if votes] == [
+        0,
+        2,
+        5,
+        8,
+        10,
+    ]
 
 
 def test_answers_belong_to_their_prompt(tmp_path):
-    """Answers to a prompt are not taken for answers to another one, and are found again when it comes back."""
+    """Answers to a prompt are not taken for answers to another one, and are found again when it
+    comes back."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "choose.txt").write_text(
         "{{story}}\nThe summary and the number of the sentence from {{first}} to {{last}}: summary"
@@ -164,7 +218,10 @@ def test_answers_belong_to_their_prompt(tmp_path):
         ask(model, tmp_path, STORIES[:1], styles="choose-loss")
         assert len(model.bodies) == 30
         assert ask(model, tmp_path, STORIES[:1]) == before
-        assert ask(model, tmp_path, STORIES[:1], prompts=tmp_path / "mine") == other and len(model.bodies) == 30
+        assert (
+            ask(model, tmp_path, STORIES[:1], prompts=tmp_path / "mine") == other
+            and len(model.bodies) == 30
+        )
 
 
 @pytest.mark.parametrize("missing", ["first", "last"])
@@ -174,7 +231,9 @@ def test_prompt_without_the_range_is_for_stories_of_one_window(missing, tmp_path
     (tmp_path / "mine" / "choose-loss.txt").write_text(text.replace(f"{{{{{missing}}}}}", "1"))
     with serving(Model()) as model:
         options = {"styles": ["choose-loss"], "prompts": tmp_path / "mine", "samples": 1}
-        with pytest.raises(ValueError, match=r"choose-loss.txt is about one window .* add {{first}} and {{last}}"):
+        with pytest.raises(
+            ValueError, match=r"choose-loss.txt is about one window .* add {{first}} and {{last}}"
+        ):
             ask(model, tmp_path, [STORIES[0], SYNOPSIS], **options)
         assert not model.bodies
         ask(model, tmp_path, STORIES[2:], **options)
@@ -187,10 +246,15 @@ def test_results_work_as_those_of_score_stories(tmp_path):
     assert again == results and set(model.asked.values()) == {1}
     votes = [[3, 0, 1], [0, 5, 0, 0], [1]]
     found = agreement_with_votes(results, votes)
-    expected = [spearman(result.scores["prompted_rating"], row) for result, row in zip(results, votes, strict=True)]
+    expected = [
+        spearman(result.scores["prompted_rating"], row)
+        for result, row in zip(results, votes, strict=True)
+    ]
     assert found["prompted_rating_spearman"].value == pytest.approx(sum(expected[:2]) / 2)
     assert found["prompted_choice_auc"].counted == 2
-    assert results[0].rank("prompted_rating") and results[0].to_dict()["scores"] == results[0].scores
+    assert (
+        results[0].rank("prompted_rating") and results[0].to_dict()["scores"] == results[0].scores
+    )
 
     for form in FORMATS:
         assert all(write_results(results, form, []))
@@ -200,7 +264,9 @@ def test_invalid_answers_are_requested_again(tmp_path):
     def unsure(body, before):
         text = model_answer(prompt_of(body), body["seed"])
         return completion(
-            '{"sentence_1": 0.5, "sentence_2": 0.5, "sentence_3": 0.4}' if len(model.bodies) == 1 else text
+            '{"sentence_1": 0.5, "sentence_2": 0.5, "sentence_3": 0.4}'
+            if len(model.bodies) == 1
+            else text
         )
 
     with serving(Model(unsure)) as model:
@@ -210,20 +276,30 @@ def test_invalid_answers_are_requested_again(tmp_path):
 
 def test_a_story_without_scores(tmp_path, caplog):
     def silent(body, before):
-        return completion("hm" if "Ada" in prompt_of(body) else model_answer(prompt_of(body), body["seed"]))
+        return completion(
+            "hm" if "Ada" in prompt_of(body) else model_answer(prompt_of(body), body["seed"])
+        )
 
     with serving(Model(silent)) as model:
-        with pytest.raises(StoryError, match="story 1: no scores from the language model: rate: .* no JSON object"):
+        with pytest.raises(
+            StoryError, match="story 1: no scores from the language model: rate: .* no JSON object"
+        ):
             ask(model, tmp_path, styles=["rate"])
         asked = len(model.bodies)
         results = ask(model, tmp_path, styles=["rate"], on_error="skip")
-        assert [result.index for result in results] == [1, 2] and len(model.bodies) == asked == 3 + 2
+        assert [result.index for result in results] == [1, 2] and len(
+            model.bodies
+        ) == asked == 3 + 2
     assert "story 1 is skipped" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"styles": ["guess"]}, r"'guess'\]: must be"), ({"styles": []}, "must be one or"), ({"samples": 0}, "must be 1")],
+    [
+        ({"styles": ["guess"]}, r"'guess'\]: must be"),
+        ({"styles": []}, "must be one or"),
+        ({"samples": 0}, "must be 1"),
+    ],
 )
 def test_invalid_arguments(options, problem, tmp_path):
     with pytest.raises(ValueError, match=problem):
@@ -235,7 +311,8 @@ def test_invalid_arguments(options, problem, tmp_path):
 
 
 def test_server_error_goes_before_rejected_samples(tmp_path):
-    """Some samples are rejected before the server error is known, but the server error is raised."""
+    """Some samples are rejected before the server error is known, but the server error is
+    raised."""
     server = Server("http://127.0.0.1:9/v1", "tiny", retries=0)
     with pytest.raises(ServerError, match="can't connect"):
         prompted_salience(STORIES[:1], server, tmp_path / "answers", on_error="skip")

@@ -73,7 +73,9 @@ def test_scores_do_not_depend_on_other_stories(texts, data):
 
 def test_embeddings_of_a_story_encoder_do_not_depend_on_other_stories():
     texts = [STORY, TALE, ["The mill was gone.", "It rained."]]
-    for result, text in zip(baseline_scores(texts, ["textrank", "whole_text"], encoder=small()), texts, strict=True):
+    for result, text in zip(
+        baseline_scores(texts, ["textrank", "whole_text"], encoder=small()), texts, strict=True
+    ):
         alone = score(text, ["textrank", "whole_text"], encoder=small()).scores
         for name, values in result.scores.items():
             assert values == pytest.approx(alone[name], abs=1e-5)
@@ -113,7 +115,8 @@ def test_results_are_lazy_and_position_needs_no_encoder():
 
 
 def test_encoders_of_all_kinds(bert_folder):
-    """Those with the same weights agree: each sentence is read alone, with the pooling of the checkpoint."""
+    """Those with the same weights agree: each sentence is read alone, with the pooling of the
+    checkpoint."""
     model = trainable()
     encoder = StoryEncoder.from_sentence_transformer(model)
     names = ["textrank", "lexrank", "whole_text"]
@@ -121,37 +124,52 @@ def test_encoders_of_all_kinds(bert_folder):
     for name in names:
         assert found[0][name] == pytest.approx(found[1][name], abs=1e-5)
     of_folder = StoryEncoder.from_pretrained(bert_folder)
-    assert score(STORY, names, encoder=bert_folder).scores == score(STORY, names, encoder=of_folder).scores
+    assert (
+        score(STORY, names, encoder=bert_folder).scores
+        == score(STORY, names, encoder=of_folder).scores
+    )
     with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder, .* not int"):
         baseline_scores([STORY], encoder=5)
 
 
 def test_the_default_encoder_is_that_of_the_package(default):
     found = score(STORY, "whole_text").scores["whole_text"]
-    assert found == pytest.approx(score(STORY, "whole_text", encoder=default).scores["whole_text"], abs=0.02)
+    assert found == pytest.approx(
+        score(STORY, "whole_text", encoder=default).scores["whole_text"], abs=0.02
+    )
     assert found == pytest.approx(WholeText().scores(score(STORY, "lead").story), abs=1e-5)
 
 
 def test_whole_text():
-    """The cosine with the text as it is, whatever the windows; a story encoder's summarization is the same if there is
-    one window."""
-    encoder = FakeSentenceEncoder(2, {"A b.": [3, 4], "C d.": [4, 3], "E f.": [0, 0], "A b. C d.  E f.": [6, 8]})
+    """The cosine with the text as it is, whatever the windows; a story encoder's summarization is
+    the same if there is one window."""
+    encoder = FakeSentenceEncoder(
+        2, {"A b.": [3, 4], "C d.": [4, 3], "E f.": [0, 0], "A b. C d.  E f.": [6, 8]}
+    )
     story = {"text": "A b. C d.  E f.", "sentences": ["A b.", "C d.", "E f."]}
     for windows in (1, 2, 3):
         result = score(story, "whole_text", encoder=encoder, windows=windows)
         assert result.scores["whole_text"] == pytest.approx([1, 0.96, 0])
-    expected = next(score_stories([STORY], small(), operations="summarization")).scores["summarization"]
-    assert score(STORY, "whole_text", encoder=small()).scores["whole_text"] == pytest.approx(expected, abs=1e-5)
+    expected = next(score_stories([STORY], small(), operations="summarization")).scores[
+        "summarization"
+    ]
+    assert score(STORY, "whole_text", encoder=small()).scores["whole_text"] == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 def test_a_baseline_keeps_its_own_encoder_and_seed():
     own, shared = FakeSentenceEncoder(), FakeSentenceEncoder(3)
-    result = score(STORY, [TextRank(own), LexRank(threshold=None), Random(5), "lead"], encoder=shared, seed=6)
+    result = score(
+        STORY, [TextRank(own), LexRank(threshold=None), Random(5), "lead"], encoder=shared, seed=6
+    )
     assert len(own.calls) == len(shared.calls) == 1
     assert result.scores["textrank"] == TextRank(own).scores(result.story).tolist()
     assert result.scores["lexrank"] == LexRank(shared, threshold=None).scores(result.story).tolist()
     assert result.scores["random"] == Random(5).scores(result.story).tolist()
-    assert score(STORY, "random", seed=6).scores["random"] == Random(6).scores(result.story).tolist()
+    assert (
+        score(STORY, "random", seed=6).scores["random"] == Random(6).scores(result.story).tolist()
+    )
     assert score(STORY, "random").scores["random"] == Random(0).scores(result.story).tolist()
 
 
@@ -216,9 +234,14 @@ def test_a_baseline_of_ones_own():
             def scores(self, story):
                 return np.array([sentence.endswith("?") for sentence in story.sentences], float)
 
-        assert list(score(["Why?", "So."], encoder=FakeSentenceEncoder()).scores) == [*ALL, "questions"]
+        assert list(score(["Why?", "So."], encoder=FakeSentenceEncoder()).scores) == [
+            *ALL,
+            "questions",
+        ]
         assert score(["Why?", "So."], "questions").scores == {"questions": [1.0, 0.0]}
-        with pytest.raises(ValueError, match="unknown baseline 'question'; .*did you mean 'questions'"):
+        with pytest.raises(
+            ValueError, match="unknown baseline 'question'; .*did you mean 'questions'"
+        ):
             baseline_scores([STORY], ["lead", "question"])
         with pytest.raises(ValueError, match="baseline 'questions' exists already"):
             register_baseline(type("Others", (Questions,), {}))
@@ -236,10 +259,18 @@ def test_scores_of_a_baseline_are_checked():
         def compare(self, story, vectors):
             return vectors[:, 0] if len(story) > 3 else [np.nan] * len(story)
 
-    with pytest.raises(ValueError, match=r"baseline 'wrong' must return one finite score for each of 3 sentence\(s\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"baseline 'wrong' must return one finite score for each of 3 sentence\(s\)",
+    ):
         score(STORY, Wrong(FakeSentenceEncoder()))
     with pytest.raises(ValueError, match="one finite score for each of 1"):
-        score(["A."], type("Two", (Wrong,), {"compare": lambda self, story, vectors: [1, 2]})(FakeSentenceEncoder()))
+        score(
+            ["A."],
+            type("Two", (Wrong,), {"compare": lambda self, story, vectors: [1, 2]})(
+                FakeSentenceEncoder()
+            ),
+        )
 
 
 def test_progress_is_shown(capsys):

@@ -35,12 +35,16 @@ def test_choices(answer):
     # The last object counts, whatever the form of the drafts.
     assert read_choice(f'Perhaps {{"sentence": 1}}? No: {text}', (0, 5)) == 5
     for window in ((0, 4), (5, 7)):
-        with pytest.raises(AnswerError, match=f"is not an integer from {window[0] + 1} to {window[1]}$"):
+        with pytest.raises(
+            AnswerError, match=f"is not an integer from {window[0] + 1} to {window[1]}$"
+        ):
             read_choice(text, window)
 
 
 @pytest.mark.parametrize("key", ["sentence", "most_important"])
-@pytest.mark.parametrize("chosen", [0, 6, -1, 2.0, "6", "2.0", "²", "9" * 9999, True, None, [1], {}, 10**400])
+@pytest.mark.parametrize(
+    "chosen", [0, 6, -1, 2.0, "6", "2.0", "²", "9" * 9999, True, None, [1], {}, 10**400]
+)
 def test_invalid_choices(chosen, key):
     with pytest.raises(AnswerError, match=r"^the choice .{1,100} is not an integer from 1 to 5$"):
         read_choice(json.dumps({key: chosen}), (0, 5))
@@ -50,8 +54,14 @@ def test_invalid_choices(chosen, key):
     ("answer", "problem"),
     [
         ({"summary": None, "most_important": 2}, "the summary None is not text"),
-        ({"summary": ["Ada", "ran"], "most_important": 2}, r"the summary \['Ada', 'ran'\] is not text"),
-        ({"summary": "Ada ran."}, r"has the properties \['summary'\] instead of .*\['summary', 'most_important'\]"),
+        (
+            {"summary": ["Ada", "ran"], "most_important": 2},
+            r"the summary \['Ada', 'ran'\] is not text",
+        ),
+        (
+            {"summary": "Ada ran."},
+            r"has the properties \['summary'\] instead of .*\['summary', 'most_important'\]",
+        ),
         ({"most_important": 2, "sentence": 2}, "has the properties"),
         ({"most_important": 2, "reason": "x"}, "has the properties"),
         ([2], "no JSON object"),
@@ -65,13 +75,19 @@ def test_answers_of_another_form_are_no_choice(answer, problem):
 @pytest.mark.parametrize("votes", [[0, 10, 0], [3, 3, 4], [0, 0, 10]])
 def test_votes(votes):
     for answer in ({"summary": "The days pass.", "votes": votes}, {"votes": votes}):
-        assert read_votes(f'Perhaps {{"votes": [10, 0, 0]}}? No: {json.dumps(answer)}', (4, 7)) == votes
+        assert (
+            read_votes(f'Perhaps {{"votes": [10, 0, 0]}}? No: {json.dumps(answer)}', (4, 7))
+            == votes
+        )
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"votes": [5, 5]}, r"^the answer has 2 vote\(s\) instead of a list of 3 number\(s\) of votes$"),
+        (
+            {"votes": [5, 5]},
+            r"^the answer has 2 vote\(s\) instead of a list of 3 number\(s\) of votes$",
+        ),
         ({"votes": {"1": 10}}, "^the answer has dict instead of a list of 3"),
         ({"votes": [5, 4, 0]}, "^the votes add up to 9 instead of 10$"),
         ({"votes": [50, 50, 0]}, "^the number of votes 50 is not an integer from 0 to 10$"),
@@ -95,7 +111,13 @@ def named(scores):
 @pytest.mark.parametrize(
     ("scores", "problem"),
     [
-        ([0.1, 0.2], r"has 2 score\(s\) instead of a list of 3|the properties \['sentence_1', 'sentence_2'\] instead"),
+        (
+            [0.1, 0.2],
+            (
+                r"has 2 score\(s\) instead of a list of 3|the properties \['sentence_1',"
+                r" 'sentence_2'\] instead"
+            ),
+        ),
         ([0.1, 0.2, 1], "the score 1 is not"),
         ([0.1, 0.2, 0.0], "the score 0.0 is not"),
         ([0.1, 0.2, 1.0], "the score 1.0 is not"),
@@ -113,7 +135,9 @@ def test_invalid_scores(scores, problem, form):
 
 @pytest.mark.parametrize("answer", ["0.1, 0.2, 0.3", {"1": 0.1, "2": 0.2, "3": 0.3}, None])
 def test_scores_of_another_type(answer):
-    with pytest.raises(AnswerError, match=r"has (str|dict|NoneType) instead of a list of 3 score\(s\)"):
+    with pytest.raises(
+        AnswerError, match=r"has (str|dict|NoneType) instead of a list of 3 score\(s\)"
+    ):
         read_scores(json.dumps({"scores": answer}), [(0, 3)])
 
 
@@ -134,7 +158,9 @@ def test_scores(scores, around, random):
 def test_scores_may_be_equal_in_different_windows(scores):
     distinct = all(len(set(scores[lo:hi])) == hi - lo for lo, hi in ((0, 2), (2, 5), (5, 7)))
     try:
-        assert read_scores(json.dumps(named(scores)), [(0, 2), (2, 5), (5, 7)]) == scores and distinct
+        assert (
+            read_scores(json.dumps(named(scores)), [(0, 2), (2, 5), (5, 7)]) == scores and distinct
+        )
     except AnswerError:
         assert not distinct
 
@@ -164,17 +190,24 @@ def test_any_answer_is_read_or_rejected(name, answer):
         except AnswerError as error:
             assert 0 < len(str(error)) < 1000
         else:
-            assert len(scores) == sum(hi - lo for lo, hi in windows) and all(0 <= score <= 10 for score in scores)
+            assert len(scores) == sum(hi - lo for lo, hi in windows) and all(
+                0 <= score <= 10 for score in scores
+            )
             assert sum(scores) == 10 if name == "shares" else all(score <= 1 for score in scores)
 
 
-@pytest.mark.parametrize(("name", "answer"), list(zip(STYLES, [VALID[i] for i in (0, 2, 1, 3, 4)], strict=True)))
+@pytest.mark.parametrize(
+    ("name", "answer"), list(zip(STYLES, [VALID[i] for i in (0, 2, 1, 3, 4)], strict=True))
+)
 def test_schema_describes_a_valid_answer(name, answer):
     """The properties are required, in the order of the prompt, and none is left out."""
     style = STYLES[name]
-    (*_, (_, windows)) = style.questions(SEVEN, 1)
+    *_, (_, windows) = style.questions(SEVEN, 1)
     schema = style.schema(windows)
-    assert list(schema["properties"]) == schema["required"] == list(answer) and not schema["additionalProperties"]
+    assert (
+        list(schema["properties"]) == schema["required"] == list(answer)
+        and not schema["additionalProperties"]
+    )
     if style.sampled:
         assert {"type": "integer", "minimum": 4, "maximum": 7} in schema["properties"].values()
 

@@ -1,4 +1,5 @@
-"""`narrative-twins score --level` and `narrative-twins extract`: a book from a file to its scores and extracts."""
+"""`narrative-twins score --level` and `narrative-twins extract`: a book from a file to its scores
+and extracts."""
 
 from __future__ import annotations
 
@@ -26,8 +27,14 @@ def book(tmp_path):
     path = tmp_path / "tale.txt"
     chapters = []
     for number, chapter in enumerate(TALE.chapters):
-        parts = [f"{'* * *' + chr(10) * 2 if i in chapter.breaks else ''}" for i in range(len(chapter.paragraphs))]
-        paragraphs = [mark + TALE.text[slice(*span)] for mark, span in zip(parts, chapter.paragraphs, strict=True)]
+        parts = [
+            f"{'* * *' + chr(10) * 2 if i in chapter.breaks else ''}"
+            for i in range(len(chapter.paragraphs))
+        ]
+        paragraphs = [
+            mark + TALE.text[slice(*span)]
+            for mark, span in zip(parts, chapter.paragraphs, strict=True)
+        ]
         chapters.append("\n\n".join([TALE.heading(number), *paragraphs]))
     path.write_text("\n\n\n".join(chapters) + "\n")
     return path
@@ -35,11 +42,14 @@ def book(tmp_path):
 
 @pytest.fixture
 def run(bert_folder, capsys):
-    """Runs a command in this process with a small encoder; returns its exit code, stdout and stderr."""
+    """Runs a command in this process with a small encoder; returns its exit code, stdout and
+    stderr."""
 
     def call(command, *arguments):
         try:
-            code = main([command, "--model", bert_folder, "--dtype", "float32", *map(str, arguments)])
+            code = main(
+                [command, "--model", bert_folder, "--dtype", "float32", *map(str, arguments)]
+            )
         except SystemExit as exit:
             code = exit.code
         return code, *capsys.readouterr()
@@ -54,7 +64,9 @@ def expected(book, bert_folder):
 
 def same(found, expected):
     """Equal but for the title and rounding of sums."""
-    assert json.dumps(found.to_dict(), sort_keys=True) == json.dumps(expected.to_dict(), sort_keys=True)
+    assert json.dumps(found.to_dict(), sort_keys=True) == json.dumps(
+        expected.to_dict(), sort_keys=True
+    )
 
 
 def test_json_and_lines_have_the_result(run, book, expected, tmp_path):
@@ -76,14 +88,23 @@ def test_text_is_a_table_of_contents_and_the_salient_sentences_of_each_chapter(r
         best = max(sentences, key=lambda sentence: sentence.scores["summarization"])
         assert f"{best.index + 1}  {best.scores['summarization']:.3f}  {best.text}" in printed
     assert "scene 2" in printed and "shifting is for sentences only" in " ".join(printed.split())
-    assert "scene" not in run("score", book, "--level", "sentence")[1].split("sentences\n", 1)[1].split("Bars")[0]
+    assert (
+        "scene"
+        not in run("score", book, "--level", "sentence")[1]
+        .split("sentences\n", 1)[1]
+        .split("Bars")[0]
+    )
 
 
 def test_a_page_opens_down_to_the_sentences(run, book, tmp_path):
     assert run("score", book, "--level", LEVELS, "-o", tmp_path / "book.html")[0] == 0
     page = (tmp_path / "book.html").read_text()
     assert page.count("<details>") == page.count("</details>") == 3 + 5
-    assert "prefers-color-scheme: dark" in page and "<script" not in page and "http" not in page.split("<body>")[1]
+    assert (
+        "prefers-color-scheme: dark" in page
+        and "<script" not in page
+        and "http" not in page.split("<body>")[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +114,10 @@ def test_a_page_opens_down_to_the_sentences(run, book, tmp_path):
         (["--level", "chapter", "-f", "csv"], "--format csv does not apply to --level"),
         (["--level", "chapter", "--windows", "3"], "--windows does not apply to a book"),
         (["--level", "chapter", "--processes", "2"], "--processes does not apply to a book"),
-        (["--level", "chapter", "-f", "html", "--top", "2"], "--top with --level needs --format text"),
+        (
+            ["--level", "chapter", "-f", "html", "--top", "2"],
+            "--top with --level needs --format text",
+        ),
         (["--level", "chapter", "--resume"], "--resume needs"),
         (["--level", "chapter", "--operations", "shifting"], "moving it changes nothing"),
         (["other.txt", "--level", "chapter"], "a book is one file"),
@@ -144,7 +168,11 @@ def test_a_run_is_continued_with_the_same_book_and_options_only(run, book, tmp_p
 def test_a_stopped_run_is_continued(sign, book, bert_folder, tmp_path):
     """Stopped as soon as the first chapter is written."""
     out = tmp_path / "scores.jsonl"
-    book.write_text("\n\n".join(f"Chapter {i}\n\n" + "Nadia ran. It rained on the mill. " * 40 for i in range(1, 9)))
+    book.write_text(
+        "\n\n".join(
+            f"Chapter {i}\n\n" + "Nadia ran. It rained on the mill. " * 40 for i in range(1, 9)
+        )
+    )
     command = [COMMAND, "score", book, "--level", LEVELS, "--model", bert_folder, "-o", out]
     part = tmp_path / "scores.jsonl.part"
     with started(*command, stderr=subprocess.PIPE) as process:
@@ -226,7 +254,10 @@ def test_what_show_refuses_of_a_book(run, book, tmp_path, capsys):
     saved = tmp_path / "tale.json"
     assert run("score", book, "--level", "chapter", "--out", saved)[0] == 0
     for options, message in {
-        ("--format", "csv"): "--format csv does not apply to a book; choose from text, json, html, extract, png, svg",
+        (
+            "--format",
+            "csv",
+        ): "--format csv does not apply to a book; choose from text, json, html, extract, png, svg",
         ("--operations", "deletion"): "--operations does not apply to the scores of a book",
         ("--format", "html", "--top", "2"): "--top with a book needs --format text or extract",
         (str(saved),): "the scores of a book are shown by themselves; name one file",

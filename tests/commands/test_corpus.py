@@ -32,7 +32,16 @@ def run(bert_folder, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments, out="out"):
-        options = ["--model", bert_folder, "--device", "cpu", "--dtype", "float32", "--operations", "summarization"]
+        options = [
+            "--model",
+            bert_folder,
+            "--device",
+            "cpu",
+            "--dtype",
+            "float32",
+            "--operations",
+            "summarization",
+        ]
         code = main(["score", *options, "--format", "parquet", "--out", out, *map(str, arguments)])
         printed = capsys.readouterr()
         assert printed.out == ""
@@ -60,11 +69,18 @@ def test_rows_are_the_results_of_the_engine(run, bert_folder):
     assert (code, errors) == (0, "narrative-twins: 5 stories in 2 shards in out (5 new)\n")
     expected = list(score_stories(stories(5), bert_folder, operations="summarization"))
     for row, result in zip(rows_of(), expected, strict=True):
-        assert StorySalience.from_dict(row).to_dict() | {"scores": None} == result.to_dict() | {"scores": None}
-        assert row["scores"]["summarization"] == pytest.approx(result.scores["summarization"], abs=1e-5)
+        assert StorySalience.from_dict(row).to_dict() | {"scores": None} == result.to_dict() | {
+            "scores": None
+        }
+        assert row["scores"]["summarization"] == pytest.approx(
+            result.scores["summarization"], abs=1e-5
+        )
     loaded = load_dataset("out", split="train")
     assert loaded.num_rows == 5 and loaded["id"][4] == "s4"
-    assert run("in.jsonl", "--shard-rows", 3) == (0, "narrative-twins: 5 stories in 2 shards in out (0 new)\n")
+    assert run("in.jsonl", "--shard-rows", 3) == (
+        0,
+        "narrative-twins: 5 stories in 2 shards in out (0 new)\n",
+    )
 
 
 def test_files_of_all_kinds(run, tmp_path):
@@ -73,17 +89,27 @@ def test_files_of_all_kinds(run, tmp_path):
     Path("many/c.csv").write_text("id,plot\nx,Nadia ran. It rained.\n")
     Path("tale.txt").write_text("The mill burned. Nobody knew.")
     write("deep/x.jsonl", stories(1))
-    code, errors = run("many", "tale.txt", "d*p/*.jsonl", "tale.txt", tmp_path / "tale.txt", "--column", "plot")
+    code, errors = run(
+        "many", "tale.txt", "d*p/*.jsonl", "tale.txt", tmp_path / "tale.txt", "--column", "plot"
+    )
     found = [(row["source"], row["row"], row["error"] is None) for row in rows_of()]
     assert code == 1 and "8 stories in 1 shard" in errors
-    assert found[5:] == [("many/c.csv", 0, True), ("tale.txt", 0, False), ("deep/x.jsonl", 0, False)]
+    assert found[5:] == [
+        ("many/c.csv", 0, True),
+        ("tale.txt", 0, False),
+        ("deep/x.jsonl", 0, False),
+    ]
     assert "the row has no column 'plot' (it has id, text)" in rows_of()[0]["error"]
     code, errors = run("many/a.parquet", "tale.txt", "deep/*.jsonl", out="plain/")
-    assert (code, [row["id"] for row in rows_of("plain")]) == (0, ["s0", "s1", "s2", None, "s0"]), errors
+    assert (code, [row["id"] for row in rows_of("plain")]) == (0, ["s0", "s1", "s2", None, "s0"]), (
+        errors
+    )
 
 
 def test_stories_that_can_not_be_scored_are_rows_with_errors(run):
-    Path("in.jsonl").write_text('{"text": "Nadia ran."}\n{"text": \n{"text": ""}\n{"sentences": ["A b.", 3]}\n')
+    Path("in.jsonl").write_text(
+        '{"text": "Nadia ran."}\n{"text": \n{"text": ""}\n{"sentences": ["A b.", 3]}\n'
+    )
     code, errors = run("in.jsonl")
     assert code == 1 and "3 not scored, see the column `error`" in errors
     assert [row["error"] is None for row in rows_of()] == [True, False, False, False]
@@ -94,16 +120,26 @@ def test_files_that_can_not_be_read_are_told_and_read_later(run):
     write("a.jsonl", stories(2))
     Path("b.parquet").write_bytes(b"PAR1 torn")
     code, errors = run("a.jsonl", "b.parquet", "c.jsonl")
-    assert code == 1 and "b.parquet: can't be read as parquet" in errors and "c.jsonl: can't be read" in errors
+    assert (
+        code == 1
+        and "b.parquet: can't be read as parquet" in errors
+        and "c.jsonl: can't be read" in errors
+    )
     Dataset.from_list(stories(3)).to_parquet("b.parquet")
     write("c.jsonl", stories(1))
-    assert run("a.jsonl", "b.parquet", "c.jsonl") == (0, "narrative-twins: 6 stories in 2 shards in out (4 new)\n")
+    assert run("a.jsonl", "b.parquet", "c.jsonl") == (
+        0,
+        "narrative-twins: 6 stories in 2 shards in out (4 new)\n",
+    )
 
 
 def test_truncated_stories_are_counted(run):
     write("in.jsonl", [{"text": "The mill burned down and nobody knew. " * 200}])
     code, errors = run("in.jsonl")
-    assert code == 0 and "1 longer than the encoder reads at once, see the column `truncated`" in errors
+    assert (
+        code == 0
+        and "1 longer than the encoder reads at once, see the column `truncated`" in errors
+    )
     assert rows_of()[0]["truncated"]
     assert "longer" not in run("in.jsonl", "--on-truncation", "ignore")[1]
     assert run("in.jsonl", "--on-truncation", "error", out="other")[0] == 1
@@ -114,7 +150,9 @@ def test_standard_input(run, monkeypatch):
     for number in (2, 1):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert run("-", "--shard", f"{number}/2", "--shard-rows", 2, "--quiet") == (0, "")
-    assert [(row["source"], row["id"]) for row in rows_of()] == [("standard input", f"s{n}") for n in (0, 1, 2, 3)]
+    assert [(row["source"], row["id"]) for row in rows_of()] == [
+        ("standard input", f"s{n}") for n in (0, 1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +162,15 @@ def test_standard_input(run, monkeypatch):
         (["in.jsonl", "--out", "scores.jsonl"], "--format parquet writes a folder of shards"),
         (["in.jsonl", "--out", "in.jsonl/"], "in.jsonl is read, and would be overwritten"),
         (["many", "--out", "many/scores"], "--out many/scores is in many, which is read"),
-        (["out/*.parquet", "--out", "out"], "out/scores-00000.parquet is in --out out, and is read"),
+        (
+            ["out/*.parquet", "--out", "out"],
+            "out/scores-00000.parquet is in --out out, and is read",
+        ),
         (["in.jsonl", "--out", "out", "--top", "3"], "--top and --share do not apply"),
-        (["in.jsonl", "--out", "out", "--shard", "0/4"], "'0/4' is not the number of a job and how many there are"),
+        (
+            ["in.jsonl", "--out", "out", "--shard", "0/4"],
+            "'0/4' is not the number of a job and how many there are",
+        ),
     ],
 )
 def test_options_that_are_refused(run, capsys, options, problem):
@@ -165,9 +209,22 @@ def test_a_rerun_with_other_options_is_refused(run):
 def test_a_run_that_is_killed_again_and_again_writes_what_one_run_writes(tmp_path, bert_folder):
     write(tmp_path / "in" / "a.jsonl", stories(200))
     write(tmp_path / "in" / "b.jsonl", [*stories(30, "feet"), {"text": ""}])
-    command = [COMMAND, "score", "in", "--model", bert_folder, "--dtype", "float32", "--shard-rows", "8", "--out"]
+    command = [
+        COMMAND,
+        "score",
+        "in",
+        "--model",
+        bert_folder,
+        "--dtype",
+        "float32",
+        "--shard-rows",
+        "8",
+        "--out",
+    ]
     undisturbed = run_command(*command, "expected/", cwd=tmp_path)
-    assert undisturbed.returncode == 1 and "231 stories in 29 shards" in undisturbed.stderr, undisturbed.stderr
+    assert undisturbed.returncode == 1 and "231 stories in 29 shards" in undisturbed.stderr, (
+        undisturbed.stderr
+    )
     chance, manifest, kills = random.Random(7), tmp_path / "found" / "_manifest.part", 0
     for _ in range(4):
         with started(*command, "found/", cwd=tmp_path) as process:
@@ -184,14 +241,25 @@ def test_a_run_that_is_killed_again_and_again_writes_what_one_run_writes(tmp_pat
     assert kills == 4
     assert run_command(*command, "found/", cwd=tmp_path).returncode == 1
     found, expected = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("found", "expected")
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("found", "expected")
     )
     assert found == expected
 
 
 def test_an_interruption_says_how_to_go_on(tmp_path, bert_folder):
     write(tmp_path / "in.jsonl", stories(20000))
-    command = [COMMAND, "score", "in.jsonl", "--model", bert_folder, "--shard-rows", "4", "--out", "out/"]
+    command = [
+        COMMAND,
+        "score",
+        "in.jsonl",
+        "--model",
+        bert_folder,
+        "--shard-rows",
+        "4",
+        "--out",
+        "out/",
+    ]
     with started(*command, cwd=tmp_path, stderr=-1, start_new_session=True) as process:
         while not list(tmp_path.glob("out/scores-*")):
             time.sleep(0.01)
@@ -199,7 +267,9 @@ def test_an_interruption_says_how_to_go_on(tmp_path, bert_folder):
         process.send_signal(signal.SIGINT)
         errors = process.communicate()[1]
     assert process.returncode == 130
-    assert "interrupted; the shards in out/ are complete; the same command goes on" in errors, errors
+    assert "interrupted; the shards in out/ are complete; the same command goes on" in errors, (
+        errors
+    )
 
 
 @pytest.mark.slow
@@ -207,7 +277,9 @@ def test_closed_pipes_do_not_matter(tmp_path, bert_folder):
     """Nothing is written to standard output, and the shards are complete before the summary."""
     write(tmp_path / "in.jsonl", stories(3))
     score = f"{COMMAND} score in.jsonl --model {bert_folder} --out"
-    code = f"({score} out/ 2>&1; echo $? >code) | true; {score} other/ >&- 2>&- <&-; cat code; echo $?"
+    code = (
+        f"({score} out/ 2>&1; echo $? >code) | true; {score} other/ >&- 2>&- <&-; cat code; echo $?"
+    )
     done = run_command("sh", "-c", code, cwd=tmp_path)
     assert done.stdout.split()[-1] == "0", done.stderr
     assert len(rows_of(tmp_path / "out")) == len(rows_of(tmp_path / "other")) == 3
@@ -216,12 +288,19 @@ def test_closed_pipes_do_not_matter(tmp_path, bert_folder):
 
 def test_data_sets_on_the_hub_are_streamed(tmp_path, bert_folder):
     source = tmp_path / "source"
-    write(source / "train.jsonl", [{"id": row["id"], "body": row["text"], "n": 1} for row in stories(5)])
+    write(
+        source / "train.jsonl",
+        [{"id": row["id"], "body": row["text"], "n": 1} for row in stories(5)],
+    )
     write(source / "test.jsonl", [{"id": "t", "body": "The mill burned. Nobody knew.", "n": 2}])
     hub = Hub("secret")
     hub.put("datasets", "somebody/stories", source)
     with running(hub):
-        settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        settings = {
+            "HF_ENDPOINT": hub.address,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_OFFLINE": "0",
+        }
         environment = {**os.environ, **settings, "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "secret"}
 
         def score(*inputs):
@@ -246,8 +325,20 @@ def test_data_sets_on_the_hub_are_streamed(tmp_path, bert_folder):
 @pytest.mark.xdist_group("two processes")
 def test_launched_processes(tmp_path, bert_folder):
     write(tmp_path / "in.jsonl", stories(50))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node=2",
+        "-m",
+    ]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     command = ["narrative_twins", "score", "in.jsonl", "--model", bert_folder, "--dtype", "float32"]
     command += ["--shard-rows", "8", "--out"]
     done = run_command(*launch, *command, "two/", cwd=tmp_path, env=environment)

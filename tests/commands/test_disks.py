@@ -1,5 +1,5 @@
-"""Disks that are full or read-only: each command that writes ends with one line that says so, and leaves no file that
-looks complete."""
+"""Disks that are full or read-only: each command that writes ends with one line that says so, and
+leaves no file that looks complete."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from support.processes import run_command
 
 TESTS = Path(__file__).parent.parent
 NAMES = list(commands(Path(), "", ""))
-MESSAGES = {"full": "No space left on device", "nearly full": "No space left on device", "read-only": "Read-only file"}
+MESSAGES = {
+    "full": "No space left on device",
+    "nearly full": "No space left on device",
+    "read-only": "Read-only file",
+}
 
 pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount"),
+    pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount"
+    ),
     pytest.mark.xdist_group("disks"),
 ]
 
@@ -29,7 +35,9 @@ def outcomes(tmp_path_factory, bert_folder) -> dict[tuple[str, str], Outcome]:
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("disks")
     environment = os.environ | {"PYTHONPATH": str(TESTS), "HF_HUB_OFFLINE": "1"}
-    done = run_command("unshare", "-m", sys.executable, "-m", "support.disks", folder, bert_folder, env=environment)
+    done = run_command(
+        "unshare", "-m", sys.executable, "-m", "support.disks", folder, bert_folder, env=environment
+    )
     if not done.stdout and "Traceback" not in done.stderr:
         pytest.skip("nothing can be mounted here")
     assert done.returncode == 0, done.stderr[-5000:]

@@ -34,12 +34,21 @@ STORY = [f"{sentence} ({n})" for n, sentence in enumerate(SENTENCES * 3)][:24]
 TWINS = [[f"{sentence} So it was." for sentence in STORY[start:]] for start in range(3)]
 WORKS = [
     *(
-        {"id": f"w{n}", "title": f"Work {n}", "story": [f"{n}. {one}" for one in STORY], "twins": TWINS}
+        {
+            "id": f"w{n}",
+            "title": f"Work {n}",
+            "story": [f"{n}. {one}" for one in STORY],
+            "twins": TWINS,
+        }
         for n in range(5)
     ),
     {"id": "short", "story": STORY[:19], "twins": TWINS},
     {"id": "lone", "story": STORY, "twins": []},
-    {"id": "translated", "story": STORY, "twins": [{"sentences": TWINS[0], "language": "fr", "similarity": 0.99}]},
+    {
+        "id": "translated",
+        "story": STORY,
+        "twins": [{"sentences": TWINS[0], "language": "fr", "similarity": 0.99}],
+    },
 ]
 
 
@@ -52,11 +61,21 @@ def works(tmp_path):
 
 @pytest.fixture
 def run(bert_folder, works, tmp_path, capsys):
-    """Run the command in this process with a small encoder; returns exit code, output and errors."""
+    """Run the command in this process with a small encoder; returns exit code, output and
+    errors."""
 
     def call(*arguments, out="twins.jsonl"):
-        command = ["make", "align", str(works), "--out", str(tmp_path / out), "--encoder", bert_folder]
-        # A random encoder finds all sentences similar, so most of a story may be aligned to one sentence of the twin.
+        command = [
+            "make",
+            "align",
+            str(works),
+            "--out",
+            str(tmp_path / out),
+            "--encoder",
+            bert_folder,
+        ]
+        # A random encoder finds all sentences similar, so most of a story may be aligned to one
+        # sentence of the twin.
         code = main([*command, "--device", "cpu", "--min-window", "1", *map(str, arguments)])
         return code, *capsys.readouterr()
 
@@ -69,7 +88,9 @@ def rows_of(path):
 
 def test_installed_command(works, tmp_path):
     """With the default encoder and no network."""
-    done = run_command(COMMAND, "make", "align", "works.jsonl", "--out", "twins.jsonl", cwd=tmp_path)
+    done = run_command(
+        COMMAND, "make", "align", "works.jsonl", "--out", "twins.jsonl", cwd=tmp_path
+    )
     assert done.returncode == 0 and done.stderr == "", done.stderr
     for words in (
         "8  works read",
@@ -92,7 +113,9 @@ def test_installed_command(works, tmp_path):
 def test_rows_are_loaded_and_trained_on(run, tmp_path):
     code, out, _ = run("--windows", 4)
     assert code == 0
-    rows = load_window_twins(str(tmp_path / "twins.jsonl"), split="train", cache_dir=str(tmp_path / "cache"))
+    rows = load_window_twins(
+        str(tmp_path / "twins.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
+    )
     assert [len(row["story"]) for row in rows] == [4] * 5 and rows[0]["title"] == "Work 0"
     checked_rows(rows, "twins", silent=True)
     batch = TwinsCollator(small().tokens)(list(rows))
@@ -125,7 +148,8 @@ def test_card_equals_the_pushed_one(run, tmp_path, monkeypatch):
 
 
 def test_interrupted_run_is_resumed(run, tmp_path, monkeypatch):
-    """With the same file and report as an uninterrupted run; works with a row are not aligned again."""
+    """With the same file and report as an uninterrupted run; works with a row are not aligned
+    again."""
     _, report, _ = run(out="complete.jsonl")
     row, aligned = LongTwins.row, []
 
@@ -139,7 +163,10 @@ def test_interrupted_run_is_resumed(run, tmp_path, monkeypatch):
     assert code == 130 and "twins.jsonl.part; continue with --resume" in err
     assert not (tmp_path / "twins.jsonl").exists() and not (tmp_path / "twins.card.md").exists()
     assert [one["id"] for one in rows_of(tmp_path / "twins.jsonl.part")] == ["w0", "w1", "w2"]
-    assert not (tmp_path / "twins.facts.yaml").exists() and (tmp_path / "twins.jsonl.part.run").exists()
+    assert (
+        not (tmp_path / "twins.facts.yaml").exists()
+        and (tmp_path / "twins.jsonl.part.run").exists()
+    )
 
     def recorded(self, work):
         aligned.append(work.id)
@@ -150,7 +177,9 @@ def test_interrupted_run_is_resumed(run, tmp_path, monkeypatch):
     assert code == 0 and aligned == ["w3", "w4", "short", "lone", "translated"]
     assert (tmp_path / "twins.jsonl").read_bytes() == (tmp_path / "complete.jsonl").read_bytes()
     assert (tmp_path / "twins.card.md").read_bytes() == (tmp_path / "complete.card.md").read_bytes()
-    assert (tmp_path / "twins.facts.yaml").read_bytes() == (tmp_path / "complete.facts.yaml").read_bytes()
+    assert (tmp_path / "twins.facts.yaml").read_bytes() == (
+        tmp_path / "complete.facts.yaml"
+    ).read_bytes()
     assert resumed == report.replace("complete.", "twins.")
     names = ["twins.card.md", "twins.facts.yaml", "twins.jsonl", "twins.jsonl.run"]
     assert sorted(path.name for path in tmp_path.glob("twins.*")) == names
@@ -247,7 +276,13 @@ def test_edited_facts(run, works, tmp_path, caplog):
     for again in ((), ("--resume",)):
         code, _, err = run(*again)
         facts = read_facts(DatasetFacts, path)
-        assert (code, err, facts.license, facts.name, facts.language) == (0, "", "cc-by-4.0", "Mills", "en")
+        assert (code, err, facts.license, facts.name, facts.language) == (
+            0,
+            "",
+            "cc-by-4.0",
+            "Mills",
+            "en",
+        )
         assert "license: cc-by-4.0" in (tmp_path / "twins.card.md").read_text()
     works.rename(tmp_path / "other.jsonl")
     works.symlink_to(tmp_path / "other.jsonl")
@@ -284,7 +319,10 @@ def test_encoders_in_folders_of_the_same_name(run, bert_folder, tmp_path):
         (("--windows", 4), "windows 5 (now 4)"),
         (("--seed", 1), "seed 0 (now 1)"),
         (("--max-similarity", "0.5"), '"other": 0.6} (now {"other": 0.5})'),
-        (("--anonymized",), """names of 'Tell me again!' replaced "no" (now "in the twins only")"""),
+        (
+            ("--anonymized",),
+            """names of 'Tell me again!' replaced "no" (now "in the twins only")""",
+        ),
     ],
 )
 def test_resuming_with_other_options(run, tmp_path, options, setting):
@@ -313,14 +351,24 @@ def test_changed_and_removed_works(run, works, tmp_path):
     changed = [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]]
     works.write_text("".join(json.dumps(work) + "\n" for work in changed))
     code, out, err = run("--resume")
-    assert code == 0 and "1 rows of the earlier run are of works or twins that are not in the input now" in err
+    assert (
+        code == 0
+        and "1 rows of the earlier run are of works or twins that are not in the input now" in err
+    )
     assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")].count("w0") == 2
     works.write_text("".join(json.dumps(work) + "\n" for work in WORKS[1:]))
     code, out, err = run("--resume")
-    assert code == 0 and "2 rows of the earlier run are of works or twins that are not in the input now" in err
+    assert (
+        code == 0
+        and "2 rows of the earlier run are of works or twins that are not in the input now" in err
+    )
     assert "7  works read" in out and "2  rows of an earlier run" in out
     card = (tmp_path / "twins.card.md").read_text()
-    for words in ("| train | 6 |", "  - kept, with a twin each: 4", "- rows of an earlier run, of works or twins"):
+    for words in (
+        "| train | 6 |",
+        "  - kept, with a twin each: 4",
+        "- rows of an earlier run, of works or twins",
+    ):
         assert words in card
 
 
@@ -333,9 +381,15 @@ def test_only_rows_of_removed_works(run, works, tmp_path):
 
 def test_invalid_works_are_skipped(run, works, tmp_path, monkeypatch):
     """Texts that are not valid Unicode, and vectors that are not numbers."""
-    bad = [{"id": "w\ud800"}, {"title": "T\ud800"}, {"twins": [{"sentences": TWINS[0], "language": "\ud800"}]}]
+    bad = [
+        {"id": "w\ud800"},
+        {"title": "T\ud800"},
+        {"twins": [{"sentences": TWINS[0], "language": "\ud800"}]},
+    ]
     bad += [{"story": {"text": ["A b.", "C d."]}}, {"twins": [{"sentences": ["A b."], "text": 5}]}]
-    works.write_text("".join(json.dumps(work) + "\n" for work in (*(WORKS[0] | one for one in bad), *WORKS)))
+    works.write_text(
+        "".join(json.dumps(work) + "\n" for work in (*(WORKS[0] | one for one in bad), *WORKS))
+    )
     embed = SentenceEmbedder.__call__
 
     def some(self, sentences):
@@ -360,14 +414,19 @@ def test_unreadable_works_are_reported_and_skipped(run, works, tmp_path):
     works.write_text('{"id": "x"}\n{"cut\n' + works.read_text())
     code, out, err = run()
     assert code == 1 and "2  - could not be read" in out and "5  - kept" in out
-    assert "works.jsonl, line 1: no column 'story'" in err and "works.jsonl, line 2: is not valid JSON" in err
+    assert (
+        "works.jsonl, line 1: no column 'story'" in err
+        and "works.jsonl, line 2: is not valid JSON" in err
+    )
     assert len(rows_of(tmp_path / "twins.jsonl")) == 5
 
 
 def test_no_work_is_left(run, tmp_path):
     code, out, err = run("--min-sentences", 100)
     assert code == 1 and "no work is left" in err and "0  - kept, with a twin each" in out
-    assert (tmp_path / "twins.jsonl").read_text() == "" and not (tmp_path / "twins.card.md").exists()
+    assert (tmp_path / "twins.jsonl").read_text() == "" and not (
+        tmp_path / "twins.card.md"
+    ).exists()
 
 
 @pytest.mark.parametrize(
@@ -376,11 +435,23 @@ def test_no_work_is_left(run, tmp_path):
         (("works.jsonl", "--out", "-"), "ends in .jsonl"),
         (("works.jsonl", "--out", "twins.parquet"), "ends in .jsonl"),
         (("works.jsonl", "--out", "works.jsonl"), "would be overwritten"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"), "not a list of similarities"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "fr=0.7,fr=0.6"), "two numbers for fr"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-similarity", "0.7,0.6"), "two numbers for other"),
+        (
+            ("works.jsonl", "--out", "a.jsonl", "--max-similarity", "high"),
+            "not a list of similarities",
+        ),
+        (
+            ("works.jsonl", "--out", "a.jsonl", "--max-similarity", "fr=0.7,fr=0.6"),
+            "two numbers for fr",
+        ),
+        (
+            ("works.jsonl", "--out", "a.jsonl", "--max-similarity", "0.7,0.6"),
+            "two numbers for other",
+        ),
         (("works.jsonl", "--out", "a.jsonl", "--windows", "0"), "not an integer of 1 or more"),
-        (("works.jsonl", "--out", "a.jsonl", "--max-difference", "-1"), "not a number of 0 or more"),
+        (
+            ("works.jsonl", "--out", "a.jsonl", "--max-difference", "-1"),
+            "not a number of 0 or more",
+        ),
         ((".", "--out", "a.jsonl"), "is in ., which is read"),
         (("works.jsonl", ".", "--out", "inner/../inner/a.jsonl"), "is in ., which is read"),
     ],
@@ -430,19 +501,26 @@ def test_anonymized_twins(run, works, tmp_path):
 
 
 def test_pooling(run, tmp_path, bert_folder, works):
-    """The pooler gives other alignments; the pooling is told, and a run is not resumed with the other."""
+    """The pooler gives other alignments; the pooling is told, and a run is not resumed with the
+    other."""
     assert run("--pooling", "checkpoint", out="mean.jsonl")[0] == 0
     assert run("--pooling", "pooler")[0] == 0
     mean, pooled = (rows_of(tmp_path / name) for name in ("mean.jsonl", "twins.jsonl"))
     assert [row["alignment"] for row in mean] != [row["alignment"] for row in pooled]
-    twins = LongTwins(SentenceEmbedder(bert_folder, "cpu", pooling="pooler"), filters=Filters(min_window=1))
+    twins = LongTwins(
+        SentenceEmbedder(bert_folder, "cpu", pooling="pooler"), filters=Filters(min_window=1)
+    )
     made = [twins.row(work) for _, work in read_works(read_documents([str(works)]))]
     assert json.loads(json.dumps([row for row in made if row is not None])) == pooled
     assert "- sentence pooling: pooler" in (tmp_path / "twins.card.md").read_text()
     code, _, err = run("--resume")
     assert code == 2 and 'started with sentence pooling "pooler" (now "checkpoint")' in err
     code, _, err = run("--pooling", "pooler", "--encoder", default_encoder(), out="other.jsonl")
-    assert code == 1 and "its settings name mean pooling" in err and not (tmp_path / "other.jsonl").exists()
+    assert (
+        code == 1
+        and "its settings name mean pooling" in err
+        and not (tmp_path / "other.jsonl").exists()
+    )
 
 
 def test_limit_of_one_language_keeps_the_other_defaults(run, tmp_path):

@@ -18,11 +18,22 @@ from narrative_twins.making.entities.substitution import EntitySubstitution
 from support.processes import COMMAND, run_command
 from support.recognizers import recognizer, save_pipeline
 
-spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
+spacy = pytest.importorskip(
+    "spacy", reason="spaCy is not installed: pip install narrative_twins[entities]"
+)
 ROWS = [
-    {"id": "a", "story": ["Anna Karenina ran.", "She hid in Moscow."], "twin": ["Karenina fled to Moscow."]},
+    {
+        "id": "a",
+        "story": ["Anna Karenina ran.", "She hid in Moscow."],
+        "twin": ["Karenina fled to Moscow."],
+    },
     {"story": ["It rained."], "twin": ["Rain fell 🙂."], "note": {"of": ["Anna"]}},
-    {"id": 3, "story": ["Vronsky {0} sat."], "twin": ["<b>Vronsky</b> sat at Acme."], "negative": ["Vronsky ran."]},
+    {
+        "id": 3,
+        "story": ["Vronsky {0} sat."],
+        "twin": ["<b>Vronsky</b> sat at Acme."],
+        "negative": ["Vronsky ran."],
+    },
 ]
 
 
@@ -43,7 +54,13 @@ def make(twins, pipeline, tmp_path, capsys):
     """Run the command in this process; returns exit code and errors."""
 
     def call(*arguments, rows=twins, out=tmp_path / "out.jsonl", pipeline=pipeline):
-        code = main(["make", "entities", *map(str, [rows, "--out", out, "--pipeline", pipeline, *arguments])])
+        code = main(
+            [
+                "make",
+                "entities",
+                *map(str, [rows, "--out", out, "--pipeline", pipeline, *arguments]),
+            ]
+        )
         return code, capsys.readouterr().err
 
     return call
@@ -58,7 +75,11 @@ def test_installed_command(twins, pipeline, tmp_path):
     done = run_command(COMMAND, "make", "entities", twins, "--out", out, "--pipeline", pipeline)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert done.stderr == ("2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any\n")
+    assert (
+        done.stderr
+        == "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without"
+        " any\n"
+    )
     a, b, c = rows_of(out)
     name = a["twin"][0].removesuffix(" fled to Location A.")
     assert name.istitle() and name != "Karenina"
@@ -67,7 +88,10 @@ def test_installed_command(twins, pipeline, tmp_path):
     other = c["twin"][0].removeprefix("<b>").removesuffix("</b> sat at Organization A.")
     assert other.istitle() and other != "Vronsky"
     assert c == ROWS[2] | {"twin": [f"<b>{other}</b> sat at Organization A."]}
-    loaded = [load_story_twins(str(path), split="train", cache_dir=str(tmp_path / "cache")) for path in (twins, out)]
+    loaded = [
+        load_story_twins(str(path), split="train", cache_dir=str(tmp_path / "cache"))
+        for path in (twins, out)
+    ]
     assert loaded[0]["id"] == loaded[1]["id"]
 
 
@@ -75,7 +99,10 @@ def test_same_names_in_all_texts(make, tmp_path):
     code, errors = make("--same-names")
     assert (code, errors) == (
         0,
-        "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any\n",
+        (
+            "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without"
+            " any\n"
+        ),
     )
     a, b, c = rows_of(tmp_path / "out.jsonl")
     name = a["story"][0].removesuffix(" ran.")
@@ -88,7 +115,11 @@ def test_same_names_in_all_texts(make, tmp_path):
     assert b == {"id": "twins.jsonl:1", **ROWS[1]}
     other = c["negative"][0].removesuffix(" ran.")
     assert other.istitle()
-    expected = {"id": 3, "story": [f"{other} {{0}} sat."], "twin": [f"<b>{other}</b> sat at Organization A."]}
+    expected = {
+        "id": 3,
+        "story": [f"{other} {{0}} sat."],
+        "twin": [f"<b>{other}</b> sat at Organization A."],
+    }
     assert c == expected | {"negative": [f"{other} ran."]}
 
 
@@ -115,7 +146,10 @@ def test_rows_without_twins_are_told(make, twins):
 def test_options(make, tmp_path):
     (tmp_path / "names.csv").write_text("Ada,f,1\nCid,m,1\n")
     assert make("--names", tmp_path / "names.csv", "--seed", 1)[0] == 0
-    assert rows_of(tmp_path / "out.jsonl")[0]["twin"][0] in ("Ada fled to Location A.", "Cid fled to Location A.")
+    assert rows_of(tmp_path / "out.jsonl")[0]["twin"][0] in (
+        "Ada fled to Location A.",
+        "Cid fled to Location A.",
+    )
     texts = set()
     for seed in range(8):
         assert make("--seed", seed)[0] == 0
@@ -147,14 +181,26 @@ def test_resume(make, tmp_path):
     complete = out.read_bytes()
     lines = complete.splitlines(keepends=True)
     for kept, message in (
-        (b"", "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1 without any"),
+        (
+            b"",
+            (
+                "2 people, 1 place, 1 organization and 0 other entities replaced in 3 rows, 1"
+                " without any"
+            ),
+        ),
         (
             lines[0] + lines[1][:9],
-            "1 person, 0 places, 1 organization and 0 other entities replaced in 2 rows, 1 without any; 1 row was done",
+            (
+                "1 person, 0 places, 1 organization and 0 other entities replaced in 2 rows, 1"
+                " without any; 1 row was done"
+            ),
         ),
         (
             complete,
-            "0 people, 0 places, 0 organizations and 0 other entities replaced in 0 rows, 0 without any; 3 rows were",
+            (
+                "0 people, 0 places, 0 organizations and 0 other entities replaced in 0 rows, 0"
+                " without any; 3 rows were"
+            ),
         ),
     ):
         out.rename(part)
@@ -220,7 +266,10 @@ def test_facts_stay_until_the_next_run_is_complete(make, tmp_path, interrupted):
     facts, card = ((tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md"))
     interrupted(1)
     assert make("--seed", 7)[0] == 130
-    assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [facts, card]
+    assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [
+        facts,
+        card,
+    ]
     interrupted.never()
     # The interrupted run has seed 7, unlike the complete file beside it.
     code, errors = make("--resume")
@@ -234,7 +283,9 @@ def other_pipeline(tmp_path_factory) -> Path:
     return save_pipeline(tmp_path_factory.mktemp("spacy") / "other")
 
 
-def test_other_options_are_refused_even_if_no_row_differs(make, twins, tmp_path, interrupted, other_pipeline):
+def test_other_options_are_refused_even_if_no_row_differs(
+    make, twins, tmp_path, interrupted, other_pipeline
+):
     # The finished row has no people, so other names change nothing in it.
     twins.write_text("".join(json.dumps(row) + "\n" for row in ({"story": ["In Moscow."]}, *ROWS)))
     interrupted(1)
@@ -254,7 +305,9 @@ def test_other_options_are_refused_even_if_no_row_differs(make, twins, tmp_path,
 def test_counts_in_the_card(make, tmp_path, interrupted):
     make()
     card = (tmp_path / "out.card.md").read_text()
-    counts = "2 people, 1 place, 1 organization and 0 other entities, counted separately in each row."
+    counts = (
+        "2 people, 1 place, 1 organization and 0 other entities, counted separately in each row."
+    )
     assert f"other names in 2 of 3 rows: {counts}" in card
     # A complete run has nothing to add.
     assert make("--resume")[0] == 0
@@ -263,7 +316,10 @@ def test_counts_in_the_card(make, tmp_path, interrupted):
     make()
     interrupted.never()
     make("--resume")
-    rest = "in the last 2 of them 1 person, 0 places, 1 organization and 0 other entities, counted separately in each"
+    rest = (
+        "in the last 2 of them 1 person, 0 places, 1 organization and 0 other entities, counted"
+        " separately in each"
+    )
     assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
     (tmp_path / "out.jsonl").rename(tmp_path / "out.jsonl.part")
     (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
@@ -319,7 +375,10 @@ def test_invalid_options(make, twins, tmp_path, monkeypatch):
         (dict(pipeline="none_such"), "the spaCy pipeline 'none_such' can't be loaded"),
         (dict(rows=tmp_path / "none.jsonl"), "none.jsonl"),
         (dict(out=tmp_path / "none" / "out.jsonl"), "does not exist"),
-        (dict(rows=tmp_path / "twins.txt"), "twins.txt: unknown format; use .jsonl, .ndjson, .json, .csv, .jsonl.gz"),
+        (
+            dict(rows=tmp_path / "twins.txt"),
+            "twins.txt: unknown format; use .jsonl, .ndjson, .json, .csv, .jsonl.gz",
+        ),
         (dict(rows=folder), "folder: unknown format"),
         (dict(rows="-"), "-: unknown format"),
     ):
@@ -339,6 +398,8 @@ def test_pipeline_that_finds_nothing(make, twins):
     twins.write_text(json.dumps(ROWS[1]) + "\n")
     assert make() == (
         0,
-        "0 people, 0 places, 0 organizations and 0 other entities replaced in 1 row, 1 without any; does the pipeline "
-        "recognize entities?\n",
+        (
+            "0 people, 0 places, 0 organizations and 0 other entities replaced in 1 row, 1 without"
+            " any; does the pipeline recognize entities?\n"
+        ),
     )

@@ -28,12 +28,15 @@ from narrative_twins.files import AtomicFile
 from support.books import WRITERS, WrittenChapter
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 
-OMAR = "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
+OMAR = (
+    "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
+)
 
 
 @pytest.fixture
 def run(bert_folder, capsys):
-    """Runs the command in this process with a small encoder; returns its exit code, stdout and stderr."""
+    """Runs the command in this process with a small encoder; returns its exit code, stdout and
+    stderr."""
 
     def call(*arguments, model=bert_folder):
         code = main(["score", "--model", model, "--device", "cpu", *map(str, arguments)])
@@ -52,7 +55,10 @@ def story(tmp_path):
 @pytest.fixture
 def stories(tmp_path):
     path = tmp_path / "stories.jsonl"
-    rows = [{"id": "a", "text": OMAR}, {"id": "b", "sentences": ["Nadia ran.", "It rained."], "windows": 2}]
+    rows = [
+        {"id": "a", "text": OMAR},
+        {"id": "b", "sentences": ["Nadia ran.", "It rained."], "windows": 2},
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -69,7 +75,9 @@ def test_the_installed_command(story):
 
 
 def test_standard_input(bert_folder):
-    done = run_command(COMMAND, "score", "--model", bert_folder, "--format", "jsonl", "-", input=OMAR)
+    done = run_command(
+        COMMAND, "score", "--model", bert_folder, "--format", "jsonl", "-", input=OMAR
+    )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["sentences"]) == 3
     assert done.stderr == ""
@@ -79,7 +87,8 @@ def test_jsonl_has_the_results_of_the_engine(run, stories, bert_folder):
     code, out, _ = run(stories, "-f", "jsonl")
     rows = [json.loads(line) for line in out.splitlines()]
     expected = [
-        result.to_dict() for result in score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
+        result.to_dict()
+        for result in score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
     ]
     assert code == 0
     for row, other in zip(rows, expected, strict=True):
@@ -93,7 +102,16 @@ def test_jsonl_has_the_results_of_the_engine(run, stories, bert_folder):
 def test_csv(run, stories):
     code, out, _ = run(stories, "-f", "csv", "--operations", "summarization,deletion")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert list(rows[0]) == ["story", "index", "window", "start", "end", "sentence", "summarization", "deletion"]
+    assert list(rows[0]) == [
+        "story",
+        "index",
+        "window",
+        "start",
+        "end",
+        "sentence",
+        "summarization",
+        "deletion",
+    ]
     assert [(row["story"], row["index"], row["window"]) for row in rows] == [
         ("a", "0", "0"),
         ("a", "1", "0"),
@@ -121,19 +139,31 @@ def test_books_are_stories_without_their_headings(run, tmp_path, name):
     ]
     (tmp_path / name).write_bytes(WRITERS[name]("Omar", chapters))
     code, out, _ = run(tmp_path / name, "--format", "json")
-    assert code == 0 and json.loads(out)[0]["sentences"] == ["Omar cleaned a window.", "A man cried.", "So."]
+    assert code == 0 and json.loads(out)[0]["sentences"] == [
+        "Omar cleaned a window.",
+        "A man cried.",
+        "So.",
+    ]
     (tmp_path / name).write_bytes(b"\0\1")
     code, _, err = run(tmp_path / name, "--format", "json")
     assert code == 1 and f"narrative-twins: {tmp_path / name}: " in err
 
 
 def test_windows_operations_and_top(run, story):
-    _, out, _ = run(story, "-f", "jsonl", "--windows", "2,1", "--operations", "deletion", "--top", "2")
+    _, out, _ = run(
+        story, "-f", "jsonl", "--windows", "2,1", "--operations", "deletion", "--top", "2"
+    )
     row = json.loads(out)
     assert row["windows"] == [[0, 2], [2, 3]]
     assert list(row["scores"]) == ["deletion"]
-    assert [sentence["score"] for sentence in row["top"]] == sorted(row["scores"]["deletion"], reverse=True)[:2]
-    assert json.loads(run(story, "-f", "jsonl", "--windows", "3")[1])["windows"] == [[0, 1], [1, 2], [2, 3]]
+    assert [sentence["score"] for sentence in row["top"]] == sorted(
+        row["scores"]["deletion"], reverse=True
+    )[:2]
+    assert json.loads(run(story, "-f", "jsonl", "--windows", "3")[1])["windows"] == [
+        [0, 1],
+        [1, 2],
+        [2, 3],
+    ]
     _, out, _ = run(story, "--top", "1")
     assert sum(text in out for text in OMAR.split(". ")) == 1
 
@@ -148,8 +178,8 @@ def test_stories_of_several_files_are_named_by_their_files(run, story, tmp_path)
 def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
     mixed = tmp_path / "mixed.jsonl"
     mixed.write_bytes(
-        b'{"text": "Nadia ran. It rained."}\n{"text": \n{"text": ""}\n\xff\xfe\n{"sentences": ["A b.", 3]}\n'
-        b'{"sentences": ["Nadia ran.", "\\u0301"]}\n{"text": "Omar left. It snowed."}\n'
+        b'{"text": "Nadia ran. It rained."}\n{"text": \n{"text": ""}\n\xff\xfe\n{"sentences": ["A'
+        b' b.", 3]}\n{"sentences": ["Nadia ran.", "\\u0301"]}\n{"text": "Omar left. It snowed."}\n'
     )
     code, out, err = run(tmp_path / "missing.txt", mixed, story, "-f", "jsonl")
     assert code == 1
@@ -180,8 +210,14 @@ def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
         (["--format", "xml"], "invalid choice: 'xml'"),
         (["--resume"], "--resume needs"),
         (["--out", "omar.txt"], "would be overwritten by --out omar.txt"),
-        (["--out", "omar.html", "--format", "csv"], "--out omar.html is named as html, but --format is csv"),
-        (["--out", "omar.json", "--format", "text"], "--out omar.json is named as json, but --format is text"),
+        (
+            ["--out", "omar.html", "--format", "csv"],
+            "--out omar.html is named as html, but --format is csv",
+        ),
+        (
+            ["--out", "omar.json", "--format", "text"],
+            "--out omar.json is named as json, but --format is text",
+        ),
         (["--split", "words"], "invalid choice: 'words'"),
     ],
 )
@@ -221,7 +257,9 @@ def interrupted(run, monkeypatch):
 
 def numbered(path, numbers):
     """Write a file of stories with numbers as ids."""
-    lines = [json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in numbers]
+    lines = [
+        json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in numbers
+    ]
     path.write_text("".join(lines))
     return path
 
@@ -283,7 +321,9 @@ def test_resuming_with_another_encoder_is_refused(run, interrupted, tmp_path, be
     assert code == 2 and "model fingerprint" in err
 
 
-@pytest.mark.parametrize("numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"])
+@pytest.mark.parametrize(
+    "numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"]
+)
 @pytest.mark.parametrize("finished", [False, True])
 def test_resuming_with_other_stories_is_refused(run, interrupted, tmp_path, numbers, finished):
     source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
@@ -308,7 +348,9 @@ def test_resuming_with_more_stories(run, tmp_path):
 
 def test_resuming_reports_invalid_stories_again(run, interrupted, tmp_path):
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text('{"id": 0, "text": "Nadia ran."}\n{"text": ""}\n"\u0301"\n{"id": 3, "text": "It rained."}\n')
+    source.write_text(
+        '{"id": 0, "text": "Nadia ran."}\n{"text": ""}\n"\u0301"\n{"id": 3, "text": "It rained."}\n'
+    )
     interrupted(1, source, "-f", "jsonl", "-o", out)
     code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
     assert code == 1 and err.count("in.jsonl, line") == 2
@@ -341,13 +383,20 @@ def test_resuming_keeps_equal_stories(run, interrupted, tmp_path):
 
 def test_invalid_lines_do_not_stop_the_run(run, tmp_path):
     source = tmp_path / "in.jsonl"
-    bad = ['{"id": ["x"], "text": "A b."}', '{"id": "\\ud83d", "text": "A b."}', '{"id": 1.5, "text": "A b."}']
+    bad = [
+        '{"id": ["x"], "text": "A b."}',
+        '{"id": "\\ud83d", "text": "A b."}',
+        '{"id": 1.5, "text": "A b."}',
+    ]
     bad += ['{"id": ' + "9" * 5000 + ', "text": "A b."}', "[" * 100_000]
     bad += ['{"text": ["A b.", "C d."]}', '{"sentences": ["A b."], "text": 5}']
     source.write_text("\n".join(['"Nadia ran."', *bad, '"It rained."']) + "\n")
     code, out, err = run(source, "-f", "jsonl")
     assert code == 1
-    assert [json.loads(line)["sentences"] for line in out.splitlines()] == [["Nadia ran."], ["It rained."]]
+    assert [json.loads(line)["sentences"] for line in out.splitlines()] == [
+        ["Nadia ran."],
+        ["It rained."],
+    ]
     assert len(err.splitlines()) == 7
     assert "Traceback" not in err
 
@@ -377,18 +426,41 @@ def test_stories_keep_their_index_after_invalid_stories(run, tmp_path):
     ],
 )
 def test_errors_are_one_line_without_traceback(story, bert_folder, capsys, arguments, problem):
-    model = ["--model", bert_folder] if "--device" in arguments else ["--model", bert_folder, "--device", "cpu"]
+    model = (
+        ["--model", bert_folder]
+        if "--device" in arguments
+        else ["--model", bert_folder, "--device", "cpu"]
+    )
     assert main(["score", *model, *arguments, str(story)]) == 1
     assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
-    source, out, part = tmp_path / "in.jsonl", tmp_path / f"out.{form}", tmp_path / f"out.{form}.part"
-    source.write_text(
-        "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
+    source, out, part = (
+        tmp_path / "in.jsonl",
+        tmp_path / f"out.{form}",
+        tmp_path / f"out.{form}.part",
     )
-    command = [COMMAND, "score", "--model", bert_folder, "-f", form, "-o", str(out), "--batch-size", "1", str(source)]
+    source.write_text(
+        "".join(
+            json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n"
+            for i in range(5000)
+        )
+    )
+    command = [
+        COMMAND,
+        "score",
+        "--model",
+        bert_folder,
+        "-f",
+        form,
+        "-o",
+        str(out),
+        "--batch-size",
+        "1",
+        str(source),
+    ]
     with started(*command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
         process.send_signal(signal.SIGINT)
@@ -432,7 +504,9 @@ def test_a_closed_pipe_is_not_an_error(stories, bert_folder):
         "--batch-size",
         "1",
     ]
-    with started(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with started(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         process.stdin.write(many)
         process.stdin.close()
         process.stdout.readline()
@@ -451,7 +525,9 @@ def test_second_run_on_the_same_output_is_refused(run, story, tmp_path, form):
     assert run(story, "-f", form, "-o", out)[0] == 0
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run", "link"])
+@pytest.mark.parametrize(
+    "name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run", "link"]
+)
 def test_input_is_never_overwritten(run, tmp_path, name, capsys):
     """Also if it is the file of an earlier run, or another name for it."""
     source = tmp_path / ("source.jsonl" if name == "link" else name)
@@ -467,7 +543,10 @@ def test_input_is_never_overwritten(run, tmp_path, name, capsys):
 
 def test_closed_and_full_streams(run, story, monkeypatch):
     code, _, err = run(story, "-o", "/dev/full")
-    assert (code, err) == (1, "narrative-twins: /dev/full can't be written: No space left on device\n")
+    assert (code, err) == (
+        1,
+        "narrative-twins: /dev/full can't be written: No space left on device\n",
+    )
     monkeypatch.setattr(sys, "stdin", None)
     code, _, err = run("-")
     assert code == 1 and "narrative-twins: standard input: is closed; name a file\n" in err
@@ -479,7 +558,9 @@ def test_closed_and_full_streams(run, story, monkeypatch):
 @pytest.mark.slow
 def test_full_standard_output(story, bert_folder):
     """Nothing is added by Python at its end."""
-    command = shlex.join([COMMAND, "score", "--model", bert_folder, "--operations", "deletion", "-q", str(story)])
+    command = shlex.join(
+        [COMMAND, "score", "--model", bert_folder, "--operations", "deletion", "-q", str(story)]
+    )
     done = run_command("sh", "-c", f"{command} > /dev/full")
     problem = "standard output can't be written: No space left on device"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
@@ -487,13 +568,25 @@ def test_full_standard_output(story, bert_folder):
 
 def test_all_streams_may_be_closed(story, bert_folder, tmp_path):
     """What libraries print is not written into the output file."""
-    command = [COMMAND, "score", "--model", bert_folder, "--operations", "deletion", "-f", "csv", story]
+    command = [
+        COMMAND,
+        "score",
+        "--model",
+        bert_folder,
+        "--operations",
+        "deletion",
+        "-f",
+        "csv",
+        story,
+    ]
     command += ["-o", tmp_path / "out.csv"]
     assert run_command("sh", "-c", f"{shlex.join(map(str, command))} <&- >&- 2>&-").returncode == 0
     assert (tmp_path / "out.csv").read_text().startswith("story,index")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=HYPERLINK("http://evil")'])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=HYPERLINK("http://evil")']
+)
 def test_cells_of_csv_are_no_formulas(run, tmp_path, text):
     (source := tmp_path / "in.jsonl").write_text(
         json.dumps({"id": text, "sentences": [text, "Nadia ran.", f"a{text}"]})
@@ -502,7 +595,9 @@ def test_cells_of_csv_are_no_formulas(run, tmp_path, text):
     header, first, second, third = csv.reader(io.StringIO(out, newline=""))
     assert first[0] == f"'{text}" and first[5] == f"'{text}"
     assert second[5] == "Nadia ran." and third[5] == f"a{text}"
-    assert all(re.fullmatch(r"-?\d\.\d+(e-\d+)?", row[6]) for row in (first, second, third)), "numbers stay numbers"
+    assert all(re.fullmatch(r"-?\d\.\d+(e-\d+)?", row[6]) for row in (first, second, third)), (
+        "numbers stay numbers"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -515,7 +610,9 @@ def test_standard_output_of_other_encodings(run, tmp_path, monkeypatch, encoding
     assert (code, err) == (0, "")
     if form == "text":
         lines = written.getvalue().decode(encoding).splitlines()
-        assert any(re.search(r"\* 0\.\d{3} 8", line) for line in lines), "a star, and the highest bar"
+        assert any(re.search(r"\* 0\.\d{3} 8", line) for line in lines), (
+            "a star, and the highest bar"
+        )
         assert any(set(line.strip()) == {"-"} for line in lines), "a line below the heading"
         assert any("Kager? ran" in line for line in lines)
     else:
@@ -541,9 +638,18 @@ def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
     code, out, err = run(path, "-f", "jsonl", "--context-tokens", "40")
     assert code == 1 and len(out.splitlines()) == 3
     warnings = [line for line in err.splitlines() if "is longer than the 40 tokens" in line]
-    assert len(warnings) == 1 and warnings[0].startswith(f"narrative-twins: {path}, line 3: the story is longer")
+    assert len(warnings) == 1 and warnings[0].startswith(
+        f"narrative-twins: {path}, line 3: the story is longer"
+    )
     assert len(err.splitlines()) == 2
-    assert len(run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "ignore")[2].splitlines()) == 1
+    assert (
+        len(
+            run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "ignore")[
+                2
+            ].splitlines()
+        )
+        == 1
+    )
     _, out, err = run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "error")
     assert len(out.splitlines()) == 1 and f"{path}, line 4: the story is longer" in err
     assert transformers_logging.is_progress_bar_enabled()
@@ -551,17 +657,28 @@ def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "start"),
-    [("a.html", b"<!doctype html>"), ("a.CSV", b"story,"), ("a.json", b"["), ("a.jsonl", b"{"), ("a.svg", b"<?xml")],
+    [
+        ("a.html", b"<!doctype html>"),
+        ("a.CSV", b"story,"),
+        ("a.json", b"["),
+        ("a.jsonl", b"{"),
+        ("a.svg", b"<?xml"),
+    ],
 )
 def test_the_name_of_the_output_implies_its_format(run, story, tmp_path, name, start):
     assert run(story, "--out", tmp_path / name)[0] == 0
     assert (tmp_path / name).read_bytes().startswith(start)
-    assert run(story, "--out", tmp_path / "notes")[0] == 0 and b"story 1:" in (tmp_path / "notes").read_bytes()
+    assert (
+        run(story, "--out", tmp_path / "notes")[0] == 0
+        and b"story 1:" in (tmp_path / "notes").read_bytes()
+    )
 
 
 def test_headings_lines_and_paragraphs(run, tmp_path):
     verse = tmp_path / "verse.txt"
-    verse.write_text("Chapter 1\n\nThe sea was grey,\nthe sky was grey.\n\nA gull went by. It rained.")
+    verse.write_text(
+        "Chapter 1\n\nThe sea was grey,\nthe sky was grey.\n\nA gull went by. It rained."
+    )
 
     def sentences(*arguments):
         code, out, err = run(verse, "-f", "jsonl", *arguments)
@@ -570,8 +687,15 @@ def test_headings_lines_and_paragraphs(run, tmp_path):
 
     assert sentences() == ["The sea was grey,\nthe sky was grey.", "A gull went by.", "It rained."]
     assert sentences("--score-headings")[0] == "Chapter 1"
-    assert sentences("--split", "lines") == ["The sea was grey,", "the sky was grey.", "A gull went by. It rained."]
-    assert sentences("--split", "paragraphs") == ["The sea was grey,\nthe sky was grey.", "A gull went by. It rained."]
+    assert sentences("--split", "lines") == [
+        "The sea was grey,",
+        "the sky was grey.",
+        "A gull went by. It rained.",
+    ]
+    assert sentences("--split", "paragraphs") == [
+        "The sea was grey,\nthe sky was grey.",
+        "A gull went by. It rained.",
+    ]
     out = tmp_path / "out.jsonl"
     assert run(verse, "-o", out, "--split", "lines")[0] == 0
     code, _, err = run(verse, "-o", out, "--resume")
@@ -588,13 +712,16 @@ def test_folders_and_tables(run, tmp_path):
     assert code == 0, err
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["x", str(folder / "b.txt")]
     code, out, err = run(folder, "-f", "jsonl")
-    assert code == 1 and "a.csv: has no column of stories that is known (its columns: id, ours)" in err
+    assert (
+        code == 1 and "a.csv: has no column of stories that is known (its columns: id, ours)" in err
+    )
     code, out, err = run(folder / "c.odt")
     assert code == 1 and not out
 
 
 GERMAN = (
-    "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das Gewitter gekommen, und er"
+    "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das Gewitter"
+    " gekommen, und er"
 )
 GERMAN += " hatte Angst vor dem Donner."
 
@@ -619,14 +746,27 @@ def test_the_hint_names_the_cure(tmp_path):
     done = run_command(COMMAND, "score", tmp_path / "eins.txt")
     assert done.returncode == 0
     (hint,) = done.stderr.splitlines()
-    assert "not to be in English" in hint and "--model" in hint and "multilingual-MiniLM" in hint and "--split" in hint
+    assert (
+        "not to be in English" in hint
+        and "--model" in hint
+        and "multilingual-MiniLM" in hint
+        and "--split" in hint
+    )
 
 
 def test_a_book_of_gutenberg_is_told_once(tmp_path, bert_folder, capsys):
     begin = "*** START OF THE PROJECT GUTENBERG EBOOK NINE TALES ***"
     for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(f"Title: Nine Tales\n\n{begin}\n\nNadia ran. It rained.\n")
+        (tmp_path / f"{name}.txt").write_text(
+            f"Title: Nine Tales\n\n{begin}\n\nNadia ran. It rained.\n"
+        )
     files = [str(tmp_path / f"{name}.txt") for name in "ab"]
-    assert main(["score", *files, "--model", bert_folder, "--out", str(tmp_path / "scores.jsonl")]) == 0
+    assert (
+        main(["score", *files, "--model", bert_folder, "--out", str(tmp_path / "scores.jsonl")])
+        == 0
+    )
     told = capsys.readouterr().err
-    assert told.count("seems to be a book of Project Gutenberg") == 1 and "--level chapter,sentence" in told
+    assert (
+        told.count("seems to be a book of Project Gutenberg") == 1
+        and "--level chapter,sentence" in told
+    )

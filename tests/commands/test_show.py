@@ -1,4 +1,5 @@
-"""`narrative-twins show`: saved scores in all formats, without an encoder; files that are no scores."""
+"""`narrative-twins show`: saved scores in all formats, without an encoder; files that are no
+scores."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from narrative_twins.show.formats import FORMATS, write_results
 from support.processes import run_python
 from support.results import write_report
 
-TEXTS = {"a": "Nadia ran. It rained.\n\nThe mill <b>burned</b>. Nobody knew.", None: "He left. She & I stayed."}
+TEXTS = {
+    "a": "Nadia ran. It rained.\n\nThe mill <b>burned</b>. Nobody knew.",
+    None: "He left. She & I stayed.",
+}
 OPERATIONS = ["deletion", "summarization"]
 
 
@@ -26,7 +30,10 @@ def results():
     found = []
     for index, (name, text) in enumerate(TEXTS.items()):
         story = Story.parse({"id": name, "text": text}, 2)
-        scores = {"deletion": [0.5, 0.1, 0.2, 0.3][: len(story)], "summarization": [0.1, 0.9, 0.2, 0.8][: len(story)]}
+        scores = {
+            "deletion": [0.5, 0.1, 0.2, 0.3][: len(story)],
+            "summarization": [0.1, 0.9, 0.2, 0.8][: len(story)],
+        }
         found.append(StorySalience(story, scores, 512, index * 7, None, index))
     return found
 
@@ -105,10 +112,12 @@ def test_reports_of_damaged_scores_leave_nothing_behind(scores, tmp_path, run):
 
 def test_extracts(scores, run):
     assert run(scores, "--format", "extract")[1] == "a\nIt rained.\n\nstory 2\nShe & I stayed.\n"
-    assert run(scores, "--format", "extract", "--share", "0.5")[1].startswith("a\nIt rained.\nNobody knew.\n")
-    assert run(scores, "--format", "extract", "--top", "2", "--operations", "deletion")[1].startswith(
-        "a\nNadia ran.\nNobody knew.\n"
+    assert run(scores, "--format", "extract", "--share", "0.5")[1].startswith(
+        "a\nIt rained.\nNobody knew.\n"
     )
+    assert run(scores, "--format", "extract", "--top", "2", "--operations", "deletion")[
+        1
+    ].startswith("a\nNadia ran.\nNobody knew.\n")
 
 
 def test_the_extract_of_one_story_is_text_alone(tmp_path, run):
@@ -125,7 +134,11 @@ def test_top_and_operations(scores, run):
 
 def test_stories_with_other_operations(tmp_path, run):
     found = results()
-    path = write(tmp_path / "mixed.jsonl", "jsonl", [StorySalience(found[0].story, {"deletion": [1.0] * 4}), found[1]])
+    path = write(
+        tmp_path / "mixed.jsonl",
+        "jsonl",
+        [StorySalience(found[0].story, {"deletion": [1.0] * 4}), found[1]],
+    )
     code, out, err = run(path, "-f", "csv", "-o", tmp_path / "out.csv")
     assert code == 1 and "story 2 has scores by deletion, summarization" in err
     assert not (tmp_path / "out.csv").exists()
@@ -147,7 +160,11 @@ GOOD = json.dumps(results()[0].to_dict())
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("s.jsonl", '{"text": "Nadia ran."}\n', "s.jsonl, line 1: this is no result: it has no 'sentences'"),
+        (
+            "s.jsonl",
+            '{"text": "Nadia ran."}\n',
+            "s.jsonl, line 1: this is no result: it has no 'sentences'",
+        ),
         ("s.jsonl", f'{GOOD}\n{{"id": \n', "s.jsonl, line 2: is not valid JSON"),
         ("s.json", '[{"text": "Nadia ran."}]', "s.json, item 0: this is no result"),
         ("s.txt", "Nadia ran.", "s.txt has no scores that can be read; saved scores are"),
@@ -183,8 +200,9 @@ def test_other_problems(tmp_path, run, scores, capsys):
 
 def test_nothing_large_is_imported(scores, tmp_path):
     code = (
-        "import sys; from narrative_twins.commands.cli import main; "
-        f"assert main(['show', {str(scores)!r}, '--format', 'html', '--out', {str(tmp_path / 'page.html')!r}]) == 0; "
-        "print(sorted({'torch', 'transformers', 'matplotlib', 'pandas', 'datasets'} & set(sys.modules)))"
+        "import sys; from narrative_twins.commands.cli import main; assert main(['show',"
+        f" {str(scores)!r}, '--format', 'html', '--out', {str(tmp_path / 'page.html')!r}]) == 0;"
+        " print(sorted({'torch', 'transformers', 'matplotlib', 'pandas', 'datasets'} &"
+        " set(sys.modules)))"
     )
     assert run_python("-c", code).strip() == "[]"

@@ -35,14 +35,19 @@ def machine(monkeypatch, tmp_path):
 def score(tmp_path, bert_folder) -> int:
     story = tmp_path / "story.txt"
     story.write_text(STORY)
-    return main(["score", str(story), "--model", bert_folder, "--out", str(tmp_path / "scores.json")])
+    return main(
+        ["score", str(story), "--model", bert_folder, "--out", str(tmp_path / "scores.json")]
+    )
 
 
 def test_a_busy_machine(machine, tmp_path, bert_folder, capsys):
     machine(12)
     assert score(tmp_path, bert_folder) == 0
     assert torch.get_num_threads() == 1 and os.environ["OMP_NUM_THREADS"] == "1"
-    told = "this machine is busy (12 other threads want its 4 cores), so one thread is used; set OMP_NUM_THREADS"
+    told = (
+        "this machine is busy (12 other threads want its 4 cores), so one thread is used; set"
+        " OMP_NUM_THREADS"
+    )
     assert told in capsys.readouterr().err
 
 

@@ -43,7 +43,10 @@ class Lengths(StoryScorer):
             row = dict.fromkeys(COLUMNS)
             try:
                 parsed = Story.parse(story)
-                row |= {"sentences": list(parsed.sentences), "scores": {"summarization": [*map(len, parsed.sentences)]}}
+                row |= {
+                    "sentences": list(parsed.sentences),
+                    "scores": {"summarization": [*map(len, parsed.sentences)]},
+                }
             except StoryError as error:
                 error.index = len(found)
                 row["error"] = error.problem
@@ -54,8 +57,13 @@ class Lengths(StoryScorer):
 def corpus(*sizes):
     """Sources with so many rows, some of them no stories."""
     for name, size in zip("abcdef", sizes, strict=False):
-        rows = [{"id": f"{name}{n}", "text": f"Nadia ran {n} miles. It rained."} for n in range(size)]
-        yield f"{name}.jsonl", iter([StoryError("it is torn") if n % 7 == 3 else row for n, row in enumerate(rows)])
+        rows = [
+            {"id": f"{name}{n}", "text": f"Nadia ran {n} miles. It rained."} for n in range(size)
+        ]
+        yield (
+            f"{name}.jsonl",
+            iter([StoryError("it is torn") if n % 7 == 3 else row for n, row in enumerate(rows)]),
+        )
 
 
 def files_of(folder):
@@ -68,14 +76,19 @@ def rows_of(folder):
 
 def test_shards_and_manifest(tmp_path):
     told = []
-    done = score_corpus(corpus(5, 0, 4), tmp_path / "out", Lengths(), rows=4, on_progress=told.append)
+    done = score_corpus(
+        corpus(5, 0, 4), tmp_path / "out", Lengths(), rows=4, on_progress=told.append
+    )
     assert (done.rows, done.errors, done.shards, done.added, told) == (9, 2, 3, 9, [4, 4, 1])
     rows = rows_of(tmp_path / "out")
     assert [(row["source"], row["row"]) for row in rows] == [
         *(("a.jsonl", n) for n in range(5)),
         *(("c.jsonl", n) for n in range(4)),
     ]
-    assert rows[3] | {"id": None, "error": None} == dict.fromkeys(rows[0]) | {"source": "a.jsonl", "row": 3}
+    assert rows[3] | {"id": None, "error": None} == dict.fromkeys(rows[0]) | {
+        "source": "a.jsonl",
+        "row": 3,
+    }
     assert rows[3]["error"] == "it is torn" and rows[4]["id"] == "a4"
     lines = [json.loads(line) for line in (tmp_path / "out" / "_manifest").read_text().splitlines()]
     assert [line["name"] for line in lines] == [f"scores-0000{n}.parquet" for n in range(3)]
@@ -92,7 +105,9 @@ def test_a_rerun_scores_what_is_new(tmp_path):
     done = score_corpus(corpus(6, 3, 2), tmp_path, scorer, rows=4)
     assert (done.added, done.rows, scorer.scored) == (3, 11, 11)
     assert {(row["source"], row["row"]) for row in rows_of(tmp_path)} == {
-        (name, n) for name, size in (("a.jsonl", 6), ("b.jsonl", 3), ("c.jsonl", 2)) for n in range(size)
+        (name, n)
+        for name, size in (("a.jsonl", 6), ("b.jsonl", 3), ("c.jsonl", 2))
+        for n in range(size)
     }
     assert before.items() <= {**files_of(tmp_path), "_manifest": before["_manifest"]}.items()
 
@@ -104,9 +119,24 @@ def test_what_is_refused(tmp_path):
         (r'model "a" \(now "b"\)', corpus(5, 3), {"rows": 4}, Lengths("b")),
         (r"rows of a shard 4 \(now 5\)", corpus(5, 3), {"rows": 5}, Lengths()),
         (r"jobs 1 \(now 2\)", corpus(5, 3), {"rows": 4, "job": (1, 2)}, Lengths()),
-        (r'column null \(now "text"\)', corpus(5, 3), {"rows": 4, "settings": {"column": "text"}}, Lengths()),
-        ("rows 4 to 4 of a.jsonl are not those that were scored", corpus(4, 3), {"rows": 4}, Lengths()),
-        ("rows 0 to 2 of b.jsonl are not", [*corpus(5), ("b.jsonl", ["New."] * 3)], {"rows": 4}, Lengths()),
+        (
+            r'column null \(now "text"\)',
+            corpus(5, 3),
+            {"rows": 4, "settings": {"column": "text"}},
+            Lengths(),
+        ),
+        (
+            "rows 4 to 4 of a.jsonl are not those that were scored",
+            corpus(4, 3),
+            {"rows": 4},
+            Lengths(),
+        ),
+        (
+            "rows 0 to 2 of b.jsonl are not",
+            [*corpus(5), ("b.jsonl", ["New."] * 3)],
+            {"rows": 4},
+            Lengths(),
+        ),
         (r"x/a.jsonl seems to be a.jsonl", [("x/a.jsonl", ["New."])], {"rows": 4}, Lengths()),
     ):
         with pytest.raises(ResumeError, match=problem):
@@ -131,11 +161,15 @@ def test_files_of_something_else_are_left_alone(tmp_path):
 def test_jobs_share_the_rows_and_a_folder(tmp_path):
     score_corpus(corpus(23, 9, 40), tmp_path / "alone", Lengths(), rows=4)
     for number in (3, 1, 2, 2):
-        done = score_corpus(corpus(23, 9, 40), tmp_path / "jobs", Lengths(), rows=4, job=(number, 3))
+        done = score_corpus(
+            corpus(23, 9, 40), tmp_path / "jobs", Lengths(), rows=4, job=(number, 3)
+        )
     assert done.added == 0
     found, expected = rows_of(tmp_path / "jobs"), rows_of(tmp_path / "alone")
     assert sorted(found, key=lambda row: (row["source"], row["row"])) == expected
-    names = {name.rpartition("-")[0] for name in files_of(tmp_path / "jobs") if name.startswith("scores")}
+    names = {
+        name.rpartition("-")[0] for name in files_of(tmp_path / "jobs") if name.startswith("scores")
+    }
     assert names == {"scores-1-of-3", "scores-2-of-3", "scores-3-of-3"}
     # More rows belong to the jobs that they belonged to.
     for number in (1, 2, 3):
@@ -147,15 +181,19 @@ def test_jobs_share_the_rows_and_a_folder(tmp_path):
             score_corpus(corpus(23), tmp_path / "jobs", Lengths(model), rows=4, job=job)
 
 
-@given(st.integers(1, 9), st.lists(st.text("abc/.", min_size=1), min_size=1, max_size=5), st.integers(0, 10**6))
+@given(
+    st.integers(1, 9),
+    st.lists(st.text("abc/.", min_size=1), min_size=1, max_size=5),
+    st.integers(0, 10**6),
+)
 def test_each_block_belongs_to_one_job(count, sources, block):
     for source in sources:
         assert sum(Part(number, count).owns(source, block) for number in range(1, count + 1)) == 1
 
 
 def killed_at(step, torn, sources, folder):
-    """Run in a child process that ends at a step of writing, before it or in the middle of it; returns whether it
-    did."""
+    """Run in a child process that ends at a step of writing, before it or in the middle of it;
+    returns whether it did."""
 
     def run():
         steps = iter(range(10**6))
@@ -163,7 +201,13 @@ def killed_at(step, torn, sources, folder):
         def dying(real, *args):
             if next(steps) == step:
                 if torn:
-                    real(*([args[0], bytes(args[1])[: len(args[1]) // 2]] if real is os_write else args))
+                    real(
+                        *(
+                            [args[0], bytes(args[1])[: len(args[1]) // 2]]
+                            if real is os_write
+                            else args
+                        )
+                    )
                 os._exit(9)
             return real(*args)
 
@@ -187,7 +231,9 @@ def test_runs_that_are_killed_anywhere_go_on(kills):
         for step, torn in kills:
             killed_at(step, torn, corpus(9, 6), found)
             shards = [path for path in found.glob("scores-*.parquet")] if found.exists() else []
-            assert all(path.read_bytes() == (expected / path.name).read_bytes() for path in shards), "all are complete"
+            assert all(
+                path.read_bytes() == (expected / path.name).read_bytes() for path in shards
+            ), "all are complete"
         score_corpus(corpus(9, 6), found, Lengths(), rows=4)
         assert files_of(found) == files_of(expected)
 
@@ -216,7 +262,8 @@ def test_a_full_disk(tmp_path, monkeypatch, step):
 
 
 def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
-    """The shard and its new name in the folder: a crash of the machine leaves no record of a torn shard."""
+    """The shard and its new name in the folder: a crash of the machine leaves no record of a torn
+    shard."""
     calls = []  # with the number of the file on the disk, which stays when it is renamed
     sync, replace = os.fsync, os.replace
 
@@ -256,7 +303,9 @@ def test_rows_are_read_as_they_are_needed(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         score_corpus([("endless", endless())], tmp_path, Lengths(), rows=5, on_progress=stop)
     assert len(taken) == 25
-    assert score_corpus([("endless", islice(endless(), 27))], tmp_path, Lengths(), rows=5).added == 2
+    assert (
+        score_corpus([("endless", islice(endless(), 27))], tmp_path, Lengths(), rows=5).added == 2
+    )
 
 
 def test_two_runs_do_not_write_the_same_shards(tmp_path):
@@ -289,10 +338,15 @@ def test_a_folder_that_can_not_be_written(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount")
 def test_a_real_full_disk_and_a_read_only_one(tmp_path, bert_folder):
     source, disk = tmp_path / "in.jsonl", tmp_path / "disk"
-    texts = (f"Nadia ran {n} miles. {hashlib.sha512(str(n).encode()).hexdigest()}." for n in range(1600))
+    texts = (
+        f"Nadia ran {n} miles. {hashlib.sha512(str(n).encode()).hexdigest()}." for n in range(1600)
+    )
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     disk.mkdir()
-    score = f"{COMMAND} score {source} --model {bert_folder} --operations summarization --format parquet"
+    score = (
+        f"{COMMAND} score {source} --model {bert_folder} --operations summarization --format"
+        " parquet"
+    )
     code = f"""mount -t tmpfs -o size=96k none {disk} || exit 77
 {score} --out {disk}/scores --shard-rows 100; echo "exit $?"; cp {disk}/scores/*.parquet {tmp_path}; ls {disk}/scores
 mount -o remount,ro {disk}; {score} --out {disk}/other; echo "exit $?" """

@@ -26,19 +26,33 @@ def scorer(encoder):
 
 
 def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
-    batch = scorer({"key": numpy.array([5, 6, 7]), "text": numpy.array(TEXTS, object), "error": ["a", "b", "c"]})
+    batch = scorer(
+        {
+            "key": numpy.array([5, 6, 7]),
+            "text": numpy.array(TEXTS, object),
+            "error": ["a", "b", "c"],
+        }
+    )
     assert list(batch) == ["key", "text", "error", *(name for name in COLUMNS if name != "error")]
     assert list(batch["key"]) == [5, 6, 7]
     assert batch["error"] == [None, "the story is empty; give it at least one sentence", None]
     assert [batch[name][1] for name in COLUMNS if name != "error"] == [None] * 8
-    expected = list(score_stories([TEXTS[0], TEXTS[2]], encoder, operations=["summarization", "deletion"]))
+    expected = list(
+        score_stories([TEXTS[0], TEXTS[2]], encoder, operations=["summarization", "deletion"])
+    )
     for row, result in zip((0, 2), expected, strict=True):
         assert {name: batch[name][row] for name in COLUMNS if name != "error"} == result.to_dict()
 
 
 def test_rows_are_stories_without_a_column(encoder):
     scorer = StoryScorer(encoder, operations="summarization")
-    batch = scorer({"id": ["a", "b"], "sentences": [["Nadia ran.", "It rained."], None], "text": [None, TEXTS[0]]})
+    batch = scorer(
+        {
+            "id": ["a", "b"],
+            "sentences": [["Nadia ran.", "It rained."], None],
+            "text": [None, TEXTS[0]],
+        }
+    )
     assert batch["id"] == ["a", "b"] and batch["sentences"] == [["Nadia ran.", "It rained."]] * 2
     assert batch["scores"][0] == batch["scores"][1]
 
@@ -47,7 +61,9 @@ def test_tables_have_the_same_types_whatever_is_in_them(scorer):
     table = pyarrow.table({"text": TEXTS, "windows": ["x", "y", "z"]})
     scored, failed = scorer(table), scorer(table.slice(1, 1))
     assert scored.schema == failed.schema and scored.column_names[:2] == ["text", "windows"]
-    assert scored.select(list(COLUMNS)).schema == scorer.schema and failed["scores"].to_pylist() == [None]
+    assert scored.select(list(COLUMNS)).schema == scorer.schema and failed[
+        "scores"
+    ].to_pylist() == [None]
     assert scored.select(list(COLUMNS)).to_pylist() == scorer.rows(TEXTS)
     row = StorySalience.from_dict(scored.to_pylist()[2])
     assert row.sentences == ("The mill burned down.", "Nobody knew.", "Omar wrote a word.")
@@ -56,28 +72,37 @@ def test_tables_have_the_same_types_whatever_is_in_them(scorer):
 def test_datasets_map(scorer, bert_folder):
     rows = Dataset.from_dict({"text": TEXTS, "n": [1, 2, 3]})
     mapped = rows.map(scorer, batched=True, batch_size=2)
-    assert mapped.column_names == ["text", "n", *COLUMNS] and mapped["error"][1].startswith("the story is empty")
+    assert mapped.column_names == ["text", "n", *COLUMNS] and mapped["error"][1].startswith(
+        "the story is empty"
+    )
     arrow = rows.with_format("arrow").map(scorer, batched=True, batch_size=1)
     assert arrow.with_format(None)["sentences"] == mapped["sentences"]
     # The encoder is not part of what the cache of `datasets` is found by, once it is loaded.
     lazy = StoryScorer(bert_folder, column="text", device="cpu")
     first = rows.map(lazy, batched=True)
-    assert lazy.encoder is not None and rows.map(lazy, batched=True)._fingerprint == first._fingerprint
+    assert (
+        lazy.encoder is not None and rows.map(lazy, batched=True)._fingerprint == first._fingerprint
+    )
 
 
 def test_it_is_pickled_without_the_encoder_that_it_loads(bert_folder):
-    scorer = StoryScorer(bert_folder, column="text", operations="summarization", device="cpu", dtype="float32")
+    scorer = StoryScorer(
+        bert_folder, column="text", operations="summarization", device="cpu", dtype="float32"
+    )
     before = len(pickle.dumps(scorer))
     expected = scorer({"text": TEXTS})
     assert len(pickle.dumps(scorer)) == before < 2000
     assert pickle.loads(pickle.dumps(scorer))({"text": TEXTS}) == expected
-    given = StoryScorer(StoryEncoder.from_pretrained(bert_folder), column="text", operations="summarization")
+    given = StoryScorer(
+        StoryEncoder.from_pretrained(bert_folder), column="text", operations="summarization"
+    )
     assert pickle.loads(pickle.dumps(given)).encoder.model.name_or_path == bert_folder
 
 
 def test_neither_torch_nor_an_encoder_is_needed_to_make_one():
     code = (
-        "import sys; from narrative_twins import StoryScorer; StoryScorer('no/folder'); print('torch' in sys.modules)"
+        "import sys; from narrative_twins import StoryScorer; StoryScorer('no/folder');"
+        " print('torch' in sys.modules)"
     )
     assert run_python("-c", code) == "False\n"
     assert "torch" in sys.modules, "so that the test says something"
@@ -100,7 +125,9 @@ def test_errors_of_reading_are_those_of_their_rows(scorer):
 def test_equal_stories_of_a_buffer_are_embedded_once(encoder, monkeypatch):
     read, passes = [], type(encoder.passes)
     states = passes.states
-    monkeypatch.setattr(passes, "states", lambda self, rows: read.append(sum(map(len, rows))) or states(self, rows))
+    monkeypatch.setattr(
+        passes, "states", lambda self, rows: read.append(sum(map(len, rows))) or states(self, rows)
+    )
     scorer = StoryScorer(encoder, batch_size=8)
     scorer.rows([TEXTS[0], TEXTS[2]])
     once = sum(read)

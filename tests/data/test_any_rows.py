@@ -15,9 +15,21 @@ from support.json_values import ROWS, mutations
 
 FIVE = ["Nadia ran.", "It rained.", "The mill burned.", "Nobody knew.", "I was there."]
 TWINS = [
-    {"story": FIVE, "twin": FIVE[:2], "negative": FIVE[::-1], "negative_twin": FIVE, "id": "a", "title": "Mill"},
+    {
+        "story": FIVE,
+        "twin": FIVE[:2],
+        "negative": FIVE[::-1],
+        "negative_twin": FIVE,
+        "id": "a",
+        "title": "Mill",
+    },
     {"story": [FIVE[:2], FIVE[2:]], "twin": [FIVE, FIVE], "negative": [FIVE, FIVE], "key": [0, 1]},
-    {"story": [FIVE[:2], FIVE[2:]], "twin": FIVE[:3], "twin_windows": [[0], [1], []], "turning_points": [0, 1]},
+    {
+        "story": [FIVE[:2], FIVE[2:]],
+        "twin": FIVE[:3],
+        "twin_windows": [[0], [1], []],
+        "turning_points": [0, 1],
+    },
     {
         "english_narrative": FIVE,
         "translated_narrative_twin": FIVE[:2],
@@ -28,12 +40,19 @@ TWINS = [
 SALIENCE = [{"sentences": FIVE, "most_important": [3, 3, 5]}, {"story": FIVE, "choices": [1, 2]}]
 TURNING_POINTS = [{"sentences": FIVE * 2, "turning_points": [0, 2, 4, 6, 8], "title": "Mill"}]
 WORKS = [
-    {"id": 3, "title": "Mill", "story": FIVE, "twins": [{"text": "A b.", "language": "en", "similarity": 0.3}, FIVE]},
+    {
+        "id": 3,
+        "title": "Mill",
+        "story": FIVE,
+        "twins": [{"text": "A b.", "language": "en", "similarity": 0.3}, FIVE],
+    },
     {
         "wikidata_id": "Q1",
         "title": {"language": "de", "value": "Mühle"},
         "summaries": {"en": "# Plot\nNadia ran.", "de": "Nadia lief."},
-        "en_translated_summaries": {"de": {"text": "Nadia ran off.", "translation_tool": "x", "source_lang": "de"}},
+        "en_translated_summaries": {
+            "de": {"text": "Nadia ran off.", "translation_tool": "x", "source_lang": "de"}
+        },
         "similarity": {"indexes": ["en", "de"], "similarities": [[0.0, 0.4], [0.4, 0.0]]},
         "anonymized": {"en": "A ran.", "de": "A ran off."},
     },

@@ -44,7 +44,10 @@ def corpora(tmp_path_factory) -> dict:
 
 @pytest.fixture(scope="module")
 def rows(corpora) -> dict[str, list[dict]]:
-    return {name: [row for split in corpus.values() for row in split] for name, corpus in corpora.items()}
+    return {
+        name: [row for split in corpus.values() for row in split]
+        for name, corpus in corpora.items()
+    }
 
 
 def card(name: str) -> str:
@@ -69,7 +72,9 @@ def test_rows_and_splits(corpora, name):
     assert {split: len(found) for split, found in corpus.items()} == ROWS[name]
     ids = {split: set(found["id"]) for split, found in corpus.items()}
     assert {split: len(found) for split, found in ids.items()} == ROWS[name]
-    assert {id_ for found in ids.values() for id_ in found if zlib.crc32(id_.encode()) % 10 == 0} == ids["validation"]
+    assert {
+        id_ for found in ids.values() for id_ in found if zlib.crc32(id_.encode()) % 10 == 0
+    } == ids["validation"]
     assert all(line(split, f"{count:,}") in card(name) for split, count in ROWS[name].items())
     assert f"{sum(ROWS[name].values()):,} " in card(name)
 
@@ -81,7 +86,8 @@ def test_files_are_small(name):
 
 @pytest.mark.parametrize("name", LOAD)
 def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
-    """`datasets` alone loads the repository as on the Hub, with the same rows, and the same types of twins."""
+    """`datasets` alone loads the repository as on the Hub, with the same rows, and the same types
+    of twins."""
     repository = tmp_path / "repository"
     shutil.copytree(PACKAGE / name, repository)
     (repository / "README.md").write_text(card(name), encoding="utf-8")
@@ -91,7 +97,9 @@ def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
             assert found[split].features == expected.features
             assert found[split].to_list() == expected.to_list()
         else:
-            again = load_story_salience({split: found[split]}, split, cache_dir=str(tmp_path / "cache"))
+            again = load_story_salience(
+                {split: found[split]}, split, cache_dir=str(tmp_path / "cache")
+            )
             assert again.to_list() == expected.to_list()
     data = DatasetCard.load(repository / "README.md").data
     assert (data.license, data.language) == ("cc0-1.0", "en")
@@ -100,9 +108,13 @@ def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
 
 def test_card_of_stories(rows):
     stories, text = rows["stories"], card("stories")
-    changed = [[a != b for a, b in zip(row["story"], row["negative"], strict=True)] for row in stories]
+    changed = [
+        [a != b for a, b in zip(row["story"], row["negative"], strict=True)] for row in stories
+    ]
     first = [differs.index(True) for differs in changed]
-    first_f_to_h = [index for index, row in zip(first, stories, strict=True) if row["id"][0] in "FGH"]
+    first_f_to_h = [
+        index for index, row in zip(first, stories, strict=True) if row["id"][0] in "FGH"
+    ]
     columns = ("story", "twin", "negative", "negative_twin")
     length = {column: mean(words(row[column]) for row in stories) for column in columns}
     by_index = [sum(differs[i] for differs in changed) for i in range(5)]
@@ -115,7 +127,9 @@ def test_card_of_stories(rows):
         f"by {length['twin'] / length['story'] - 1:.0%} on average".replace("%", " %"),
     ):
         assert expected in text
-    votes = np.array([row[column] for row in stories for column in ("story_votes", "negative_votes")])
+    votes = np.array(
+        [row[column] for row in stories for column in ("story_votes", "negative_votes")]
+    )
     shares = votes / votes.sum(axis=1, keepdims=True)
     perplexity = 2 ** (entropy(shares, base=2, axis=1).mean())
     assert line("share of votes", *(f"{share:.2f}" for share in shares.mean(axis=0))) in text
@@ -161,7 +175,9 @@ def test_card_of_synopses(rows):
     indices, lengths = [], []
     for row in synopses:
         starts = accumulate(map(len, row["story"]), initial=0)
-        indices += [point - start for point, start in zip(row["turning_points"], starts, strict=False)]
+        indices += [
+            point - start for point, start in zip(row["turning_points"], starts, strict=False)
+        ]
         for i, sentence in enumerate(flat(row["story"])):
             lengths.append((row["id"][0], i in row["turning_points"], words([sentence])))
 
@@ -180,4 +196,8 @@ def test_card_of_synopses(rows):
     assert {row["id"][0] for row in synopses} == set("JKLMNOPQRSTU")
     assert {len(window) for row in synopses for window in row["story"]} == {4, 5, 6}
     assert {len(windows) for row in synopses for windows in row["twin_windows"]} == {1}
-    assert {len(row["story"]) for row in synopses} == {len(row["turning_points"]) for row in synopses} == {5}
+    assert (
+        {len(row["story"]) for row in synopses}
+        == {len(row["turning_points"]) for row in synopses}
+        == {5}
+    )

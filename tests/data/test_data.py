@@ -14,7 +14,14 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDatasetDict, disable_progress_bars
+from datasets import (
+    Dataset,
+    DatasetDict,
+    Features,
+    IterableDataset,
+    IterableDatasetDict,
+    disable_progress_bars,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,14 +69,19 @@ def write(path: Path, content) -> str:
     if name.endswith(".parquet"):
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), path)
         return str(path)
-    lines = "\n".join(map(json.dumps, content)) if name.endswith((".jsonl", ".ndjson")) else json.dumps(content)
+    lines = (
+        "\n".join(map(json.dumps, content))
+        if name.endswith((".jsonl", ".ndjson"))
+        else json.dumps(content)
+    )
     path.write_bytes(gzip.compress(lines.encode()) if path.name.endswith(".gz") else lines.encode())
     return str(path)
 
 
 @pytest.fixture
 def load(tmp_path):
-    """Load rows with a function of the package, from a temporary file and with a temporary cache."""
+    """Load rows with a function of the package, from a temporary file and with a temporary
+    cache."""
 
     def load(function, content, name: str = "rows.jsonl", **settings) -> list[dict]:
         path = write(tmp_path / name, content)
@@ -93,14 +105,23 @@ def test_story_twins_as_published(load):
 
 
 def test_story_twins_without_negatives(load):
-    (found,) = load(load_story_twins, [{"id": 7, "story": ["A."], "twin": ["B."], "theme": "mills"}])
-    assert found == {"id": "7", "story": ["A."], "twin": ["B."], "negative": None, "negative_twin": None} | NO_VOTES
+    (found,) = load(
+        load_story_twins, [{"id": 7, "story": ["A."], "twin": ["B."], "theme": "mills"}]
+    )
+    assert (
+        found
+        == {"id": "7", "story": ["A."], "twin": ["B."], "negative": None, "negative_twin": None}
+        | NO_VOTES
+    )
 
 
 @pytest.mark.parametrize(
     ("votes", "problem"),
     [
-        ({"story_votes": [1]}, r"'story_votes' has 1 number\(s\) for 2 sentence\(s\); give the number of votes"),
+        (
+            {"story_votes": [1]},
+            r"'story_votes' has 1 number\(s\) for 2 sentence\(s\); give the number of votes",
+        ),
         ({"story_votes": [0, 0]}, "'story_votes' has no vote"),
         ({"story_votes": [1, -1]}, "'story_votes' has -1; whole numbers from 0"),
         ({"negative_votes": [1]}, r"'negative_votes' has 1 number\(s\) for 0 sentence"),
@@ -114,13 +135,20 @@ def test_wrong_votes(votes, problem, load):
 def test_votes_of_the_package_are_labels():
     rows = load_story_salience(split="validation")
     twins = load_story_twins(split="validation")
-    assert len(rows) == len(twins) == 199 and rows["story"] == twins["story"] and rows["counts"] == twins["story_votes"]
+    assert (
+        len(rows) == len(twins) == 199
+        and rows["story"] == twins["story"]
+        and rows["counts"] == twins["story_votes"]
+    )
     assert rows[0]["labels"] == [count / sum(rows[0]["counts"]) for count in rows[0]["counts"]]
 
 
 def test_rows_without_ids_are_named_by_file_and_number(load):
     row = {key: TWINS[key] for key in ("story", "twin")}
-    assert [row["id"] for row in load(load_story_twins, [row, row])] == ["rows.jsonl:0", "rows.jsonl:1"]
+    assert [row["id"] for row in load(load_story_twins, [row, row])] == [
+        "rows.jsonl:0",
+        "rows.jsonl:1",
+    ]
 
 
 PUBLISHED_SYNOPSIS = {
@@ -133,10 +161,12 @@ PUBLISHED_SYNOPSIS = {
 
 
 def test_window_twins_as_published(load):
-    (found,) = load(load_window_twins, {"s": PUBLISHED_SYNOPSIS}, "rows.json", windows=2, min_window=1)
-    assert found == SYNOPSIS | {"story": [["Omar buys a mill.", "It is old."], ["It burns.", "He weeps."]]} | {
-        "turning_points": None
-    }
+    (found,) = load(
+        load_window_twins, {"s": PUBLISHED_SYNOPSIS}, "rows.json", windows=2, min_window=1
+    )
+    assert found == SYNOPSIS | {
+        "story": [["Omar buys a mill.", "It is old."], ["It burns.", "He weeps."]]
+    } | {"turning_points": None}
 
 
 @pytest.mark.parametrize("windows", [1, 2])
@@ -160,7 +190,9 @@ def test_window_twins_in_plain_windows(load):
     assert found == SYNOPSIS | {"twin_windows": [[0], [0], [1]], "turning_points": [1, 2]}
 
 
-@pytest.mark.parametrize("names", [("storytitle", "story", "most_important"), ("title", "sentences", "choices")])
+@pytest.mark.parametrize(
+    "names", [("storytitle", "story", "most_important"), ("title", "sentences", "choices")]
+)
 def test_story_salience(load, names):
     values = ("Rain", ["Nadia ran.", "It rained.", "She fell."], ["3", 1, "3"])
     (found,) = load(load_story_salience, {"r": dict(zip(names, values, strict=True))}, "rows.json")
@@ -179,9 +211,13 @@ def test_story_salience(load, names):
 
 @pytest.mark.parametrize("summaries", [{"summaries": ["Nadia fell."]}, {"summary": "Nadia fell."}])
 def test_story_salience_by_summaries(load, summaries):
-    (found,) = load(load_story_salience, {"r": {"story": ["Nadia ran.", "She fell."]} | summaries}, "rows.json")
+    (found,) = load(
+        load_story_salience, {"r": {"story": ["Nadia ran.", "She fell."]} | summaries}, "rows.json"
+    )
     assert found["summaries"] == ["Nadia fell."]
-    assert {found[column] for column in ("labels", "annotations", "choices", "counts", "title")} == {None}
+    assert {
+        found[column] for column in ("labels", "annotations", "choices", "counts", "title")
+    } == {None}
 
 
 def test_turning_points_without_empty_sentences(load):
@@ -199,9 +235,13 @@ def test_turning_points_without_empty_sentences(load):
 def tripod_table(path: Path, *rows: tuple) -> str:
     with open(path, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow(["movie_name", "synopsis_raw", "synopsis_segmented", "tp1", "tp2", "tp3", "tp4", "tp5"])
+        table.writerow(
+            ["movie_name", "synopsis_raw", "synopsis_segmented", "tp1", "tp2", "tp3", "tp4", "tp5"]
+        )
         for name, sentences, *points in rows:
-            table.writerow([name, "", " ".join(f"[STR_SENT] {s} [END_SENT]" for s in sentences), *points])
+            table.writerow(
+                [name, "", " ".join(f"[STR_SENT] {s} [END_SENT]" for s in sentences), *points]
+            )
     return str(path)
 
 
@@ -243,7 +283,8 @@ def test_table_that_is_not_tripod(tmp_path):
 
 
 def synopsis(sizes, twin_sizes) -> dict:
-    """A row as published, whose windows of story and twin have these sizes; the story must have even windows."""
+    """A row as published, whose windows of story and twin have these sizes; the story must have
+    even windows."""
     windows_of = [w for w, size in enumerate(sizes) for _ in range(size)]
     twin_windows = [w for w, size in enumerate(twin_sizes) for _ in range(size)]
     return {
@@ -257,7 +298,9 @@ def synopsis(sizes, twin_sizes) -> dict:
 @settings(max_examples=25)
 @given(
     rows=st.lists(
-        st.tuples(st.integers(1, 5), st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)),
+        st.tuples(
+            st.integers(1, 5), st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
+        ),
         min_size=1,
         max_size=6,
     ),
@@ -271,19 +314,27 @@ def test_rows_with_short_windows_are_left_out(rows, min_window, streaming):
     with tempfile.TemporaryDirectory() as folder:
         content = {f"r{n}": synopsis([size] * 3, twin) for n, (size, twin) in enumerate(rows)}
         path = write(Path(folder) / "rows.json", content)
-        get = partial(load_window_twins, path, "train", windows=3, min_window=min_window, cache_dir=folder)
+        get = partial(
+            load_window_twins, path, "train", windows=3, min_window=min_window, cache_dir=folder
+        )
         for _ in range(2):
             found = get(streaming=streaming)
             assert [row["id"] for row in found] == kept
             left_out = found.info.description.removeprefix(WindowTwinsBuilder.ABOUT).strip()
             if len(kept) < len(rows) and not streaming:
-                assert left_out.startswith(f"train: {len(rows) - len(kept)} of {len(rows)} rows are left out")
+                assert left_out.startswith(
+                    f"train: {len(rows) - len(kept)} of {len(rows)} rows are left out"
+                )
             else:
                 assert left_out == ""
 
 
 def warnings_of(caplog) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.name.startswith("narrative_twins")]
+    found = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("narrative_twins")
+    ]
     caplog.clear()
     return found
 
@@ -293,8 +344,8 @@ def test_each_load_warns_of_rows_that_are_left_out(tmp_path, caplog):
     path = write(tmp_path / "rows.json", rows)
     get = partial(load_window_twins, path, windows=2, cache_dir=str(tmp_path / "cache"))
     warning = (
-        "train: 2 of 3 rows are left out, which have too few sentences in a window (min_window); the first is "
-        f"{path}, row 1, id 'b': window 1 of 'twin' has 2 sentence(s), fewer than 3"
+        "train: 2 of 3 rows are left out, which have too few sentences in a window (min_window);"
+        f" the first is {path}, row 1, id 'b': window 1 of 'twin' has 2 sentence(s), fewer than 3"
     )
     for _ in range(2):
         assert get("train")["id"][:] == ["a"]
@@ -307,14 +358,19 @@ def test_each_load_warns_of_rows_that_are_left_out(tmp_path, caplog):
     assert warnings_of(caplog) == [warning]
     assert len(get("train", min_window=1)) == 2
     (message,) = warnings_of(caplog)
-    assert "1 of 3 rows" in message and "'story' has 1 sentence(s), too few for 2 windows" in message
+    assert (
+        "1 of 3 rows" in message and "'story' has 1 sentence(s), too few for 2 windows" in message
+    )
 
 
 def test_plain_rows_with_short_windows_are_loaded_unless_asked(load, caplog):
     plain = [{"story": [["A."], ["B."]], "twin": [["C."], ["D.", "E."]]}, {**SYNOPSIS, "id": "t"}]
     assert len(load(load_window_twins, plain)) == 2
     assert warnings_of(caplog) == []
-    assert [row["id"] for row in load(load_window_twins, plain, min_window=1)] == ["rows.jsonl:0", "t"]
+    assert [row["id"] for row in load(load_window_twins, plain, min_window=1)] == [
+        "rows.jsonl:0",
+        "t",
+    ]
     assert load(load_window_twins, plain, min_window=2) == []
     assert "2 of 2 rows are left out" in warnings_of(caplog)[0]
     aligned = PUBLISHED_SYNOPSIS | {"twin_windows": [[0], [1], [1]]}
@@ -327,9 +383,19 @@ def test_plain_rows_with_short_windows_are_loaded_unless_asked(load, caplog):
 
 def test_invalid_rows_with_short_windows_are_errors(load):
     with pytest.raises(RowError, match="'turning_points' has 9"):
-        load(load_window_twins, {"s": synopsis([2, 2], [2, 2]) | {"turning_points": [9]}}, "rows.json", windows=2)
+        load(
+            load_window_twins,
+            {"s": synopsis([2, 2], [2, 2]) | {"turning_points": [9]}},
+            "rows.json",
+            windows=2,
+        )
     with pytest.raises(RowError, match="of the twin' has 7"):
-        load(load_window_twins, {"s": synopsis([2, 2], [2, 2]) | {"alignment": [[0, 7]]}}, "rows.json", windows=2)
+        load(
+            load_window_twins,
+            {"s": synopsis([2, 2], [2, 2]) | {"alignment": [[0, 7]]}},
+            "rows.json",
+            windows=2,
+        )
 
 
 def test_split_of_which_all_rows_are_left_out_is_empty(tmp_path):
@@ -341,7 +407,9 @@ def test_split_of_which_all_rows_are_left_out_is_empty(tmp_path):
     assert {name: len(rows) for name, rows in get().items()} == {"train": 1, "validation": 0}
     empty = get("validation")
     assert (len(empty), empty.column_names) == (0, list(WindowTwinsBuilder.FEATURES))
-    assert empty.info.description.startswith(f"{WindowTwinsBuilder.ABOUT}\n\nvalidation: 1 of 1 rows are left out")
+    assert empty.info.description.startswith(
+        f"{WindowTwinsBuilder.ABOUT}\n\nvalidation: 1 of 1 rows are left out"
+    )
 
 
 @pytest.mark.parametrize("least", [0, -1])
@@ -367,7 +435,11 @@ sentences = st.lists(sentence | any_text.filter(is_sentence), min_size=1, max_si
 
 @st.composite
 def story_rows(draw) -> dict:
-    row = {"story": draw(sentences), "twin": draw(sentences), "negative": draw(st.none() | sentences)}
+    row = {
+        "story": draw(sentences),
+        "twin": draw(sentences),
+        "negative": draw(st.none() | sentences),
+    }
     row["negative_twin"] = draw(st.none() | sentences)
     for column in ("story", "negative"):
         count = len(row[column] or ())
@@ -388,7 +460,9 @@ def window_rows(draw) -> dict:
         "story": story,
         "twin": draw(st.lists(sentence, min_size=len(windows), max_size=len(windows))),
         "twin_windows": windows,
-        "negative": draw(st.none() | size.flatmap(lambda n: st.lists(sentences, min_size=n, max_size=n))),
+        "negative": draw(
+            st.none() | size.flatmap(lambda n: st.lists(sentences, min_size=n, max_size=n))
+        ),
         "turning_points": draw(st.none() | st.lists(st.integers(0, last), max_size=5)),
     }
 
@@ -396,14 +470,20 @@ def window_rows(draw) -> dict:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     ("builder", "function", "drawn"),
-    [(StoryTwinsBuilder, load_story_twins, story_rows()), (WindowTwinsBuilder, load_window_twins, window_rows())],
+    [
+        (StoryTwinsBuilder, load_story_twins, story_rows()),
+        (WindowTwinsBuilder, load_window_twins, window_rows()),
+    ],
     ids=["story", "window"],
 )
 @settings(max_examples=10)
 @given(data=st.data())
 def test_rows_are_unchanged_by_every_format(name, builder, function, drawn, data):
     """Prepared and streamed; the Parquet files are those that the data set itself exports."""
-    rows = [{"id": f"row {i}", **row} for i, row in enumerate(data.draw(st.lists(drawn, min_size=1, max_size=4)))]
+    rows = [
+        {"id": f"row {i}", **row}
+        for i, row in enumerate(data.draw(st.lists(drawn, min_size=1, max_size=4)))
+    ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         if name.endswith(".parquet"):
@@ -419,16 +499,23 @@ def test_rows_are_unchanged_by_every_format(name, builder, function, drawn, data
 @given(rows=st.lists(story_rows(), min_size=1, max_size=4), data=st.data())
 def test_errors_name_the_row(rows, data):
     bad = data.draw(st.integers(0, len(rows) - 1))
-    texts = [column for column, content in rows[bad].items() if content and not column.endswith("votes")]
+    texts = [
+        column for column, content in rows[bad].items() if content and not column.endswith("votes")
+    ]
     column = data.draw(st.sampled_from(texts))
     index = data.draw(st.integers(0, len(rows[bad][column]) - 1))
     rows[bad][column][index] = data.draw(st.sampled_from(["", " \n", None, 3]))
     with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder) / "rows.jsonl", [{"id": f"name {i}", **row} for i, row in enumerate(rows)])
+        path = write(
+            Path(folder) / "rows.jsonl", [{"id": f"name {i}", **row} for i, row in enumerate(rows)]
+        )
         for streaming in (False, True):
             with pytest.raises(RowError) as raised:
                 list(load_story_twins(path, "train", cache_dir=folder, streaming=streaming))
-            start = f"{path}, row {bad} (line {bad + 1}), id 'name {bad}': '{column}': sentence {index} is "
+            start = (
+                f"{path}, row {bad} (line {bad + 1}), id 'name {bad}': '{column}': sentence"
+                f" {index} is "
+            )
             assert str(raised.value).startswith(start)
 
 
@@ -440,7 +527,10 @@ def test_errors_name_the_row(rows, data):
     [
         (
             {"twin": None},
-            r"no column 'twin' \(or 'narrative_twin'\); the columns with content: 'id', 'story', 'negative'$",
+            (
+                r"no column 'twin' \(or 'narrative_twin'\); the columns with content: 'id',"
+                r" 'story', 'negative'$"
+            ),
         ),
         ({"story": []}, "'story' is empty; give it at least one sentence"),
         ({"story": "Nadia ran. It rained."}, "'story' is one text; split it into sentences"),
@@ -461,17 +551,32 @@ def test_invalid_story_twins(load, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"negative_narrative": {"section_1": ["A."]}}, r"'negative' has 1 window\(s\) and 'story' 2"),
-        ({"negative_narrative": {"section_1": ["A."], "section_3": ["B."]}}, "sections 'section_1', 'section_3'"),
-        ({"alignment": [[0, 0], [4, 1]]}, r"'alignment\[1\] = \[4, 1\], of the story' has 4; .* from 0 to 3"),
-        ({"alignment": [[0, 3]]}, r"'alignment\[0\] = \[0, 3\], of the twin' has 3; .* from 0 to 2"),
+        (
+            {"negative_narrative": {"section_1": ["A."]}},
+            r"'negative' has 1 window\(s\) and 'story' 2",
+        ),
+        (
+            {"negative_narrative": {"section_1": ["A."], "section_3": ["B."]}},
+            "sections 'section_1', 'section_3'",
+        ),
+        (
+            {"alignment": [[0, 0], [4, 1]]},
+            r"'alignment\[1\] = \[4, 1\], of the story' has 4; .* from 0 to 3",
+        ),
+        (
+            {"alignment": [[0, 3]]},
+            r"'alignment\[0\] = \[0, 3\], of the twin' has 3; .* from 0 to 2",
+        ),
         ({"alignment": [[0, -1]]}, "of the twin' has -1"),
         ({"alignment": [[0, True]]}, "of the twin' has True"),
         ({"alignment": [[0, 1, 2]]}, "is not a pair"),
         ({"alignment": [3]}, r"'alignment\[0\] = 3' is int; a list of two sentences"),
         ({"twin_windows": [[0], [0], []]}, "no sentence of 'twin' is in window 1 of the story"),
         ({"alignment": None}, r"no column 'alignment' \(or 'twin_windows'\)"),
-        ({"english_narrative": ["A."], "twin_windows": [[0]] * 3}, r"'story': windows=2 for 1 sentence\(s\)"),
+        (
+            {"english_narrative": ["A."], "twin_windows": [[0]] * 3},
+            r"'story': windows=2 for 1 sentence\(s\)",
+        ),
         ({"english_narrative": [["A."], []]}, r"'story\[1\]' is empty"),
         ({"twin": [["A."]]}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"twin": [["A."], ["B."]], "twin_windows": [[0], [1]]}, "remove 'twin_windows'"),
@@ -508,7 +613,10 @@ def test_invalid_story_salience(load, row, message):
         ({"turning_points": [0, 1, 2, 3]}, "4 turning points; five are needed"),
         ({"turning_points": [0, 1, 2, 3, 4]}, "turning point 5 is sentence 4, which is empty"),
         ({"sentences": "A."}, "'story' is str; a list of sentences is needed"),
-        ({"sentences": ["A.", "B.", "C."], "turning_points": [0, 0, 1, 1, 2]}, r"windows=5 for 3 sentence\(s\)"),
+        (
+            {"sentences": ["A.", "B.", "C."], "turning_points": [0, 0, 1, 1, 2]},
+            r"windows=5 for 3 sentence\(s\)",
+        ),
     ],
 )
 def test_invalid_turning_points(load, change, message):
@@ -566,11 +674,26 @@ def test_rows_that_can_be_used_for_training(row):
         ({"story": [A, B], "twin": [A]}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"story": [A, B], "twin": A}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"story": A, "negative_twin": [A, B]}, r"'negative_twin' has 2 window\(s\) and 'story' 1"),
-        ({"story": [A, B], "twin": A, "twin_windows": [[0]]}, r"'twin_windows' has 1 list\(s\) of windows for 2"),
-        ({"story": [A, B], "twin": A, "twin_windows": [[0], [2]]}, r"'twin_windows\[1\]' has 2; .* from 0 to 1"),
-        ({"story": [A, B], "twin": A, "twin_windows": [[0], [0]]}, "no sentence of 'twin' is in window 1"),
-        ({"story": [A, B], "twin": A, "twin_windows": [0, 1]}, r"'twin_windows\[0\]' is int; a list of whole numbers"),
-        ({"story": [A, B], "twin": [A, B], "twin_windows": [[0], [0], [1]]}, "remove 'twin_windows'"),
+        (
+            {"story": [A, B], "twin": A, "twin_windows": [[0]]},
+            r"'twin_windows' has 1 list\(s\) of windows for 2",
+        ),
+        (
+            {"story": [A, B], "twin": A, "twin_windows": [[0], [2]]},
+            r"'twin_windows\[1\]' has 2; .* from 0 to 1",
+        ),
+        (
+            {"story": [A, B], "twin": A, "twin_windows": [[0], [0]]},
+            "no sentence of 'twin' is in window 1",
+        ),
+        (
+            {"story": [A, B], "twin": A, "twin_windows": [0, 1]},
+            r"'twin_windows\[0\]' is int; a list of whole numbers",
+        ),
+        (
+            {"story": [A, B], "twin": [A, B], "twin_windows": [[0], [0], [1]]},
+            "remove 'twin_windows'",
+        ),
         ({"story": A, "story_windows": [[1], [1]]}, "no sentence of 'story' is in window 0"),
         ({"story": A, "story_windows": [[0], [10**9]]}, "whole numbers from 0 to 1"),
         ({"story": [A, [A]]}, r"'story\[1\]' is a list of lists"),
@@ -604,9 +727,18 @@ def test_types_of_data_sets(tmp_path):
 
 
 def test_splits_of_lists_mappings_and_folders(tmp_path):
-    names = ["train-00000-of-00002.jsonl", "train-00001-of-00002.jsonl", "dev.json", "deep/test.parquet", "notes.json"]
+    names = [
+        "train-00000-of-00002.jsonl",
+        "train-00001-of-00002.jsonl",
+        "dev.json",
+        "deep/test.parquet",
+        "notes.json",
+    ]
     (tmp_path / "data" / "deep").mkdir(parents=True)
-    paths = [write(tmp_path / "data" / name, [TWINS | {"id": name, "negative_twin": ["A."]}]) for name in names]
+    paths = [
+        write(tmp_path / "data" / name, [TWINS | {"id": name, "negative_twin": ["A."]}])
+        for name in names
+    ]
     get = partial(load_story_twins, cache_dir=str(tmp_path / "cache"))
     assert {split: rows["id"][:] for split, rows in get(str(tmp_path / "data")).items()} == {
         "train": names[:2],
@@ -614,10 +746,9 @@ def test_splits_of_lists_mappings_and_folders(tmp_path):
         "test": names[3:4],
     }
     assert get(paths)["train"]["id"][:] == names
-    assert {split: len(rows) for split, rows in get({"mine": paths[:2], "other": paths[2]}).items()} == {
-        "mine": 2,
-        "other": 1,
-    }
+    assert {
+        split: len(rows) for split, rows in get({"mine": paths[:2], "other": paths[2]}).items()
+    } == {"mine": 2, "other": 1}
 
 
 def test_folder_without_splits_in_file_names(tmp_path):
@@ -630,9 +761,17 @@ def test_folder_without_splits_in_file_names(tmp_path):
     ("source", "error", "message"),
     [
         ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is not a local path, and not a Hub id"),
-        ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is not a local path, and not a Hub id"),
+        (
+            "data/rows.jsonl",
+            FileNotFoundError,
+            "'data/rows.jsonl' is not a local path, and not a Hub id",
+        ),
         ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
-        ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be found on the Hub"),
+        (
+            "somebody/rows",
+            FileNotFoundError,
+            "'somebody/rows' is not a local path, and can't be found on the Hub",
+        ),
         (["rows.jsonl"], FileNotFoundError, "rows.jsonl is not a file"),
         ({"train": []}, ValueError, "no files; give at least one"),
         ([__file__], ValueError, r"test_data.py has an unknown format; .* \*.jsonl"),
@@ -675,7 +814,8 @@ for name, options in json.loads(sys.argv[1]):
 
 
 def test_data_from_the_hub_and_then_offline(tmp_path):
-    """With the real client, a pinned revision and the user's token; after the first load no network is needed."""
+    """With the real client, a pinned revision and the user's token; after the first load no network
+    is needed."""
     folder = tmp_path / "repository"
     folder.mkdir()
     write(folder / "train.json", {"t": {"story": ["A."], "narrative_twin": ["B."]}})
@@ -701,7 +841,9 @@ def test_data_from_the_hub_and_then_offline(tmp_path):
         )
     assert refused.startswith("GatedRepoError")
     assert other.startswith("RevisionNotFoundError")
-    assert unknown.startswith("FileNotFoundError 'somebody/other' is not a local path, and can't be found on the Hub")
+    assert unknown.startswith(
+        "FileNotFoundError 'somebody/other' is not a local path, and can't be found on the Hub"
+    )
     assert json.loads(loaded) == {"train": ["t"], "validation": ["a"]}
     assert set(hub.given) == {"README.md", "train.json", "val.jsonl"}
     assert run(("somebody/pinned", {}), HF_HUB_OFFLINE="1") == [loaded]
@@ -730,7 +872,9 @@ def test_other_columns_are_not_taken_from_the_cache(load, monkeypatch):
     """As after an update of the package, which adds columns."""
     columns = list(StoryTwinsBuilder.FEATURES)
     with monkeypatch.context() as before:
-        before.setattr(StoryTwinsBuilder, "FEATURES", Features(reversed(StoryTwinsBuilder.FEATURES.items())))
+        before.setattr(
+            StoryTwinsBuilder, "FEATURES", Features(reversed(StoryTwinsBuilder.FEATURES.items()))
+        )
         assert list(load(load_story_twins, [TWINS])[0]) == columns[::-1]
     assert list(load(load_story_twins, [TWINS])[0]) == columns
 

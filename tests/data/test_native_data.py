@@ -1,4 +1,5 @@
-"""The loaders as users of datasets expect them, beside `datasets.load_dataset` where there is a counterpart."""
+"""The loaders as users of datasets expect them, beside `datasets.load_dataset` where there is a
+counterpart."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from datasets import Dataset, DatasetDict, IterableDataset, disable_progress_bars, load_dataset, load_from_disk
+from datasets import (
+    Dataset,
+    DatasetDict,
+    IterableDataset,
+    disable_progress_bars,
+    load_dataset,
+    load_from_disk,
+)
 
 from narrative_twins.data import (
     RowError,
@@ -30,7 +38,10 @@ disable_progress_bars()
 
 
 def twins(*ids: str) -> list[dict]:
-    return [{"id": id_, "story": ["Nadia ran.", f"It rained {id_}."], "twin": ["She hurried."]} for id_ in ids]
+    return [
+        {"id": id_, "story": ["Nadia ran.", f"It rained {id_}."], "twin": ["She hurried."]}
+        for id_ in ids
+    ]
 
 
 def ids(splits) -> dict[str, list[str]]:
@@ -47,7 +58,9 @@ def folder(tmp_path):
     """A folder as `push_dataset` publishes it, with two configurations."""
     folder = tmp_path / "published"
     content = {
-        "twins": DatasetDict(train=Dataset.from_list(twins("a", "b")), validation=Dataset.from_list(twins("c"))),
+        "twins": DatasetDict(
+            train=Dataset.from_list(twins("a", "b")), validation=Dataset.from_list(twins("c"))
+        ),
         "judged": Dataset.from_list([{"id": "j", "story": ["A.", "B."], "votes": [1, 4]}]),
     }
     for name, part in content.items():
@@ -62,13 +75,14 @@ def folder(tmp_path):
 
 
 def test_loaded_rows(load, tmp_path):
-    rows = Dataset.from_list([{"id": "a", "story": ["A.", "B."], "narrative_twin": ["C."], "theme": "mills"}])
+    rows = Dataset.from_list(
+        [{"id": "a", "story": ["A.", "B."], "narrative_twin": ["C."], "theme": "mills"}]
+    )
     found = load(rows)
     assert ids(found) == {"train": ["a"]} and found["train"][0]["twin"] == ["C."]
-    assert ids(load(DatasetDict(train=rows, mine=Dataset.from_list(twins("b", "c")).select([1])))) == {
-        "train": ["a"],
-        "mine": ["c"],
-    }
+    assert ids(
+        load(DatasetDict(train=rows, mine=Dataset.from_list(twins("b", "c")).select([1])))
+    ) == {"train": ["a"], "mine": ["c"]}
     assert ids(load({"dev": rows})) == {"dev": ["a"]}
     assert [row["id"] for row in load(rows, "train", streaming=True)] == ["a"]
     assert load(load()["train"].select([3]))["train"][0] == load()["train"][3]
@@ -91,8 +105,13 @@ def test_all_loaders_take_loaded_rows(tmp_path):
     table = tmp_path / "roc.csv"
     header = "storyid,storytitle,sentence1,sentence2,sentence3,sentence4,sentence5"
     table.write_text(f"{header}\nx,The Mill,A.,B.,C.,D.,E.\ny,The Map,F.,G.,H.,I.,J.\n")
-    labelled = Dataset.from_list([{"id": "y", "story": ["F.", "G.", "H.", "I.", "J."], "choices": [2]}])
-    assert ids(load_roc_stories(table, exclude=labelled, **cache)) == {"train": ["x"], "labelled": ["y"]}
+    labelled = Dataset.from_list(
+        [{"id": "y", "story": ["F.", "G.", "H.", "I.", "J."], "choices": [2]}]
+    )
+    assert ids(load_roc_stories(table, exclude=labelled, **cache)) == {
+        "train": ["x"],
+        "labelled": ["y"],
+    }
 
 
 @pytest.mark.parametrize("splits", [None, ("train", "mine")])
@@ -102,7 +121,11 @@ def test_folders_of_save_to_disk(load, tmp_path, splits):
     saved.save_to_disk(tmp_path / "saved", num_shards=None if splits else 2)
     again = load_from_disk(tmp_path / "saved")
     again = {"train": again} if splits is None else again
-    assert ids(load(tmp_path / "saved")) == ids(again) == {split: ["c", "a"] for split in splits or ["train"]}
+    assert (
+        ids(load(tmp_path / "saved"))
+        == ids(again)
+        == {split: ["c", "a"] for split in splits or ["train"]}
+    )
 
 
 def test_saved_folders_that_name_files_outside(load, tmp_path):
@@ -111,7 +134,9 @@ def test_saved_folders_that_name_files_outside(load, tmp_path):
     Dataset.from_list(twins("a")).save_to_disk(folder)
     state = json.loads((folder / "state.json").read_text())
     for name in ("../secret.arrow", str(tmp_path / "secret.arrow")):
-        (folder / "state.json").write_text(json.dumps({**state, "_data_files": [{"filename": name}]}))
+        (folder / "state.json").write_text(
+            json.dumps({**state, "_data_files": [{"filename": name}]})
+        )
         with pytest.raises(ValueError, match="which is outside of the data set"):
             load(folder)
     (folder / "dataset_dict.json").write_text(json.dumps({"splits": ["../saved"]}))
@@ -119,7 +144,9 @@ def test_saved_folders_that_name_files_outside(load, tmp_path):
         load(folder)
 
 
-@pytest.mark.parametrize("content", [{}, {"_data_files": [{}]}, {"_data_files": "train"}, [], None, "state"])
+@pytest.mark.parametrize(
+    "content", [{}, {"_data_files": [{}]}, {"_data_files": "train"}, [], None, "state"]
+)
 def test_folders_with_another_file_of_that_name(load, tmp_path, content):
     (tmp_path / "train.jsonl").write_text(json.dumps(twins("a")[0]))
     (tmp_path / "validation.jsonl").write_text(json.dumps(twins("b")[0]))
@@ -133,11 +160,18 @@ def test_patterns(load, tmp_path, monkeypatch):
     for name in ("b", "a", "c"):
         (tmp_path / "data" / f"{name}.jsonl").write_text(json.dumps(twins(name)[0]) + "\n")
     monkeypatch.chdir(tmp_path)
-    for source in ("data/*.jsonl", ["data/[ab].jsonl", "data/c.jsonl"], {"train": "data/?.jsonl"}, "**/*.jsonl"):
+    for source in (
+        "data/*.jsonl",
+        ["data/[ab].jsonl", "data/c.jsonl"],
+        {"train": "data/?.jsonl"},
+        "**/*.jsonl",
+    ):
         assert ids(load(source)) == {"train": ["a", "b", "c"]}
     stock = load_dataset("json", data_files="data/*.jsonl", cache_dir=str(tmp_path / "stock"))
     assert ids(stock) == ids(load("data/*.jsonl"))
-    with pytest.raises(FileNotFoundError, match=r"no files are called data/\*.json; check the pattern"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no files are called data/\*.json; check the pattern"
+    ):
         load("data/*.json")
     (tmp_path / "data" / "[x].jsonl").write_text(json.dumps(twins("x")[0]))
     assert ids(load("data/[x].jsonl")) == {"train": ["x"]}
@@ -148,11 +182,15 @@ def test_patterns(load, tmp_path, monkeypatch):
 
 def test_configurations_of_a_folder(load, folder, tmp_path):
     stock = partial(load_dataset, str(folder), cache_dir=str(tmp_path / "stock"))
-    assert ids(load(folder)) == ids(load(folder, name="twins")) == ids(stock()) == ids(stock("twins"))
+    assert (
+        ids(load(folder)) == ids(load(folder, name="twins")) == ids(stock()) == ids(stock("twins"))
+    )
     judged = load_story_salience(folder, name="judged", cache_dir=str(tmp_path / "cache"))
     assert ids(judged) == ids(stock("judged")) == {"train": ["j"]}
     assert judged["train"][0]["labels"] == [0.2, 0.8]
-    with pytest.raises(ValueError, match="no configuration 'other': .*published has only twins, judged"):
+    with pytest.raises(
+        ValueError, match="no configuration 'other': .*published has only twins, judged"
+    ):
         load(folder, name="other")
 
 
@@ -194,9 +232,13 @@ def test_invalid_configurations(load, folder, card, options, problem):
 
 
 def test_names_without_configurations(load, folder):
-    with pytest.raises(ValueError, match="name='x' is not a corpus of the package for this; use stories"):
+    with pytest.raises(
+        ValueError, match="name='x' is not a corpus of the package for this; use stories"
+    ):
         load(name="x")
-    with pytest.raises(ValueError, match="name='x' applies only to a folder or a data set on the Hub"):
+    with pytest.raises(
+        ValueError, match="name='x' applies only to a folder or a data set on the Hub"
+    ):
         load(str(folder / "twins" / "*.parquet"), name="x")
 
 
@@ -221,10 +263,15 @@ def test_configurations_and_paths_on_the_hub(folder, tmp_path):
     hub.put("datasets", "somebody/stories", folder, branch="refs/pr/1")
 
     def run(*calls: tuple[object, dict], offline: str = "0") -> list:
-        settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+        settings = {
+            "HF_ENDPOINT": hub.address,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_XET": "1",
+        }
         environment = os.environ | settings | {"HF_HUB_OFFLINE": offline, "HF_TOKEN": "secret"}
         return [
-            json.loads(line) for line in run_python("-c", FROM_HUB, json.dumps(calls), env=environment).splitlines()
+            json.loads(line)
+            for line in run_python("-c", FROM_HUB, json.dumps(calls), env=environment).splitlines()
         ]
 
     path, both = "hf://datasets/somebody/stories", {"train": ["a", "b"], "validation": ["c"]}
@@ -237,7 +284,15 @@ def test_configurations_and_paths_on_the_hub(folder, tmp_path):
         ({"mine": f"{path}@main/twins/validation-00000-of-00001.parquet"}, {}),
         ([f"{path}@refs%2Fpr%2F1/twins/*.parquet"], {"download_mode": "force_redownload"}),
     ]
-    expected = [{"train": ["j"]}, both, both, both, {"train": ["a", "b"]}, {"mine": ["c"]}, {"train": ["a", "b", "c"]}]
+    expected = [
+        {"train": ["j"]},
+        both,
+        both,
+        both,
+        {"train": ["a", "b"]},
+        {"mine": ["c"]},
+        {"train": ["a", "b", "c"]},
+    ]
     with running(hub):
         assert run(calls[0]) == expected[:1]
         assert set(hub.given) == {"README.md", "judged/train-00000-of-00001.parquet"}
@@ -296,10 +351,15 @@ def test_rows_left_out_in_several_processes(tmp_path, caplog):
     paths = files_of_rows(tmp_path, [short], [short, short])
     for _ in range(2):
         caplog.clear()
-        rows = load_window_twins(paths, "train", min_window=2, num_proc=2, cache_dir=str(tmp_path / "cache"))
+        rows = load_window_twins(
+            paths, "train", min_window=2, num_proc=2, cache_dir=str(tmp_path / "cache")
+        )
         for words in ("1 of 1 rows are left out", "2 of 2 rows are left out"):
             assert words in caplog.text and words in rows.info.description
-    assert rows.info.description.startswith(WindowTwinsBuilder.ABOUT) and WindowTwinsBuilder.ABOUT not in caplog.text
+    assert (
+        rows.info.description.startswith(WindowTwinsBuilder.ABOUT)
+        and WindowTwinsBuilder.ABOUT not in caplog.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,16 +372,22 @@ def test_rows_left_out_in_several_processes(tmp_path, caplog):
 )
 def test_data_sets_say_what_they_are(load, words, caplog):
     info = load(split="validation[:1]").info
-    assert words in info.description and "Contrastive Learning with Narrative Twins" in info.citation
+    assert (
+        words in info.description and "Contrastive Learning with Narrative Twins" in info.citation
+    )
     assert load(split="validation", streaming=True).info.description == info.description
     assert not caplog.records
 
 
-@pytest.mark.parametrize(("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)])
+@pytest.mark.parametrize(
+    ("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)]
+)
 def test_cards_begin_with_plain_datasets(name, load, tmp_path):
     """The corpora of the package with their cards, as they are on the Hub."""
     card = template(f"dataset_card_{name}.md")
-    assert card.index("from datasets import load_dataset") < card.index("from narrative_twins.data import")
+    assert card.index("from datasets import load_dataset") < card.index(
+        "from narrative_twins.data import"
+    )
     for file in (file for files in corpus_files(name).values() for file in files):
         shutil.copy(file, tmp_path)
     (tmp_path / "README.md").write_text(card)

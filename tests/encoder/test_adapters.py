@@ -1,4 +1,5 @@
-"""Encoders with PEFT adapters: loaded and saved with the adapter merged into the weights, with the same vectors."""
+"""Encoders with PEFT adapters: loaded and saved with the adapter merged into the weights, with the
+same vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ TEXT = "Nadia found a map. It led to a mill."
 KINDS = {
     "lora": lambda: peft.LoraConfig(r=2, target_modules=["query", "value"], bias="lora_only"),
     "dora": lambda: peft.LoraConfig(r=2, target_modules=["query", "dense"], use_dora=True),
-    "with a trained layer": lambda: peft.LoraConfig(r=2, target_modules=["key"], modules_to_save=["LayerNorm"]),
+    "with a trained layer": lambda: peft.LoraConfig(
+        r=2, target_modules=["key"], modules_to_save=["LayerNorm"]
+    ),
     "ia3": lambda: peft.IA3Config(target_modules=["value", "dense"], feedforward_modules=["dense"]),
 }
 
@@ -58,7 +61,8 @@ def first(bert_folder, tmp_path_factory) -> str:
 
 @pytest.fixture
 def wrapped(first, tmp_path):
-    """An adapter as `PeftModel.save_pretrained` writes it, without a tokenizer; its folder and its states."""
+    """An adapter as `PeftModel.save_pretrained` writes it, without a tokenizer; its folder and its
+    states."""
     model = changed(peft.get_peft_model(AutoModel.from_pretrained(first), KINDS["lora"]()))
     model.save_pretrained(tmp_path / "wrapped")
     return tmp_path / "wrapped", states(model, AutoTokenizer.from_pretrained(first))
@@ -69,7 +73,10 @@ def test_merged_copy_has_the_same_states(kind):
     model, tokenizer = encoder_of("bert")
     model.add_adapter(KINDS[kind]())
     changed(model.double())
-    expected, before = states(model, tokenizer), {key: v.clone() for key, v in model.state_dict().items()}
+    expected, before = (
+        states(model, tokenizer),
+        {key: v.clone() for key, v in model.state_dict().items()},
+    )
     merged = merged_copy(model)
     assert has_adapter(model) and not has_adapter(merged)
     assert torch.allclose(states(merged, tokenizer), expected, atol=1e-9)
@@ -93,7 +100,9 @@ def test_only_the_active_adapter_is_merged():
     model.add_adapter(peft.LoraConfig(r=3, target_modules=["key"]), "two")
     changed(model)
     model.double().set_adapter("one")
-    assert torch.allclose(states(merged_copy(model), tokenizer), states(model, tokenizer), atol=1e-9)
+    assert torch.allclose(
+        states(merged_copy(model), tokenizer), states(model, tokenizer), atol=1e-9
+    )
 
 
 def test_saved_encoder_with_an_adapter_is_plain(bert_folder, tmp_path):
@@ -118,9 +127,14 @@ def test_saved_encoder_with_an_adapter_is_plain(bert_folder, tmp_path):
 
 
 def test_saved_pipeline_of_a_model_with_an_adapter_is_plain(bert_folder, tmp_path):
-    model, tokenizer = AutoModel.from_pretrained(bert_folder), AutoTokenizer.from_pretrained(bert_folder)
+    model, tokenizer = (
+        AutoModel.from_pretrained(bert_folder),
+        AutoTokenizer.from_pretrained(bert_folder),
+    )
     model.add_adapter(KINDS["lora"]())
-    pipeline("narrative-salience", model=changed(model), tokenizer=tokenizer).save_pretrained(tmp_path / "saved")
+    pipeline("narrative-salience", model=changed(model), tokenizer=tokenizer).save_pretrained(
+        tmp_path / "saved"
+    )
     assert not list((tmp_path / "saved").glob("adapter_*"))
     found = AutoModel.from_pretrained(tmp_path / "saved")
     assert torch.allclose(states(found, tokenizer), states(model, tokenizer), atol=1e-5)
@@ -140,8 +154,12 @@ def test_adapter_folder_is_loaded_with_pooling_and_tokenizer_of_its_base(wrapped
     encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
     assert encoder.pooling == "first" and not has_adapter(encoder.model)
     encoder.save_pretrained(folder / "plain")
-    assert set(load_file(folder / "plain" / "model.safetensors")) == set(load_file(Path(first) / "model.safetensors"))
-    assert torch.allclose(states(encoder.model, AutoTokenizer.from_pretrained(first)), expected, atol=1e-5)
+    assert set(load_file(folder / "plain" / "model.safetensors")) == set(
+        load_file(Path(first) / "model.safetensors")
+    )
+    assert torch.allclose(
+        states(encoder.model, AutoTokenizer.from_pretrained(first)), expected, atol=1e-5
+    )
     salience = pipeline("narrative-salience", model=str(folder), device="cpu", dtype="float32")
     assert salience.encoder.pooling == "first"
     assert torch.allclose(states(salience.model, salience.tokenizer), expected, atol=1e-5)
@@ -151,7 +169,9 @@ def test_trainable_encoder_of_an_adapter_is_merged_and_trains_all_weights(wrappe
     folder, expected = wrapped
     model = trainable_encoder(folder)
     transformer = model[0].auto_model
-    assert not has_adapter(transformer) and all(weight.requires_grad for weight in model.parameters())
+    assert not has_adapter(transformer) and all(
+        weight.requires_grad for weight in model.parameters()
+    )
     assert model[1].pooling_mode == "cls"
     assert torch.allclose(states(transformer.eval(), model.tokenizer), expected, atol=1e-5)
 
@@ -159,7 +179,9 @@ def test_trainable_encoder_of_an_adapter_is_merged_and_trains_all_weights(wrappe
 def test_masked_language_model_of_an_adapter(wrapped, first):
     folder, expected = wrapped
     model = masked_language_model(folder).eval()
-    assert torch.allclose(states(model.base_model, AutoTokenizer.from_pretrained(first)), expected, atol=1e-5)
+    assert torch.allclose(
+        states(model.base_model, AutoTokenizer.from_pretrained(first)), expected, atol=1e-5
+    )
 
 
 def test_adapter_with_its_own_tokenizer_and_pooling(bert_folder, tmp_path):
@@ -181,15 +203,27 @@ def edit(folder: Path, **settings) -> None:
 @pytest.mark.parametrize(
     ("break_it", "problem"),
     [
-        (lambda folder: edit(folder, base_model_name_or_path="/gone/base"), "adapter of '/gone/base'.*base_model_name"),
+        (
+            lambda folder: edit(folder, base_model_name_or_path="/gone/base"),
+            "adapter of '/gone/base'.*base_model_name",
+        ),
         (lambda folder: edit(folder, base_model_name_or_path=None), "names no base"),
         (lambda folder: edit(folder, base_model_name_or_path=str(folder)), "is itself an adapter"),
         (lambda folder: edit(folder, peft_type="MAGIC"), "MAGIC"),
         (lambda folder: (folder / "adapter_config.json").write_text("[]"), "adapter_config.json"),
-        (lambda folder: (folder / "adapter_model.safetensors").unlink(), "no adapter_model.safetensors"),
-        (lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"none"), "can't be loaded"),
+        (
+            lambda folder: (folder / "adapter_model.safetensors").unlink(),
+            "no adapter_model.safetensors",
+        ),
+        (
+            lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"none"),
+            "can't be loaded",
+        ),
         (lambda folder: thin(folder), "weights of the adapter are missing"),
-        (lambda folder: save_file({"some": torch.ones(1)}, folder / "model.safetensors"), "both an adapter"),
+        (
+            lambda folder: save_file({"some": torch.ones(1)}, folder / "model.safetensors"),
+            "both an adapter",
+        ),
     ],
 )
 def test_broken_adapters_are_refused(break_it, problem, wrapped):
@@ -203,7 +237,9 @@ def test_broken_adapters_are_refused(break_it, problem, wrapped):
 def thin(folder: Path) -> None:
     """Remove half of the weights of an adapter."""
     weights = load_file(folder / "adapter_model.safetensors")
-    save_file({key: weights[key] for key in list(weights)[::2]}, folder / "adapter_model.safetensors")
+    save_file(
+        {key: weights[key] for key in list(weights)[::2]}, folder / "adapter_model.safetensors"
+    )
 
 
 def test_adapter_without_the_library(wrapped, monkeypatch):
@@ -231,7 +267,8 @@ def test_pickled_adapter_is_refused_before_it_is_opened(wrapped, monkeypatch):
     (folder / "adapter_model.bin").write_bytes(pickle.dumps(Code(folder / "executed")))
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
     with pytest.raises(
-        OSError, match="no adapter_model.safetensors; save the adapter with save_pretrained, or allow_p"
+        OSError,
+        match="no adapter_model.safetensors; save the adapter with save_pretrained, or allow_p",
     ):
         StoryEncoder.from_pretrained(folder, device="cpu")
     assert not (folder / "executed").exists()
@@ -243,6 +280,8 @@ def test_adapter_with_values_that_are_not_finite_is_refused(kind, value, first, 
     peft.get_peft_model(AutoModel.from_pretrained(first), KINDS[kind]()).save_pretrained(tmp_path)
     file = tmp_path / "adapter_model.safetensors"
     names = [name for name in load_file(file) if "LayerNorm" in name or "lora" in name]
-    save_file({**load_file(file), names[0]: torch.full_like(load_file(file)[names[0]], value)}, file)
+    save_file(
+        {**load_file(file), names[0]: torch.full_like(load_file(file)[names[0]], value)}, file
+    )
     with pytest.raises(OSError, match="can't be loaded.*(not finite|NaNs detected|merged)"):
         StoryEncoder.from_pretrained(tmp_path, device="cpu")

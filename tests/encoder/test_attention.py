@@ -14,9 +14,16 @@ def naive_attention(q, k, v, lengths, window, scale):
     for length in lengths:
         for head in range(q.shape[0]):
             for i in range(start, start + length):
-                attended = [j for j in range(start, start + length) if window is None or abs(i - j) < window]
-                weights = torch.softmax(torch.stack([q[head, i] @ k[head, j] * scale for j in attended]).double(), 0)
-                out[i, head] = sum(weight * v[head, j].double() for weight, j in zip(weights, attended, strict=True))
+                attended = [
+                    j for j in range(start, start + length) if window is None or abs(i - j) < window
+                ]
+                weights = torch.softmax(
+                    torch.stack([q[head, i] @ k[head, j] * scale for j in attended]).double(), 0
+                )
+                out[i, head] = sum(
+                    weight * v[head, j].double()
+                    for weight, j in zip(weights, attended, strict=True)
+                )
         start += length
     return out
 
@@ -32,8 +39,19 @@ def test_packed_attention_is_attention_within_each_text(dtype, window):
     for scale in (None, 0.3):
         with torch.inference_mode():
             found, weights = packed_attention(
-                torch.nn.Identity(), q, k, v, None, text_runs=runs, scaling=scale, sliding_window=window
+                torch.nn.Identity(),
+                q,
+                k,
+                v,
+                None,
+                text_runs=runs,
+                scaling=scale,
+                sliding_window=window,
             )
         assert weights is None and found.dtype == dtype and found.shape == (1, sum(lengths), 2, 4)
-        expected = naive_attention(q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5)
-        assert torch.allclose(found[0].double(), expected, atol=1e-6 if dtype == torch.float32 else 0.03)
+        expected = naive_attention(
+            q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5
+        )
+        assert torch.allclose(
+            found[0].double(), expected, atol=1e-6 if dtype == torch.float32 else 0.03
+        )

@@ -19,11 +19,24 @@ from support.models import FAMILIES, encoder_of, modules, small
 def test_pooling_in_the_layout_of_old_checkpoints(tmp_path):
     (tmp_path / "1_Pooling").mkdir()
     kinds = ["Transformer", "Pooling", "Normalize"]
-    types = [{"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)]
+    types = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
     (tmp_path / "modules.json").write_text(json.dumps(types))
-    for key, mode in {"cls_token": "first", "mean_tokens": "mean", "max_tokens": "max_tokens"}.items():
+    for key, mode in {
+        "cls_token": "first",
+        "mean_tokens": "mean",
+        "max_tokens": "max_tokens",
+    }.items():
         (tmp_path / "1_Pooling" / "config.json").write_text(
-            json.dumps({"word_embedding_dimension": 3, "pooling_mode_lasttoken": False, f"pooling_mode_{key}": True})
+            json.dumps(
+                {
+                    "word_embedding_dimension": 3,
+                    "pooling_mode_lasttoken": False,
+                    f"pooling_mode_{key}": True,
+                }
+            )
         )
         assert read_checkpoint_settings(tmp_path).pooling == mode
 
@@ -32,7 +45,9 @@ def test_unsupported_pooling_is_refused(bert_folder, tmp_path):
     transformer = modules.Transformer(bert_folder)
     parts = [transformer, modules.Pooling(32), modules.Dense(32, 8)]
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
-    with pytest.raises(ValueError, match="pooling 'Dense' is not supported; set pooling= to 'mean'"):
+    with pytest.raises(
+        ValueError, match="pooling 'Dense' is not supported; set pooling= to 'mean'"
+    ):
         StoryEncoder.from_pretrained(tmp_path)
     with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         StoryEncoder(*encoder_of("bert"), pooling="max")
@@ -69,7 +84,9 @@ def test_unreadable_settings_are_an_error(bert_folder, tmp_path):
     (tmp_path / "model" / "modules.json").write_text("{not json")
     for load in (
         lambda: StoryEncoder.from_pretrained(tmp_path / "model"),
-        lambda: transformers.pipeline("narrative-salience", model=str(tmp_path / "model"), device="cpu"),
+        lambda: transformers.pipeline(
+            "narrative-salience", model=str(tmp_path / "model"), device="cpu"
+        ),
     ):
         with pytest.raises(ValueError, match="modules.json of .* is invalid"):
             load()

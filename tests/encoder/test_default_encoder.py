@@ -48,12 +48,23 @@ def test_sentence_transformers_loads_it_without_remote_code(default):
 def test_card_describes_the_model_and_contains_no_rows():
     card = ModelCard.load(FOLDER / "README.md")
     assert card.data.license == "apache-2.0"
-    for word in ("ROCStories", "research", "Seeds: 0, 1, 2", "InfoNCE", "CC0", "standard deviation"):
+    for word in (
+        "ROCStories",
+        "research",
+        "Seeds: 0, 1, 2",
+        "InfoNCE",
+        "CC0",
+        "standard deviation",
+    ):
         assert word in card.content
     text = card.content
     for rows in (load_story_twins(split="train[:200]"), load_window_twins(split="train[:40]")):
         for row in rows:
-            sentences = [sentence for part in row["story"] for sentence in ([part] if isinstance(part, str) else part)]
+            sentences = [
+                sentence
+                for part in row["story"]
+                for sentence in ([part] if isinstance(part, str) else part)
+            ]
             assert not any(sentence in text for sentence in sentences)
 
 

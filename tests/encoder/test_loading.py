@@ -1,4 +1,5 @@
-"""Damaged and hostile checkpoints: each is refused in one line, by the package, the pipeline and the command."""
+"""Damaged and hostile checkpoints: each is refused in one line, by the package, the pipeline and
+the command."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    pipeline,
+)
 
 from narrative_twins import StoryEncoder
 from narrative_twins.commands.cli import main
@@ -19,7 +27,16 @@ from narrative_twins.making.align.embedding import SentenceEmbedder
 from narrative_twins.training.mlm import masked_language_model
 from narrative_twins.training.trainable import trainable_encoder
 
-from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, evil_index, outside, pickled, weights, with_module
+from support.hostile_checkpoints import (
+    SETTINGS,
+    TOKENIZER,
+    WEIGHTS,
+    evil_index,
+    outside,
+    pickled,
+    weights,
+    with_module,
+)
 from support.models import small
 
 STORY = "Nadia found a map. It led to a mill. The mill was gone."
@@ -53,7 +70,9 @@ def test_checkpoint_is_refused_in_one_line(case, folder, tmp_path, capsys, caplo
     assert not (folder / "executed").exists()
 
 
-@pytest.mark.parametrize("case", [case for case in WEIGHTS if case != "code" and "config" not in case])
+@pytest.mark.parametrize(
+    "case", [case for case in WEIGHTS if case != "code" and "config" not in case]
+)
 def test_pipeline_does_not_load_it_in_another_way(case, folder):
     damage, problem = WEIGHTS[case]
     damage(folder)
@@ -70,7 +89,9 @@ def test_training_and_alignment_refuse_it_too(case, load, folder):
         load(folder)
 
 
-@pytest.mark.parametrize("load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder])
+@pytest.mark.parametrize(
+    "load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder]
+)
 @pytest.mark.parametrize("case", [case for case in WEIGHTS if case.startswith("evil ")])
 def test_pickles_are_refused_before_they_are_opened(case, load, folder, monkeypatch):
     damage, problem = WEIGHTS[case]
@@ -81,11 +102,17 @@ def test_pickles_are_refused_before_they_are_opened(case, load, folder, monkeypa
     assert not (folder / "executed").exists()
 
 
-@pytest.mark.parametrize("name", ["sentence_transformers.models.Dense", "evil.Module", "evil.Pooling"])
+@pytest.mark.parametrize(
+    "name", ["sentence_transformers.models.Dense", "evil.Module", "evil.Pooling"]
+)
 def test_alignment_runs_no_code_of_modules(name, folder, monkeypatch):
     with_module(name)(folder)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
-    problem = "pickle .2_Module/pytorch_model.bin.*--allow-pickle" if "Dense" in name else f"names '{name}', which is "
+    problem = (
+        "pickle .2_Module/pytorch_model.bin.*--allow-pickle"
+        if "Dense" in name
+        else f"names '{name}', which is "
+    )
     with pytest.raises(OSError, match=problem):
         SentenceEmbedder(folder)
     assert not (folder / "executed").exists()
@@ -99,14 +126,18 @@ def test_alignment_tells_what_does_not_fit_a_module(folder):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder])
+@pytest.mark.parametrize(
+    "load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder]
+)
 @pytest.mark.parametrize("kind", ["pad_token", "mask_token", "unk_token"])
 def test_special_tokens_without_an_embedding_are_refused(kind, load, folder):
     """They may not be in the first story that is scored, but in a later one."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({kind: "[NEW]"})
     tokenizer.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"the tokenizer of .*encoder' has the id \d+ \('\[NEW\]'\), and the model"):
+    with pytest.raises(
+        ValueError, match=r"the tokenizer of .*encoder' has the id \d+ \('\[NEW\]'\), and the model"
+    ):
         load(folder)
 
 
@@ -122,7 +153,9 @@ def test_pickles_are_loaded_on_request(folder):
     pickled(folder)
     found = StoryEncoder.from_pretrained(folder, device="cpu", allow_pickle=True).model.state_dict()
     assert all(torch.equal(found[name], value) for name, value in expected.items())
-    loaded = pipeline("narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True})
+    loaded = pipeline(
+        "narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True}
+    )
     assert len(loaded(STORY)["sentences"]) == 3
     assert trainable_encoder(folder, allow_pickle=True).encode(STORY).shape == (32,)
     assert SentenceEmbedder(folder, allow_pickle=True)([STORY]).shape == (1, 32)
@@ -135,14 +168,29 @@ def test_commands_load_pickles_on_request(folder, tmp_path, capsys):
     assert main(["score", str(story), *model]) == 1
     assert main(["score", str(story), *model, "--allow-pickle"]) == 0
     works = tmp_path / "works.json"
-    works.write_text(json.dumps([{"id": "a", "story": STORY, "twins": ["A girl saw a chart. No mill stood there."]}]))
-    align = ["make", "align", str(works), "--out", str(tmp_path / "rows.jsonl"), "--encoder", str(folder), "-q"]
+    works.write_text(
+        json.dumps(
+            [{"id": "a", "story": STORY, "twins": ["A girl saw a chart. No mill stood there."]}]
+        )
+    )
+    align = [
+        "make",
+        "align",
+        str(works),
+        "--out",
+        str(tmp_path / "rows.jsonl"),
+        "--encoder",
+        str(folder),
+        "-q",
+    ]
     align += ["--min-sentences", "1", "--windows", "1", "--min-window", "1"]
     assert main(align) == 1 and "--allow-pickle" in capsys.readouterr().err
     assert main([*align, "--allow-pickle"]) == 0
 
 
-@pytest.mark.parametrize("index", ["model.safetensors.index.fp16.json", "part/model.safetensors.index.json"])
+@pytest.mark.parametrize(
+    "index", ["model.safetensors.index.fp16.json", "part/model.safetensors.index.json"]
+)
 def test_indexes_of_other_names_are_checked(index, folder):
     evil_index(folder)
     (folder / "part").mkdir()
@@ -154,7 +202,8 @@ def test_indexes_of_other_names_are_checked(index, folder):
 
 
 @pytest.mark.parametrize(
-    "options", [{"weights_only": False}, {"variant": "fp16"}, {"use_safetensors": False}, {"subfolder": "."}]
+    "options",
+    [{"weights_only": False}, {"variant": "fp16"}, {"use_safetensors": False}, {"subfolder": "."}],
 )
 def test_no_option_lets_pickles_in(options, folder):
     pickled(folder)
@@ -204,4 +253,9 @@ def test_unsupported_precisions_and_devices(option, value, problem, base, tmp_pa
     (story := tmp_path / "story.txt").write_text(STORY)
     code = main(["score", str(story), "--model", str(base), option, value])
     out, err = capsys.readouterr()
-    assert code == 1 and out == "" and err.count("\n") == 1 and err.startswith(f"narrative-twins: {problem}")
+    assert (
+        code == 1
+        and out == ""
+        and err.count("\n") == 1
+        and err.startswith(f"narrative-twins: {problem}")
+    )

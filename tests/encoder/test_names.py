@@ -41,10 +41,16 @@ def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch
     monkeypatch.setattr(names, "get_hf_file_metadata", fail)
     for name in ("all-MiniLM-L6-v2", "user/model"):
         with pytest.raises(
-            OSError, match=f"encoder '{name}' can't be loaded: it is no folder, the Hub can't be reached"
+            OSError,
+            match=f"encoder '{name}' can't be loaded: it is no folder, the Hub can't be reached",
         ):
             StoryEncoder.from_pretrained(name, cache_dir=tmp_path)
     assert len(requests) == 2 and "sentence-transformers/all-MiniLM-L6-v2" in requests[0]
     # A copy in the cache is used as it is.
-    monkeypatch.setattr(names, "try_to_load_from_cache", lambda *_, **__: str(tmp_path / "config.json"))
-    assert resolve_name("user/model", {"token": "t"}) == ("user/model", {"token": "t", "local_files_only": True})
+    monkeypatch.setattr(
+        names, "try_to_load_from_cache", lambda *_, **__: str(tmp_path / "config.json")
+    )
+    assert resolve_name("user/model", {"token": "t"}) == (
+        "user/model",
+        {"token": "t", "local_files_only": True},
+    )

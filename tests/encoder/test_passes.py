@@ -20,32 +20,43 @@ from narrative_twins.encoder.passes import ForwardPasses
 from support.models import encoder_of, small
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
-STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "She ran to the river, and swam across."]
+STORY = [
+    "Nadia found a map under the floor of the old mill.",
+    "It rained.",
+    "She ran to the river, and swam across.",
+]
 
 
 def rows_of(encoder: StoryEncoder, lengths: list[int]) -> list[np.ndarray]:
     """Random texts of these lengths, without special tokens."""
     random = np.random.default_rng(0)
-    return [random.integers(10, encoder.model.config.vocab_size, length).astype(np.int32) for length in lengths]
+    return [
+        random.integers(10, encoder.model.config.vocab_size, length).astype(np.int32)
+        for length in lengths
+    ]
 
 
 def states_alone(encoder: StoryEncoder, row: np.ndarray) -> torch.Tensor:
     with torch.no_grad():
-        return encoder.model(input_ids=torch.from_numpy(row.astype(np.int64))[None]).last_hidden_state[0]
+        return encoder.model(
+            input_ids=torch.from_numpy(row.astype(np.int64))[None]
+        ).last_hidden_state[0]
 
 
 @pytest.mark.parametrize("attention", ["packed", "padded"])
 @pytest.mark.parametrize("kind", PACKING)
 @given(lengths=st.lists(st.integers(1, 90), min_size=1, max_size=8))
 def test_states_are_those_of_each_text_alone(kind, attention, lengths):
-    """Also for texts longer than the sliding window of ModernBERT (32 tokens). The tolerance is for rounding errors,
-    which the large random weights of these models amplify."""
+    """Also for texts longer than the sliding window of ModernBERT (32 tokens). The tolerance is for
+    rounding errors, which the large random weights of these models amplify."""
     encoder = small(kind, attention=attention)
     assert encoder.passes.attention == attention
     rows = rows_of(encoder, lengths)
     with encoder.passes.running():
         states = encoder.passes.states(rows)
-    assert torch.allclose(states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4)
+    assert torch.allclose(
+        states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4
+    )
 
 
 @given(lengths=st.lists(st.integers(1, 90), min_size=1, max_size=8))
@@ -54,7 +65,9 @@ def test_passes_on_a_cpu_have_few_shapes(lengths):
     encoder, shapes = small("bert"), []
     rows = rows_of(encoder, lengths)
     with encoder.passes.running():
-        hook = encoder.model.embeddings.register_forward_hook(lambda _, __, states: shapes.append(states.shape[1]))
+        hook = encoder.model.embeddings.register_forward_hook(
+            lambda _, __, states: shapes.append(states.shape[1])
+        )
         try:
             states = encoder.passes.states(rows)
         finally:
@@ -69,7 +82,9 @@ def test_model_that_cannot_pack_is_padded_and_logged(caplog):
     with caplog.at_level(logging.INFO, "narrative_twins"):
         assert StoryEncoder(model, tokenizer).passes.attention == "padded"
     assert "MPNetModel can't process packed texts, so they are padded" in caplog.text
-    with pytest.raises(ValueError, match="MPNetModel can't process packed texts; use attention='auto'"):
+    with pytest.raises(
+        ValueError, match="MPNetModel can't process packed texts; use attention='auto'"
+    ):
         StoryEncoder(model, tokenizer, attention="packed")
     with pytest.raises(ValueError, match="attention='flash': choose 'auto', 'packed', 'padded'"):
         StoryEncoder(model, tokenizer, attention="flash")
@@ -88,36 +103,48 @@ def test_attention_of_the_model_is_restored():
 
 
 def test_threads_share_an_encoder():
-    """Threads with the same encoder, as in the web app, get the scores that each would get alone."""
+    """Threads with the same encoder, as in the web app, get the scores that each would get
+    alone."""
     encoder = small("bert")
     several = [STORY * (1 + i % 3) for i in range(12)]
     alone = [list(score_stories([story], encoder))[0].scores for story in several]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda story: list(score_stories([story], encoder))[0].scores, several))
+        together = list(
+            pool.map(lambda story: list(score_stories([story], encoder))[0].scores, several)
+        )
     for a, b in zip(alone, together, strict=True):
         for name in a:
             assert a[name] == pytest.approx(b[name], abs=1e-5)
 
 
 def test_flash_attention_gets_the_boundaries_of_texts(monkeypatch):
-    """Replaces flash attention by one that also keeps texts apart by `cu_seq_lens_q` alone, as GPU kernels do."""
+    """Replaces flash attention by one that also keeps texts apart by `cu_seq_lens_q` alone, as GPU
+    kernels do."""
 
-    def by_ends(module, query, key, value, attention_mask, *, cu_seq_lens_q, max_length_q, scaling=None, **_):
+    def by_ends(
+        module, query, key, value, attention_mask, *, cu_seq_lens_q, max_length_q, scaling=None, **_
+    ):
         assert attention_mask is None and cu_seq_lens_q.dtype == torch.int32
         ends = cu_seq_lens_q.tolist()
         assert max_length_q == max(np.diff(ends))
         parts = [
-            F.scaled_dot_product_attention(*(states[:, :, a:b] for states in (query, key, value)), scale=scaling)
+            F.scaled_dot_product_attention(
+                *(states[:, :, a:b] for states in (query, key, value)), scale=scaling
+            )
             for a, b in zip(ends, ends[1:], strict=False)
         ]
         return torch.cat(parts, dim=2).transpose(1, 2), None
 
     AttentionInterface.register("test_by_ends", by_ends)
     AttentionMaskInterface.register("test_by_ends", lambda *_, **__: None)
-    monkeypatch.setattr(ForwardPasses, "_attentions", lambda self: ["not_installed", "test_by_ends"])
+    monkeypatch.setattr(
+        ForwardPasses, "_attentions", lambda self: ["not_installed", "test_by_ends"]
+    )
     encoder = StoryEncoder(*encoder_of("roberta"))
     assert encoder.passes._attention == "test_by_ends"
     rows = rows_of(encoder, [5, 9, 2])
     with encoder.passes.running():
         states = encoder.passes.states(rows)
-    assert torch.allclose(states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4)
+    assert torch.allclose(
+        states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4
+    )

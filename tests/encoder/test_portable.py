@@ -21,7 +21,12 @@ from narrative_twins.encoder.portable import PortableModel
 from support.models import SENTENCES, encoder_of, small
 from support.processes import run_python
 
-STORIES = [SENTENCES[:5], SENTENCES[2:7] * 12, [SENTENCES[0]], {"sentences": SENTENCES[:6], "windows": 2}]
+STORIES = [
+    SENTENCES[:5],
+    SENTENCES[2:7] * 12,
+    [SENTENCES[0]],
+    {"sentences": SENTENCES[:6], "windows": 2},
+]
 """One of them longer than the context of 60 tokens."""
 WITHOUT_TORCH = """
 import sys
@@ -49,7 +54,11 @@ def stories():
 
 def assert_same_scores(found, expected, tolerance=1e-5):
     for one, other in zip(found, expected, strict=True):
-        assert (one.story, one.cut_tokens, one.context_tokens) == (other.story, other.cut_tokens, other.context_tokens)
+        assert (one.story, one.cut_tokens, one.context_tokens) == (
+            other.story,
+            other.cut_tokens,
+            other.context_tokens,
+        )
         for name, scores in one.scores.items():
             assert scores == pytest.approx(other.scores[name], abs=tolerance)
 
@@ -64,14 +73,19 @@ def test_scores_of_other_kinds_of_models_are_those_of_torch(kind, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
-@pytest.mark.parametrize("options", [{}, {"context_tokens": 60}, {"pooling": "first", "batch_tokens": 100}])
+@pytest.mark.parametrize(
+    "options", [{}, {"context_tokens": 60}, {"pooling": "first", "batch_tokens": 100}]
+)
 def test_scores_are_those_of_torch(backend, options, exported):
     found = StoryEncoder.from_pretrained(exported, backend=backend, **options)
     expected = StoryEncoder(*encoder_of("bert"), **options)
     assert (found.dtype, str(found.device), found.passes.attention) == ("float32", "cpu", "padded")
     assert_same_scores(score_stories(stories(), found), score_stories(stories(), expected))
     if "pooling" not in options:
-        one_pass = [score_stories(stories(), encoder, approximate="one-pass") for encoder in (found, expected)]
+        one_pass = [
+            score_stories(stories(), encoder, approximate="one-pass")
+            for encoder in (found, expected)
+        ]
         assert_same_scores(*one_pass)
 
 
@@ -79,7 +93,9 @@ def test_openvino_reads_onnx_and_multiplies_in_bfloat16(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "only_onnx", ignore=shutil.ignore_patterns("openvino"))
     expected = list(score_stories(stories(), small()))
     for dtype, tolerance in (("float32", 1e-5), ("bfloat16", 0.1)):
-        encoder = StoryEncoder.from_pretrained(tmp_path / "only_onnx", backend="openvino", dtype=dtype)
+        encoder = StoryEncoder.from_pretrained(
+            tmp_path / "only_onnx", backend="openvino", dtype=dtype
+        )
         assert encoder.dtype == dtype
         assert_same_scores(score_stories(stories(), encoder), expected, tolerance)
 
@@ -105,7 +121,9 @@ def test_scoring_does_not_import_torch(backend, exported, tmp_path):
     first, _, by_command = printed.partition("\n")
     (result,) = score_stories([text], small())
     for found in (ast.literal_eval(first)[0], json.loads(by_command)[0]["scores"]):
-        assert {name: pytest.approx(scores, abs=1e-5) for name, scores in found.items()} == result.scores
+        assert {
+            name: pytest.approx(scores, abs=1e-5) for name, scores in found.items()
+        } == result.scores
 
 
 def test_copies_are_loaded_again(exported):
@@ -126,22 +144,50 @@ def test_commands_and_pipeline(tmp_path, capsys, bert_folder):
     text = tmp_path / "story.txt"
     text.write_text(" ".join(SENTENCES[:4]), encoding="utf-8")
     # Into the folder of the encoder itself, whose files stay as they are.
-    before = {path: path.read_bytes() for path in (tmp_path / "encoder").rglob("*") if path.is_file()}
-    assert command(["export", str(tmp_path / "encoder"), "--backend", "onnx", "--to", str(tmp_path / "encoder")]) == 0
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "encoder").rglob("*") if path.is_file()
+    }
+    assert (
+        command(
+            [
+                "export",
+                str(tmp_path / "encoder"),
+                "--backend",
+                "onnx",
+                "--to",
+                str(tmp_path / "encoder"),
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().out == f"{tmp_path / 'encoder' / 'onnx' / 'model.onnx'}\n"
     assert {path: path.read_bytes() for path in before} == before
-    added = {path.name for path in (tmp_path / "encoder").rglob("*")} - {path.name for path in before}
+    added = {path.name for path in (tmp_path / "encoder").rglob("*")} - {
+        path.name for path in before
+    }
     assert added == {"onnx", "model.onnx"}
     scores = []
     for backend in ("torch", "onnx"):
-        options = ["--backend", backend, "--model", str(tmp_path / "encoder"), "--dtype", "float32", "--quiet"]
+        options = [
+            "--backend",
+            backend,
+            "--model",
+            str(tmp_path / "encoder"),
+            "--dtype",
+            "float32",
+            "--quiet",
+        ]
         assert command(["score", str(text), "--format", "json", *options]) == 0
         scores.append(json.loads(capsys.readouterr().out)[0]["scores"])
-        salience = pipeline("narrative-salience", model=str(tmp_path / "encoder"), backend=backend, dtype="float32")
+        salience = pipeline(
+            "narrative-salience", model=str(tmp_path / "encoder"), backend=backend, dtype="float32"
+        )
         scores.append(salience(text.read_text(encoding="utf-8"))["scores"])
     assert isinstance(salience.encoder.model, PortableModel)
     for found in scores[1:]:
-        assert {name: pytest.approx(values, abs=1e-5) for name, values in found.items()} == scores[0]
+        assert {name: pytest.approx(values, abs=1e-5) for name, values in found.items()} == scores[
+            0
+        ]
 
 
 def test_what_is_missing_or_wrong_is_told(exported, tmp_path, monkeypatch):
@@ -218,8 +264,13 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", full)
     out = tmp_path / "exported"
     capsys.readouterr()
-    assert command(["export", str(tmp_path / "encoder"), "--backend", "onnx", "--to", str(out)]) == 1
-    assert capsys.readouterr().err == f"narrative-twins: {out} can't be written: No space left on device\n"
+    assert (
+        command(["export", str(tmp_path / "encoder"), "--backend", "onnx", "--to", str(out)]) == 1
+    )
+    assert (
+        capsys.readouterr().err
+        == f"narrative-twins: {out} can't be written: No space left on device\n"
+    )
     assert not [file for file in out.rglob("*") if file.is_file()]
     with pytest.raises(OSError, match="saved can't be written: No space left"):
         small("bert").save_pretrained(tmp_path / "saved")

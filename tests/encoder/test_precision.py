@@ -10,12 +10,21 @@ import torch.nn.functional as F
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.encoder import passes, precision
-from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, linear_is_convolution, sensitive_weights
+from narrative_twins.encoder.precision import (
+    MatrixProducts,
+    fast_dtype,
+    linear_is_convolution,
+    sensitive_weights,
+)
 
 from support.models import encoder_of
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
-STORY = ["Nadia found a map under the floor of the old mill.", "It rained.", "She ran to the river, and swam across."]
+STORY = [
+    "Nadia found a map under the floor of the old mill.",
+    "It rained.",
+    "She ran to the river, and swam across.",
+]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -29,7 +38,9 @@ def test_linear_layer_has_the_same_result_and_gradients(shape, bias):
         found = layer(states)
     assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-6)
     if states.numel():
-        wanted, got = (torch.autograd.grad(x.square().sum(), [states, layer.weight]) for x in (expected, found))
+        wanted, got = (
+            torch.autograd.grad(x.square().sum(), [states, layer.weight]) for x in (expected, found)
+        )
         assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, got, strict=True))
 
 
@@ -50,7 +61,9 @@ def test_weights_are_cast_once_and_again_after_a_change():
     products = MatrixProducts(torch.bfloat16)
     with products, torch.inference_mode():
         first = layer(states)
-        assert first.dtype == torch.bfloat16 and torch.allclose(first.float(), layer(states).float())
+        assert first.dtype == torch.bfloat16 and torch.allclose(
+            first.float(), layer(states).float()
+        )
         assert len(products._casts) == 2
     with torch.no_grad():
         layer.weight.mul_(2)
@@ -66,13 +79,22 @@ def test_weights_are_cast_once_and_again_after_a_change():
 def test_queries_keys_and_first_layers_keep_the_precision_of_their_weights(kind):
     model, _ = encoder_of(kind)
     settings = model.config.to_dict() | {"num_hidden_layers": 4, "layer_types": None}
-    model = type(model)(type(model.config)(**{key: value for key, value in settings.items() if value is not None}))
+    model = type(model)(
+        type(model.config)(**{key: value for key, value in settings.items() if value is not None})
+    )
     weights = sensitive_weights(model)
     names = {id(weight): name for name, weight in model.named_parameters()}
-    # A layer of ModernBERT has four products, with queries, keys and values in one of them; other models have six.
+    # A layer of ModernBERT has four products, with queries, keys and values in one of them; other
+    # models have six.
     per_layer, first = ((4, 1) if kind == "modernbert" else (6, 2)), (".0.", ".1.")
-    assert sum(any(part in names[id(weight)] for part in first) for weight in weights) == 2 * per_layer[0]
-    assert sum(not any(part in names[id(weight)] for part in first) for weight in weights) == 2 * per_layer[1]
+    assert (
+        sum(any(part in names[id(weight)] for part in first) for weight in weights)
+        == 2 * per_layer[0]
+    )
+    assert (
+        sum(not any(part in names[id(weight)] for part in first) for weight in weights)
+        == 2 * per_layer[1]
+    )
     states = torch.randn(4, weights[0].shape[1])
     with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
         exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
@@ -88,14 +110,28 @@ def test_fast_dtype_is_bfloat16_on_cpus_with_fast_native_support(monkeypatch):
     for level, features, expected in [
         ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
         ("AVX512", {"avx512_bf16": False, "amx_bf16": True}, torch.bfloat16),
-        ("AVX512", {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel Xeon"}, torch.bfloat16),
-        ("AVX512", {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "Intel Xeon"}, torch.float32),
-        ("AVX512", {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "AMD Zen4"}, torch.bfloat16),
+        (
+            "AVX512",
+            {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel Xeon"},
+            torch.bfloat16,
+        ),
+        (
+            "AVX512",
+            {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "Intel Xeon"},
+            torch.float32,
+        ),
+        (
+            "AVX512",
+            {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "AMD Zen4"},
+            torch.bfloat16,
+        ),
         ("AVX512", {"avx512_bf16": False}, torch.float32),
         ("AVX2", {"avx512_bf16": True}, torch.float32),
     ]:
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda level=level: level)
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda features=features: features, raising=False)
+        monkeypatch.setattr(
+            torch.cpu, "get_capabilities", lambda features=features: features, raising=False
+        )
         assert fast_dtype(cpu) == expected
     monkeypatch.delattr(torch.cpu, "get_capabilities")
     assert fast_dtype(cpu) == torch.float32
@@ -116,7 +152,9 @@ def test_precision_is_chosen_only_if_dtype_is_not_given(fast, kind, attention, t
     options = {"device": "cpu", "attention": attention}
     chosen = StoryEncoder.from_pretrained(tmp_path, **options)
     given = StoryEncoder.from_pretrained(tmp_path, dtype="float32", **options)
-    assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32), "sums and norms stay in float32"
+    assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32), (
+        "sums and norms stay in float32"
+    )
     assert (given.dtype, given.model.dtype) == (torch.float32, torch.float32)
     assert chosen.passes.attention == ("padded" if kind == "mpnet" else given.passes.attention)
     (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, given))
@@ -134,7 +172,9 @@ def test_weights_stored_in_half_precision_keep_their_values(fast, tmp_path):
     assert encoder.model.dtype == torch.float32
     for name, weight in model.state_dict().items():
         assert torch.equal(weight.float(), encoder.model.state_dict()[name])
-    assert StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float16").dtype == torch.float16
+    assert (
+        StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float16").dtype == torch.float16
+    )
     model.float()
 
 

@@ -1,4 +1,5 @@
-"""The encoder: same vectors as sentence-transformers, each text encoded once, batches, refused models, saving."""
+"""The encoder: same vectors as sentence-transformers, each text encoded once, batches, refused
+models, saving."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ from narrative_twins.encoder.passes import ForwardPasses
 from support.models import encoder_of, modules, small
 from support.strategies import stories
 
-TEXTS = ["Nadia ran.", "The old mill burned down. Nadia ran to the river.", "I was there, didn't you know?"]
+TEXTS = [
+    "Nadia ran.",
+    "The old mill burned down. Nadia ran to the river.",
+    "I was there, didn't you know?",
+]
 
 
 def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
@@ -32,7 +37,9 @@ def assert_same_direction(a, b):
 
 def test_default_encoder_has_the_vectors_of_sentence_transformers(default):
     ours = vectors_of(default, TEXTS)
-    theirs = SentenceTransformer(default_encoder(), device="cpu", local_files_only=True).encode(TEXTS)
+    theirs = SentenceTransformer(default_encoder(), device="cpu", local_files_only=True).encode(
+        TEXTS
+    )
     assert ours.dtype == np.float32
     assert_same_direction(ours, theirs)
 
@@ -40,12 +47,16 @@ def test_default_encoder_has_the_vectors_of_sentence_transformers(default):
 @pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "first")])
 def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, pooling):
     transformer = modules.Transformer(bert_folder)
-    model = SentenceTransformer(modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu")
+    model = SentenceTransformer(
+        modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu"
+    )
     model.save_pretrained(str(tmp_path), create_model_card=False)
     encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     assert encoder.pooling == pooling
     assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
-    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", "pooling= overrides the checkpoint"
+    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", (
+        "pooling= overrides the checkpoint"
+    )
 
 
 def tiny(config_class, model_class, **size):
@@ -54,8 +65,12 @@ def tiny(config_class, model_class, **size):
 
 
 def test_decoders_are_refused():
-    model, tokenizer = tiny(transformers.GPT2Config, transformers.GPT2Model, n_embd=16, n_layer=1, n_head=2)
-    with pytest.raises(ValueError, match="GPT2Model reads from left to right only.*use a bidirectional"):
+    model, tokenizer = tiny(
+        transformers.GPT2Config, transformers.GPT2Model, n_embd=16, n_layer=1, n_head=2
+    )
+    with pytest.raises(
+        ValueError, match="GPT2Model reads from left to right only.*use a bidirectional"
+    ):
         StoryEncoder(model, tokenizer)
 
 
@@ -67,7 +82,12 @@ def test_encoder_decoders_are_refused():
 
 
 def test_models_without_text_input_are_refused():
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     config = transformers.ViTConfig(image_size=32, patch_size=16, **size)
     with pytest.raises(ValueError, match="ViTModel did not return token states for a text"):
         StoryEncoder(transformers.ViTModel(config), encoder_of("bert")[1])
@@ -78,9 +98,14 @@ def test_each_text_passes_through_the_model_once(monkeypatch):
     seen = []
     states = ForwardPasses.states
     monkeypatch.setattr(
-        ForwardPasses, "states", lambda self, rows: seen.extend(row.tobytes() for row in rows) or states(self, rows)
+        ForwardPasses,
+        "states",
+        lambda self, rows: seen.extend(row.tobytes() for row in rows) or states(self, rows),
     )
-    first, second = encoder.tokenize(["Nadia ran.", "It rained."]), encoder.tokenize(["It rained.", "Nadia ran."])
+    first, second = (
+        encoder.tokenize(["Nadia ran.", "It rained."]),
+        encoder.tokenize(["It rained.", "Nadia ran."]),
+    )
     windows = [first.chunks((0, 1), span) for span in (None, (0, 1), (1, 2))]
     encoder.encode([*windows, second.chunks((1, 0), None), first.chunks((0,), None), *windows])
     assert len(seen) == len(set(seen)) == 2
@@ -95,20 +120,32 @@ def test_batches_respect_the_token_budget(attention, several, budget):
     encoder.passes.states = lambda rows: shapes.append([len(row) for row in rows]) or states(rows)
     variants = [encoder.tokenize(story).chunks(tuple(range(len(story))), None) for story in several]
     encoder.encode(variants, shares.append)
-    tokens = [sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes]
-    assert all(len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True))
+    tokens = [
+        sum(lengths) if attention == "packed" else len(lengths) * max(lengths) for lengths in shapes
+    ]
+    assert all(
+        len(lengths) == 1 or used <= budget for lengths, used in zip(shapes, tokens, strict=True)
+    )
     assert [length for lengths in shapes for length in lengths] == sorted(
-        {chunk.ids.tobytes(): len(chunk.ids) for chunks in variants for chunk in chunks}.values(), reverse=True
+        {chunk.ids.tobytes(): len(chunk.ids) for chunks in variants for chunk in chunks}.values(),
+        reverse=True,
     )
     assert sum(shares) == pytest.approx(1)
 
 
 def test_vector_of_several_chunks_is_their_mean():
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
-    chunks = encoder.tokenize(["The old mill burned down and Nadia ran to the river."]).chunks((0,), None)
+    chunks = encoder.tokenize(["The old mill burned down and Nadia ran to the river."]).chunks(
+        (0,), None
+    )
     assert len(chunks) > 1
-    parts, sizes = encoder.encode([[chunk] for chunk in chunks]), [len(chunk.ids) for chunk in chunks]
-    assert encoder.encode([chunks])[0] == pytest.approx(np.average(parts, axis=0, weights=sizes), abs=1e-6)
+    parts, sizes = (
+        encoder.encode([[chunk] for chunk in chunks]),
+        [len(chunk.ids) for chunk in chunks],
+    )
+    assert encoder.encode([chunks])[0] == pytest.approx(
+        np.average(parts, axis=0, weights=sizes), abs=1e-6
+    )
     encoder.pooling = "first"
     parts = encoder.encode([[chunk] for chunk in chunks])
     assert encoder.encode([chunks])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
@@ -130,7 +167,12 @@ def test_missing_model():
 
 def test_model_whose_states_change_with_padding_gets_batches_of_equal_length():
     """FNet mixes all positions, including padding."""
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 16, "tpu_short_seq_length": 512}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "intermediate_size": 16,
+        "tpu_short_seq_length": 512,
+    }
     model, tokenizer = tiny(transformers.FNetConfig, transformers.FNetModel, **size)
     encoder, single = StoryEncoder(model, tokenizer), StoryEncoder(model, tokenizer, batch_tokens=1)
     assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(single, TEXTS), abs=1e-5)
@@ -145,28 +187,44 @@ def test_model_whose_states_change_with_padding_gets_batches_of_equal_length():
 def test_bidirectional_model_with_another_script_is_not_taken_for_a_decoder():
     backend = transformers.BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "東": 5,
                                                 "京": 6, "雨": 7})  # fmt: skip
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     model = transformers.BertModel(transformers.BertConfig(vocab_size=8, **size))
     assert StoryEncoder(model, backend).context_tokens == 512
 
 
 def test_tokenizer_with_more_tokens_than_the_model_is_refused():
     _, tokenizer = encoder_of("bert")
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    size = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     with pytest.raises(ValueError, match="it is that of another model"):
-        StoryEncoder(transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer)
+        StoryEncoder(
+            transformers.BertModel(transformers.BertConfig(vocab_size=20, **size)), tokenizer
+        )
 
 
 def test_lowercase_and_prompts_of_the_checkpoint(tmp_path, caplog):
     for part in encoder_of("bert-cased"):
         part.save_pretrained(tmp_path / "cased")
     parts = [modules.Transformer(str(tmp_path / "cased")), modules.Pooling(32)]
-    model = SentenceTransformer(modules=parts, prompts={"story": "A story: "}, default_prompt_name="story")
+    model = SentenceTransformer(
+        modules=parts, prompts={"story": "A story: "}, default_prompt_name="story"
+    )
     model.save_pretrained(str(tmp_path), create_model_card=False)
     settings = tmp_path / "sentence_bert_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
     encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
-    assert vectors_of(encoder, TEXTS) == pytest.approx(vectors_of(encoder, [text.lower() for text in TEXTS]))
+    assert vectors_of(encoder, TEXTS) == pytest.approx(
+        vectors_of(encoder, [text.lower() for text in TEXTS])
+    )
     assert "the checkpoint's default prompt 'story' is ignored" in caplog.text
 
 
@@ -180,4 +238,6 @@ def test_saving_keeps_the_pooling(tmp_path, pooling):
     assert vectors_of(loaded, TEXTS) == pytest.approx(expected, abs=1e-6)
     assert_same_direction(expected, SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS))
     plain = transformers.AutoModel.from_pretrained(tmp_path)
-    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, "read from the model's folder"
+    assert StoryEncoder(plain, encoder.tokens.tokenizer).pooling == pooling, (
+        "read from the model's folder"
+    )

@@ -1,4 +1,5 @@
-"""Token ids of stories: equal to the tokenizer's own result; the context around windows, and long texts."""
+"""Token ids of stories: equal to the tokenizer's own result; the context around windows, and long
+texts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def own_ids(kind: str, texts: list[str]) -> list[int]:
 @settings(max_examples=150)
 @given(sentences=st.lists(st.one_of(sentence, any_text), min_size=1, max_size=6), data=st.data())
 def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
-    """The ids of any sentences in any order are those that the tokenizer returns for the sentences joined by spaces."""
+    """The ids of any sentences in any order are those that the tokenizer returns for the sentences
+    joined by spaces."""
     try:
         Story.parse(sentences)
         story = tokens_of(kind, 10**6).tokenize(sentences)
@@ -56,13 +58,21 @@ def test_token_across_sentences_belongs_to_the_sentence_with_most_of_its_charact
     texts = ["Years after it, the milk ran dry.", "It was he.", "She ran all day."]
     story = tokens.tokenize(texts)
     assert not story.exact
-    spans = tokens.tokenizer(" ".join(texts), return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    spans = tokens.tokenizer(
+        " ".join(texts), return_offsets_mapping=True, add_special_tokens=False
+    )["offset_mapping"]
     borders = [len(texts[0]), len(texts[0]) + 1 + len(texts[1])]
-    assert any(start < border and border + 1 < end for start, end in spans for border in borders), "none extends across"
+    assert any(start < border and border + 1 < end for start, end in spans for border in borders), (
+        "none extends across"
+    )
     owned = [story.chunks((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
-    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(spans))), "each token belongs to one sentence"
+    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(spans))), (
+        "each token belongs to one sentence"
+    )
     for (start, end), owner in zip(spans, np.argmax(owned, axis=0), strict=True):
-        inside = [len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans]
+        inside = [
+            len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans
+        ]
         assert inside[owner] == max(inside)
 
 
@@ -77,7 +87,8 @@ def test_special_tokens():
 
 def test_line_breaks_inside_a_sentence_are_spaces():
     wrapped, plain = (
-        tokens_of("modernbert").tokenize([text]) for text in ("She left\n   the house.", "She left the house.")
+        tokens_of("modernbert").tokenize([text])
+        for text in ("She left\n   the house.", "She left the house.")
     )
     assert wrapped.first[0].tolist() == plain.first[0].tolist()
 
@@ -88,7 +99,10 @@ def test_sentence_without_tokens_is_an_error():
 
 
 @given(
-    sentences=stories(2, 30), context=st.integers(12, 120), kind=st.sampled_from(["bert", "roberta"]), data=st.data()
+    sentences=stories(2, 30),
+    context=st.integers(12, 120),
+    kind=st.sampled_from(["bert", "roberta"]),
+    data=st.data(),
 )
 def test_context_contains_the_window_and_as_many_sentences_as_fit(sentences, context, kind, data):
     lo = data.draw(st.integers(0, len(sentences) - 1))
@@ -106,7 +120,8 @@ def test_context_contains_the_window_and_as_many_sentences_as_fit(sentences, con
         assert (window.start, window.stop) == (lo, hi)
     else:
         assert read <= room
-        # No other sentence fits on either side; a side has more than half only if the other side does not need it.
+        # No other sentence fits on either side; a side has more than half only if the other side
+        # does not need it.
         assert window.start == 0 or read + lengths[window.start - 1] > room
         assert window.stop == len(sentences) or read + lengths[window.stop] > room
         before, after = sum(lengths[window.start : lo]), sum(lengths[hi : window.stop])
@@ -123,10 +138,15 @@ def test_long_texts_are_split_into_chunks(sentences, context):
     order = tuple(range(len(sentences)))
     chunks = story.chunks(order, None)
     assert all(len(chunk.ids) <= context for chunk in chunks)
-    assert np.concatenate([chunk.ids[1:-1] for chunk in chunks]).tolist() == own_ids("bert", story.texts)[1:-1]
+    assert (
+        np.concatenate([chunk.ids[1:-1] for chunk in chunks]).tolist()
+        == own_ids("bert", story.texts)[1:-1]
+    )
     # The chunks of a window contain each of its tokens once, and every chunk contains at least one.
     last = story.chunks(order, (len(sentences) - 1, len(sentences)))
-    assert sum(chunk.pooled.sum() for chunk in last) == len(story.later[-1] if len(order) > 1 else story.first[0])
+    assert sum(chunk.pooled.sum() for chunk in last) == len(
+        story.later[-1] if len(order) > 1 else story.first[0]
+    )
     assert all(chunk.pooled.any() for chunk in last)
 
 
@@ -137,7 +157,8 @@ def test_nothing_to_pool_is_an_error():
 
 
 def test_token_across_sentences_that_are_not_neighbors_in_the_story():
-    """Sentences 0 and 2 are neighbors neither in the story nor in its reverse, but they are if 1 is left out."""
+    """Sentences 0 and 2 are neighbors neither in the story nor in its reverse, but they are if 1 is
+    left out."""
     letters = sorted(set("Nadiran.Itre!Thmlbu? "))
     vocabulary = {token: i for i, token in enumerate([*letters, " T", ". T"])}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
@@ -146,19 +167,24 @@ def test_token_across_sentences_that_are_not_neighbors_in_the_story():
     story = tokens.tokenize(texts)
     for order in [(0, 2), (0, 2, 1), (1, 0, 2)]:
         (chunk,) = story.chunks(order, None)
-        assert chunk.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
+        assert (
+            chunk.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
+        )
 
 
 def test_sentence_whose_token_merges_with_the_anchor():
     backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
                                    merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
-    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).tokenize(["T", "x."])
+    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).tokenize(
+        ["T", "x."]
+    )
     assert story.chunks((1, 0), None)[0].ids.tolist() == [3, 4, 5]
 
 
 @given(sentences=stories(2, 12), context=st.integers(30, 80), data=st.data())
 def test_context_of_a_window_fits_one_chunk(sentences, context, data):
-    """Also with a tokenizer for which the number of tokens is known only after tokenizing the joined text."""
+    """Also with a tokenizer for which the number of tokens is known only after tokenizing the
+    joined text."""
     kind = data.draw(st.sampled_from(["superwords", "roberta", "bert"]))
     story = StoryTokenizer(tokens_of(kind).tokenizer, context).tokenize(sentences)
     lo = data.draw(st.integers(0, len(sentences) - 1))

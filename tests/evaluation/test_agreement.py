@@ -28,7 +28,8 @@ def test_agreement_with_votes_equals_a_naive_loop(data):
     lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
     votes = [data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)) for n in lengths]
     scored = [
-        {name: data.draw(st.lists(score, min_size=n, max_size=n)) for name in ("deletion", "mine")} for n in lengths
+        {name: data.draw(st.lists(score, min_size=n, max_size=n)) for name in ("deletion", "mine")}
+        for n in lengths
     ]
     found = agreement_with_votes([Scores(scores) for scores in scored], votes)
     assert values(found) == pytest.approx(naive_votes(scored, votes), nan_ok=True, abs=1e-9)
@@ -47,18 +48,27 @@ def test_agreement_with_turning_points_equals_a_naive_loop(rule, data):
             ends.append(ends[-1] + size)
         spans.append(list(zip(ends, ends[1:], strict=False)))
         points.append([data.draw(st.integers(0, ends[-1] - 1)) for _ in range(count)])
-        scored.append({"deletion": data.draw(st.lists(score, min_size=ends[-1], max_size=ends[-1]))})
-        inside += sum(lo <= point < hi for point, (lo, hi) in zip(points[-1], spans[-1], strict=True))
+        scored.append(
+            {"deletion": data.draw(st.lists(score, min_size=ends[-1], max_size=ends[-1]))}
+        )
+        inside += sum(
+            lo <= point < hi for point, (lo, hi) in zip(points[-1], spans[-1], strict=True)
+        )
     found = agreement_with_turning_points(map(Scores, scored, spans), points, rule)
-    assert values(found) == pytest.approx(naive_points(scored, spans, points, rule), nan_ok=True, abs=1e-9)
+    assert values(found) == pytest.approx(
+        naive_points(scored, spans, points, rule), nan_ok=True, abs=1e-9
+    )
     overall = found["deletion_auc"]
     assert overall.counted + overall.undefined == count * stories
     assert overall.counted <= (inside if rule == "numbered" else count * stories)
 
 
 def test_turning_points_outside_of_their_window_are_left_out_and_counted():
-    """Points 1 and 3 are in windows 1 and 3, point 2 is in window 3, and the last window has a single sentence."""
-    scored = Scores({"trail": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]}, [(0, 2), (2, 4), (4, 6), (6, 7)])
+    """Points 1 and 3 are in windows 1 and 3, point 2 is in window 3, and the last window has a
+    single sentence."""
+    scored = Scores(
+        {"trail": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]}, [(0, 2), (2, 4), (4, 6), (6, 7)]
+    )
     found = agreement_with_turning_points([scored], [[1, 4, 4, 6]])
     assert [str(found[f"trail_auc_{number}"]) for number in (1, 2, 3, 4)] == [
         "1.000 (1 of 1)",
@@ -67,7 +77,10 @@ def test_turning_points_outside_of_their_window_are_left_out_and_counted():
         "nan (0 of 1)",
     ]
     assert str(found["trail_auc"]) == "0.500 (2 of 4)"
-    assert str(agreement_with_turning_points([scored], [[1, 4, 4, 6]], "containing")["trail_auc"]) == "0.333 (3 of 4)"
+    assert (
+        str(agreement_with_turning_points([scored], [[1, 4, 4, 6]], "containing")["trail_auc"])
+        == "0.333 (3 of 4)"
+    )
 
 
 def test_the_rule_of_the_paper_needs_a_window_for_each_turning_point():

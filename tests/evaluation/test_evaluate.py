@@ -25,14 +25,29 @@ from support.naive_metrics import naive_auc, naive_mean, naive_points, naive_spe
 
 STORIES = [
     (
-        ["Nadia found a map.", "It led to an old mill.", "The mill was gone.", "She wept.", "Then she saw the river."],
+        [
+            "Nadia found a map.",
+            "It led to an old mill.",
+            "The mill was gone.",
+            "She wept.",
+            "Then she saw the river.",
+        ],
         [1, 3, 3],
     ),
     (
-        ["Omar cooked.", "The fire went out.", "He ate cold soup.", "A guest laughed.", "They became friends."],
+        [
+            "Omar cooked.",
+            "The fire went out.",
+            "He ate cold soup.",
+            "A guest laughed.",
+            "They became friends.",
+        ],
         [5, 5, 2],
     ),
-    (["A dog ran off.", "A boy called it.", "It came back with a shoe.", "The shoe was gold."], [4, 4, 3]),
+    (
+        ["A dog ran off.", "A boy called it.", "It came back with a shoe.", "The shoe was gold."],
+        [4, 4, 3],
+    ),
     (["It rained for a week.", "The bridge fell.", "Nobody was hurt."], [2, 2, 2]),
     (["One sentence alone."], [1]),
 ]
@@ -40,7 +55,10 @@ STORIES = [
 
 @pytest.fixture
 def votes(tmp_path) -> str:
-    rows = [{"id": f"S{i}", "story": story, "choices": choices} for i, (story, choices) in enumerate(STORIES)]
+    rows = [
+        {"id": f"S{i}", "story": story, "choices": choices}
+        for i, (story, choices) in enumerate(STORIES)
+    ]
     (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(tmp_path / "votes.jsonl")
 
@@ -48,7 +66,11 @@ def votes(tmp_path) -> str:
 @pytest.fixture
 def films(tmp_path) -> str:
     rows = {}
-    for film, points in {"Kites": [1, 3, 4, 6, 9], "Salt": [0, 1, 5, 7, 8], "Wool": [2, 3, 5, 9, 9]}.items():
+    for film, points in {
+        "Kites": [1, 3, 4, 6, 9],
+        "Salt": [0, 1, 5, 7, 8],
+        "Wool": [2, 3, 5, 9, 9],
+    }.items():
         sentences = [f"{film} scene {i} is about {'x' * (i % 4 + 1)}." for i in range(10)]
         rows[film] = {"sentences": sentences, "turning_points": points}
     (tmp_path / "films.json").write_text(json.dumps(rows))
@@ -60,15 +82,26 @@ def counts(data):
 
 
 def test_rows_of_votes_equal_naive_loops(votes, bert_folder):
-    comparison = evaluate({"tiny": bert_folder}, votes, loading={"dtype": "float32"}, baselines=["trail", "lead"])
-    results = score_stories([story for story, _ in STORIES], StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
+    comparison = evaluate(
+        {"tiny": bert_folder}, votes, loading={"dtype": "float32"}, baselines=["trail", "lead"]
+    )
+    results = score_stories(
+        [story for story, _ in STORIES], StoryEncoder.from_pretrained(bert_folder, dtype="float32")
+    )
     scored = [dict(result.scores) for result in results]
     for story, (sentences, _) in zip(scored, STORIES, strict=True):
         story |= {"trail": list(range(len(sentences))), "lead": list(range(len(sentences), 0, -1))}
     expected = naive_votes(scored, counts(STORIES))
     rows = {row.operation or row.scorer: row for row in comparison.rows}
     people = rows.pop("people, one of them")
-    assert people.is_people and list(rows) == ["deletion", "shifting", "disruption", "summarization", "trail", "lead"]
+    assert people.is_people and list(rows) == [
+        "deletion",
+        "shifting",
+        "disruption",
+        "summarization",
+        "trail",
+        "lead",
+    ]
     for name, row in rows.items():
         for metric in ("spearman", "auc"):
             assert row.mean(metric) == pytest.approx(expected[f"{name}_{metric}"], abs=1e-9)
@@ -86,25 +119,43 @@ def test_rows_of_turning_points_equal_naive_loops(films, rule):
     points = [[1, 3, 4, 6, 9], [0, 1, 5, 7, 8], [2, 3, 5, 9, 9]]
     expected = naive_points([{"trail": list(range(10))}] * 3, windows, points, rule)
     assert row.mean("auc") == pytest.approx(expected["trail_auc"])
-    assert row.points("auc") == pytest.approx([expected[f"trail_auc_{k}"] for k in range(1, 6)], nan_ok=True)
+    assert row.points("auc") == pytest.approx(
+        [expected[f"trail_auc_{k}"] for k in range(1, 6)], nan_ok=True
+    )
     outside = sum(not 2 * k <= point < 2 * k + 2 for film in points for k, point in enumerate(film))
     assert row.counted("auc") == 15 - outside * (rule == "numbered")
     assert comparison.summaries[0].left_out == outside * (rule == "numbered")
-    left_out = f"15 turning points, of which {outside} ({outside / 15:.1%}) are outside of the window of their number"
+    left_out = (
+        f"15 turning points, of which {outside} ({outside / 15:.1%}) are outside of the window of"
+        " their number"
+    )
     assert (left_out in comparison.tables()[0].caption) == (rule == "numbered")
 
 
 def test_partial_correlation_of_a_row_equals_regression(votes, bert_folder):
-    row = evaluate({"tiny": bert_folder}, votes, operations="deletion", baselines=(), loading={"dtype": "float32"}).row(
-        "votes", "tiny deletion"
-    )
+    row = evaluate(
+        {"tiny": bert_folder},
+        votes,
+        operations="deletion",
+        baselines=(),
+        loading={"dtype": "float32"},
+    ).row("votes", "tiny deletion")
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
     columns = [[], [], [], []]
-    for result, labels in zip(score_stories([s for s, _ in STORIES], encoder), counts(STORIES), strict=True):
+    for result, labels in zip(
+        score_stories([s for s, _ in STORIES], encoder), counts(STORIES), strict=True
+    ):
         n = len(labels)
-        given = result.scores["deletion"], labels, range(n), [len(s.split()) for s in result.sentences]
+        given = (
+            result.scores["deletion"],
+            labels,
+            range(n),
+            [len(s.split()) for s in result.sentences],
+        )
         for column, values in zip(columns, given, strict=True):
-            ranks = [sum(v < x for v in values) + sum(v == x for v in values) / 2 + 0.5 for x in values]
+            ranks = [
+                sum(v < x for v in values) + sum(v == x for v in values) / 2 + 0.5 for x in values
+            ]
             column.extend((rank - (n + 1) / 2) / n**1.5 for rank in ranks)
     x, y, *z = map(np.array, columns)
     rests = [v - np.stack(z, 1) @ np.linalg.lstsq(np.stack(z, 1), v)[0] for v in (x, y)]
@@ -129,10 +180,14 @@ def test_seeds_are_runs_of_a_row_and_tests_take_the_median_run(votes, bert_folde
     row, alone = comparison.row("votes", "mine deletion"), comparison.row("votes", "other deletion")
     values = [run.value("spearman") for run in row.runs]
     assert values[0] == values[2] != values[1] == alone.mean("spearman")
-    assert row.mean("spearman") == pytest.approx(np.mean(values)) and row.sd("spearman") == np.std(values, ddof=1)
+    assert row.mean("spearman") == pytest.approx(np.mean(values)) and row.sd("spearman") == np.std(
+        values, ddof=1
+    )
     assert row.median_run.value("spearman") == values[0], "the value that two of three runs have"
     trail = comparison.row("votes", "trail")
-    expected = paired_permutation_test(row.median_run.by_story("spearman"), trail.median_run.by_story("spearman"))
+    expected = paired_permutation_test(
+        row.median_run.by_story("spearman"), trail.median_run.by_story("spearman")
+    )
     assert comparison.p_value(row, "spearman") == expected
     assert comparison.p_value(trail, "spearman") is None and alone.sd("spearman") is None
     best = comparison.best("votes", "spearman")
@@ -150,14 +205,24 @@ def test_random_is_the_mean_of_a_hundred_draws(votes):
 
 
 def test_second_annotators_are_the_row_people(votes, tmp_path):
-    second = [{"story": story, "choices": list(reversed(choices))} for story, choices in STORIES[:3]]
+    second = [
+        {"story": story, "choices": list(reversed(choices))} for story, choices in STORIES[:3]
+    ]
     second[0]["choices"] = [5, 5, 1]
     (tmp_path / "again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in second))
-    comparison = evaluate(None, votes, operations="deletion", baselines=(), second=str(tmp_path / "again.jsonl"))
+    comparison = evaluate(
+        None, votes, operations="deletion", baselines=(), second=str(tmp_path / "again.jsonl")
+    )
     row = comparison.row("votes", "people, second group")
-    scored = [{"people": c} for c in counts([(s, r["choices"]) for (s, _), r in zip(STORIES, second, strict=False)])]
+    scored = [
+        {"people": c}
+        for c in counts([(s, r["choices"]) for (s, _), r in zip(STORIES, second, strict=False)])
+    ]
     expected = naive_votes(scored, counts(STORIES[:3]))
-    assert row.mean("spearman") == pytest.approx(expected["people_spearman"]) and row.counted("spearman") == 3
+    assert (
+        row.mean("spearman") == pytest.approx(expected["people_spearman"])
+        and row.counted("spearman") == 3
+    )
     assert not any(name.startswith("people") for name in comparison.best("votes", "spearman"))
 
 
@@ -183,13 +248,21 @@ def test_results_of_other_scorers(votes, tmp_path):
         for (story, _), votes_of in zip(STORIES[:4], counts(STORIES), strict=False)
     ]
     (tmp_path / "prompted.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    comparison = evaluate({}, votes, baselines=(), results={"model": str(tmp_path / "prompted.jsonl")})
+    comparison = evaluate(
+        {}, votes, baselines=(), results={"model": str(tmp_path / "prompted.jsonl")}
+    )
     row = comparison.row("votes", "model prompted_choice")
     assert row.mean("auc") == 1.0 and row.counted("auc") == 4
     for content, problem in [
         ('{"sentences": ["A."]}\n', "line 1, is not a result"),
-        ('{"sentences": ["A."], "scores": {"x": [1, 2]}}\n', "line 1: there must be one score per sentence"),
-        ('{"sentences": ["A."], "scores": {"x": [1]}}\n', "scores for none of the stories of votes"),
+        (
+            '{"sentences": ["A."], "scores": {"x": [1, 2]}}\n',
+            "line 1: there must be one score per sentence",
+        ),
+        (
+            '{"sentences": ["A."], "scores": {"x": [1]}}\n',
+            "scores for none of the stories of votes",
+        ),
     ]:
         (tmp_path / "prompted.jsonl").write_text(content)
         with pytest.raises(ValueError, match=problem):
@@ -198,7 +271,13 @@ def test_results_of_other_scorers(votes, tmp_path):
 
 def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monkeypatch):
     def run(**options):
-        return evaluate({"tiny": bert_folder}, votes, tmp_path / "out", baselines=["textrank", "trail"], **options)
+        return evaluate(
+            {"tiny": bert_folder},
+            votes,
+            tmp_path / "out",
+            baselines=["textrank", "trail"],
+            **options,
+        )
 
     first = run(operations=["deletion"]).to_dict()
     files = sorted((tmp_path / "out" / "scores").iterdir())
@@ -239,7 +318,9 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
 
 def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     out = tmp_path / "out"
-    comparison = evaluate({"tiny": bert_folder}, [votes, films], out, operations=["deletion"], baselines=["lead"])
+    comparison = evaluate(
+        {"tiny": bert_folder}, [votes, films], out, operations=["deletion"], baselines=["lead"]
+    )
     found = json.loads((out / "results.json").read_text())
     assert found == json.loads(json.dumps(comparison.to_dict()))
     rows = {(row["data"], row["name"]): row for row in found["rows"]}
@@ -251,7 +332,9 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     markdown, latex = (out / "table.md").read_text(), (out / "table.tex").read_text()
     assert markdown.count("tiny deletion") == latex.count("tiny deletion") == 2
     assert latex.count(r"\toprule") == 2 and "95 \\% interval" in latex
-    assert all((out / f"{name}.svg").read_text().count("tiny deletion") for name in ("votes", "films"))
+    assert all(
+        (out / f"{name}.svg").read_text().count("tiny deletion") for name in ("votes", "films")
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +343,10 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
         ({"data": None}, "pass data"),
         ({"baselines": "trial"}, "trail"),
         ({"operations": "summary"}, "summarization"),
-        ({"against": "trial"}, "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'"),
+        (
+            {"against": "trial"},
+            "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'",
+        ),
         ({"results": {"default": "x.jsonl"}}, "the name 'default' is that of more than one scorer"),
         ({"split": "test"}, "no split 'test' in votes, only train"),
     ],
@@ -271,18 +357,36 @@ def test_wrong_arguments(options, problem, votes):
 
 
 def test_nothing_to_compare(votes, films):
-    with pytest.raises(ValueError, match="nothing to compare; give an encoder, a baseline or results"):
+    with pytest.raises(
+        ValueError, match="nothing to compare; give an encoder, a baseline or results"
+    ):
         evaluate({}, films, baselines=())
     assert [row.scorer for row in evaluate({}, votes, baselines=()).rows] == ["people, one of them"]
 
 
 def test_command(votes, bert_folder, tmp_path, capsys):
     arguments = ["--operations", "deletion", "--baselines", "trail,random", "--against", "trail"]
-    assert main(["evaluate", f"tiny={bert_folder}", "--data", votes, "--out", str(tmp_path / "out"), *arguments]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                f"tiny={bert_folder}",
+                "--data",
+                votes,
+                "--out",
+                str(tmp_path / "out"),
+                *arguments,
+            ]
+        )
+        == 0
+    )
     out, err = capsys.readouterr()
     lines = [line.split("|")[1].strip(" *") for line in out.splitlines() if line.startswith("|")]
     assert lines[2:] == ["people, one of them", "tiny deletion", "trail", "random"]
-    assert "5 stories, 18 sentences; entropy of the labels" in out and "p: difference in Spearman to trail" in out
+    assert (
+        "5 stories, 18 sentences; entropy of the labels" in out
+        and "p: difference in Spearman to trail" in out
+    )
     assert f"In {tmp_path / 'out'}: results.json" in err
 
 
@@ -304,8 +408,10 @@ def test_wrong_command(arguments, problem, votes, capsys):
 
 def test_missing_data_is_one_line(capsys):
     assert main(["evaluate", "--data", "nowhere.jsonl"]) == 1
-    assert capsys.readouterr().err == (
-        "narrative-twins: 'nowhere.jsonl' is not a local path, and not a Hub id (user/name); check the name\n"
+    assert (
+        capsys.readouterr().err
+        == "narrative-twins: 'nowhere.jsonl' is not a local path, and not a Hub id (user/name);"
+        " check the name\n"
     )
 
 
@@ -319,6 +425,8 @@ def test_entropy_and_perplexity_of_labels(votes):
 
 def test_split_is_that_for_evaluation(tmp_path):
     for name in ("train", "validation"):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"story": [f"In {name}.", "End."], "choices": [1]}) + "\n")
+        (tmp_path / f"{name}.jsonl").write_text(
+            json.dumps({"story": [f"In {name}.", "End."], "choices": [1]}) + "\n"
+        )
     assert load_labelled(str(tmp_path)).stories[0].sentences[0] == "In validation."
     assert load_labelled(str(tmp_path), "train").stories[0].sentences[0] == "In train."

@@ -1,4 +1,5 @@
-"""Tables in the layouts of papers: the cells are those of the comparison, and what it does not have is empty."""
+"""Tables in the layouts of papers: the cells are those of the comparison, and what it does not have
+is empty."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def votes_row(scorer: str, operation: str | None, *levels: float) -> Row:
 
 def points_row(scorer: str, operation: str, means: list[float]) -> Row:
     table = np.array([means, means])
-    return Row("films", scorer, operation, [RunValues("run", {"auc": table}, 0.0)], ("auc", "partial"))
+    return Row(
+        "films", scorer, operation, [RunValues("run", {"auc": table}, 0.0)], ("auc", "partial")
+    )
 
 
 COMPARISON = Comparison(
@@ -67,7 +70,10 @@ def test_wide_table():
 
 
 def test_long_table_of_turning_points():
-    sections = {name: [Line("full", "ettin", name), Line("gone", "gone", name)] for name in ("deletion", "shifting")}
+    sections = {
+        name: [Line("full", "ettin", name), Line("gone", "gone", name)]
+        for name in ("deletion", "shifting")
+    }
     table = long_table(COMPARISON, "films", sections, "")
     assert list(table.columns) == ["", "TP1", "TP2", "TP3", "mean AUC"]
     assert texts(table) == [
@@ -82,7 +88,11 @@ def test_long_table_of_turning_points():
 
 
 def test_long_table_of_rows_with_and_without_operation():
-    lines = [Line("increasing", "trail"), Line("ours", "twins", "deletion"), Line("no such", "twins", "disruption")]
+    lines = [
+        Line("increasing", "trail"),
+        Line("ours", "twins", "deletion"),
+        Line("no such", "twins", "disruption"),
+    ]
     table = long_table(COMPARISON, "stories", {"": lines}, "")
     assert texts(table) == [
         ["increasing", "0.100", "0.050"],

@@ -1,4 +1,5 @@
-"""The metrics as modules of `evaluate`, loaded from their file, against naive loops and functions of the package."""
+"""The metrics as modules of `evaluate`, loaded from their file, against naive loops and functions
+of the package."""
 
 from __future__ import annotations
 
@@ -35,10 +36,17 @@ def test_labels(load, config):
 
 def test_turning_points(load):
     windows, points = [[[0, 2], [2, 4]], [[0, 1], [1, 3]]], [[1, 1], [0, 2]]
-    found = load("turning_points").compute(predictions=SCORES[:2], references=points, windows=windows)
+    found = load("turning_points").compute(
+        predictions=SCORES[:2], references=points, windows=windows
+    )
     expected = naive_points([{"x": scores} for scores in SCORES[:2]], windows, points)
     assert found == pytest.approx(
-        {"auc_1": expected["x_auc_1"], "auc_2": expected["x_auc_2"], "auc": expected["x_auc"], "left_out": 1},
+        {
+            "auc_1": expected["x_auc_1"],
+            "auc_2": expected["x_auc_2"],
+            "auc": expected["x_auc"],
+            "left_out": 1,
+        },
         nan_ok=True,
     )
 
@@ -47,7 +55,9 @@ def test_partial_and_entropy(load):
     lengths = [[7.0, 12.0, 5.0, 9.0], [10.0, 11.0, 6.0], [3.0]]
     found = load("partial").compute(predictions=SCORES, references=LABELS, lengths=lengths)
     controls = [(range(len(words)), words) for words in lengths]
-    assert found["partial_spearman"] == pytest.approx(partial_spearman(SCORES, LABELS, controls), nan_ok=True)
+    assert found["partial_spearman"] == pytest.approx(
+        partial_spearman(SCORES, LABELS, controls), nan_ok=True
+    )
     found = load("entropy").compute(references=LABELS)
     assert found["entropy"] == pytest.approx(sum(map(label_entropy, LABELS)) / 3)
     assert found["perplexity"] == pytest.approx(2 ** found["entropy"])
@@ -55,5 +65,8 @@ def test_partial_and_entropy(load):
 
 
 def test_unknown_configuration(load):
-    with pytest.raises(ValueError, match="unknown configuration 'votes'; choose from labels, partial, turning_points"):
+    with pytest.raises(
+        ValueError,
+        match="unknown configuration 'votes'; choose from labels, partial, turning_points",
+    ):
         load("votes")

@@ -13,11 +13,21 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 from narrative_twins.data.shapes import vote_counts
-from narrative_twins.evaluation.metrics import auc, label_entropy, mean, partial_spearman, spearman, turning_point_auc
+from narrative_twins.evaluation.metrics import (
+    auc,
+    label_entropy,
+    mean,
+    partial_spearman,
+    spearman,
+    turning_point_auc,
+)
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
 pairs = st.integers(1, 12).flatmap(
-    lambda n: st.tuples(st.lists(numbers, min_size=n, max_size=n), st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    lambda n: st.tuples(
+        st.lists(numbers, min_size=n, max_size=n),
+        st.lists(st.integers(0, 3), min_size=n, max_size=n),
+    )
 )
 
 
@@ -68,12 +78,16 @@ def test_auc_of_a_turning_point_outside_the_window_is_nan():
 
 
 def naive_partial(scores, labels, controls):
-    """Within each group ranks, centred and divided by the size; then residuals of one regression; then Pearson."""
+    """Within each group ranks, centred and divided by the size; then residuals of one regression;
+    then Pearson."""
     columns = [], [], []
     for group in zip(scores, labels, controls, strict=True):
         n = len(group[0])
         if n > 1:
-            ranked = [(rankdata(column) - (n + 1) / 2) / n**1.5 for column in (group[0], group[1], *group[2])]
+            ranked = [
+                (rankdata(column) - (n + 1) / 2) / n**1.5
+                for column in (group[0], group[1], *group[2])
+            ]
             columns[0].extend(ranked[0])
             columns[1].extend(ranked[1])
             columns[2].extend(zip(*ranked[2:], strict=True))
@@ -87,7 +101,9 @@ def naive_partial(scores, labels, controls):
 
 groups = st.lists(
     st.integers(2, 7).flatmap(
-        lambda n: st.tuples(*(st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in range(3)))
+        lambda n: st.tuples(
+            *(st.lists(st.integers(0, 5), min_size=n, max_size=n) for _ in range(3))
+        )
     ),
     min_size=1,
     max_size=6,
@@ -104,15 +120,21 @@ def test_partial_spearman_equals_regression_by_scikit_learn(stories):
 
 def test_partial_spearman_without_controls_to_explain_anything_is_spearman():
     scores, labels = [3, 1, 2, 5, 4], [1, 0, 0, 2, 3]
-    assert partial_spearman([scores], [labels], [[[7] * 5]]) == pytest.approx(spearman(scores, labels))
+    assert partial_spearman([scores], [labels], [[[7] * 5]]) == pytest.approx(
+        spearman(scores, labels)
+    )
 
 
 def test_partial_spearman_tells_position_from_content():
     positions, labels = [0, 1, 2, 3, 4], [[0, 0, 1, 3, 1], [1, 0, 0, 2, 2], [0, 3, 0, 1, 1]]
     controls = [[positions, [4, 9, 5, 7, 6]]] * 3
-    assert math.isnan(partial_spearman([positions] * 3, labels, controls)), "scores that only follow the position"
+    assert math.isnan(partial_spearman([positions] * 3, labels, controls)), (
+        "scores that only follow the position"
+    )
     assert partial_spearman(labels, labels, controls) == pytest.approx(1)
-    assert math.isnan(partial_spearman([], [], [])) and math.isnan(partial_spearman([[1]], [[1]], [[[1]]]))
+    assert math.isnan(partial_spearman([], [], [])) and math.isnan(
+        partial_spearman([[1]], [[1]], [[[1]]])
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9))
@@ -133,7 +155,11 @@ def test_mean_skips_and_counts_nan(values):
     result = mean(values)
     defined = [value for value in values if not math.isnan(value)]
     assert (result.counted, result.undefined) == (len(defined), len(values) - len(defined))
-    assert math.isnan(result.value) if not defined else result.value == pytest.approx(sum(defined) / len(defined))
+    assert (
+        math.isnan(result.value)
+        if not defined
+        else result.value == pytest.approx(sum(defined) / len(defined))
+    )
 
 
 def test_mean_as_text():

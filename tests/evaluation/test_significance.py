@@ -10,14 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins.evaluation.significance import bootstrap_interval, mean_of_means, paired_permutation_test
+from narrative_twins.evaluation.significance import (
+    bootstrap_interval,
+    mean_of_means,
+    paired_permutation_test,
+)
 
 value = st.integers(-8, 8).map(lambda number: number / 8)
 undefined = st.just(math.nan)
 
 
 def enumerated(a, b):
-    """The exact p-value: of all exchanges of pairs, the share whose mean difference is as far from 0."""
+    """The exact p-value: of all exchanges of pairs, the share whose mean difference is as far from
+    0."""
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if not math.isnan(x) and not math.isnan(y)]
     observed = abs(sum(x - y for x, y in pairs))
     extreme = [
@@ -60,7 +65,9 @@ def test_values_of_different_stories_are_an_error():
 
 
 tables = st.integers(1, 3).flatmap(
-    lambda columns: st.lists(st.lists(value | undefined, min_size=columns, max_size=columns), min_size=1, max_size=8)
+    lambda columns: st.lists(
+        st.lists(value | undefined, min_size=columns, max_size=columns), min_size=1, max_size=8
+    )
 )
 
 

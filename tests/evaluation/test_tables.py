@@ -8,7 +8,15 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread, interval, latex, p_value
+from narrative_twins.evaluation.tables import (
+    Cell,
+    Table,
+    figure,
+    figure_and_spread,
+    interval,
+    latex,
+    p_value,
+)
 
 cells = st.builds(Cell, st.text(max_size=12), st.booleans())
 
@@ -30,10 +38,24 @@ def test_latex_has_no_character_with_a_meaning(text):
 
 
 def test_figures_as_text():
-    assert (figure(0.12345), figure(-0.5), figure(None), figure(math.nan)) == ("0.123", "-0.500", "", "")
-    assert (figure_and_spread(0.5, 0.01), figure_and_spread(0.5, None)) == ("0.500 ± 0.010", "0.500")
+    assert (figure(0.12345), figure(-0.5), figure(None), figure(math.nan)) == (
+        "0.123",
+        "-0.500",
+        "",
+        "",
+    )
+    assert (figure_and_spread(0.5, 0.01), figure_and_spread(0.5, None)) == (
+        "0.500 ± 0.010",
+        "0.500",
+    )
     assert (interval((0.1, 0.25)), interval((math.nan, 1))) == ("0.10 to 0.25", "")
-    assert [p_value(p) for p in (None, math.nan, 0.0004, 0.05, 1.0)] == ["", "", "< 0.001", "0.050", "1.000"]
+    assert [p_value(p) for p in (None, math.nan, 0.0004, 0.05, 1.0)] == [
+        "",
+        "",
+        "< 0.001",
+        "0.050",
+        "1.000",
+    ]
 
 
 def test_bold_cells():

@@ -13,7 +13,8 @@ from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_f
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40)
 HOSTILE = st.one_of(
-    WORDS, st.sampled_from(["{{ 7 * 7 }}", "{% for %}", "---", "| a |", "<script>", "'\"\\", "name: x"])
+    WORDS,
+    st.sampled_from(["{{ 7 * 7 }}", "{% for %}", "---", "| a |", "<script>", "'\"\\", "name: x"]),
 )
 """Words, and syntax of templates, YAML, tables and HTML."""
 
@@ -21,9 +22,14 @@ HOSTILE = st.one_of(
 @given(name=HOSTILE, base=HOSTILE, data=HOSTILE, dataset=HOSTILE, value=st.floats(-1, 1))
 def test_card_of_an_encoder_has_all_facts(name, base, data, dataset, value):
     figure = Figure("AUC of deletion", value, dataset, split="test")
-    facts = EncoderFacts(name=name, base_model=base, training_data=data, figures=[figure], license="mit")
+    facts = EncoderFacts(
+        name=name, base_model=base, training_data=data, figures=[figure], license="mit"
+    )
     text = str(encoder_card(facts, "somebody/encoder"))
-    assert all(words in text for words in (name, base, data, f"| {value:.3f} |", 'model="somebody/encoder"'))
+    assert all(
+        words in text
+        for words in (name, base, data, f"| {value:.3f} |", 'model="somebody/encoder"')
+    )
     _, metadata, _ = text.split("---\n", 2)
     read = yaml.safe_load(metadata)
     assert read["model-index"][0]["name"] == name and read["license"] == "mit"
@@ -39,15 +45,22 @@ def test_card_without_facts():
 
 
 def test_placeholder_of_the_id_is_replaced():
-    assert fill_in_id(str(encoder_card(EncoderFacts())), "a/b") == str(encoder_card(EncoderFacts(), "a/b"))
+    assert fill_in_id(str(encoder_card(EncoderFacts())), "a/b") == str(
+        encoder_card(EncoderFacts(), "a/b")
+    )
 
 
 @given(name=HOSTILE, what=HOSTILE, column=HOSTILE)
 def test_card_of_a_data_set(name, what, column):
     facts = DatasetFacts(name=name, description=what, license="cc0-1.0", tags=["synthetic"])
-    card = dataset_card(facts, {"twins": {column: "string"}}, {"twins": {"train": 1234, "test": 5}}, "a/b")
+    card = dataset_card(
+        facts, {"twins": {column: "string"}}, {"twins": {"train": 1234, "test": 5}}, "a/b"
+    )
     text = str(card)
-    assert all(words in text for words in (what, f"| `{column}` | string |", "| train | 1,234 |", '("a/b", "twins")'))
+    assert all(
+        words in text
+        for words in (what, f"| `{column}` | string |", "| train | 1,234 |", '("a/b", "twins")')
+    )
     assert card.data.pretty_name == name and "synthetic" in card.data.tags
     (configuration,) = card.data.configs
     assert configuration["config_name"] == "twins" and configuration["default"]
@@ -56,12 +69,16 @@ def test_card_of_a_data_set(name, what, column):
 
 def test_card_of_the_metric():
     card = metric_card("a/b")
-    assert isinstance(card, RepoCard) and 'evaluate.load("a/b")' in card.content and "user/name" not in str(card)
+    assert (
+        isinstance(card, RepoCard)
+        and 'evaluate.load("a/b")' in card.content
+        and "user/name" not in str(card)
+    )
 
 
 def test_card_of_the_default_encoder_follows_the_template():
-    """It has the headings of the current template, and the same figures in its metadata and its last table, of stories
-    that no setting was chosen by."""
+    """It has the headings of the current template, and the same figures in its metadata and its
+    last table, of stories that no setting was chosen by."""
     from narrative_twins import default_encoder
 
     card = ModelCard.load(f"{default_encoder()}/README.md")
@@ -76,6 +93,8 @@ def test_card_of_the_default_encoder_follows_the_template():
 def test_facts_from_a_file(tmp_path):
     path = tmp_path / "facts.yaml"
     path.write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
-    assert read_facts(EncoderFacts, path) == EncoderFacts(name="Mine", figures=[Figure("AUC", 0.5, "Stories")])
+    assert read_facts(EncoderFacts, path) == EncoderFacts(
+        name="Mine", figures=[Figure("AUC", 0.5, "Stories")]
+    )
     with pytest.raises(ValueError, match="unknown key 'figures'"):
         read_facts(DatasetFacts, path)

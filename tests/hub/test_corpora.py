@@ -1,4 +1,5 @@
-"""The exported corpora of the package: plain `datasets` loads them, from the folder and from the Hub."""
+"""The exported corpora of the package: plain `datasets` loads them, from the folder and from the
+Hub."""
 
 from __future__ import annotations
 
@@ -28,14 +29,19 @@ def exported(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)])
+@pytest.mark.parametrize(
+    ("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)]
+)
 def test_datasets_loads_the_rows_of_the_package(exported, name, load, tmp_path):
     found = load_dataset(str(exported), name, cache_dir=str(tmp_path))
     expected = load()
     assert found.keys() == expected.keys()
     for split, rows in expected.items():
         assert found[split].features == rows.features and found[split].to_list() == rows.to_list()
-    assert load(exported, name=name, cache_dir=str(tmp_path / "own"))["train"].to_list() == expected["train"].to_list()
+    assert (
+        load(exported, name=name, cache_dir=str(tmp_path / "own"))["train"].to_list()
+        == expected["train"].to_list()
+    )
 
 
 @pytest.mark.parametrize("name", ["everyday", "prose"])
@@ -50,14 +56,21 @@ def test_judged_corpora_load(exported, name, tmp_path):
 def test_cards(exported):
     assert get_dataset_config_names(str(exported)) == NAMES
     card = DatasetCard.load(exported / "README.md")
-    assert card.data.license == "cc0-1.0" and [entry for entry in card.data.configs if entry.get("default")]
+    assert card.data.license == "cc0-1.0" and [
+        entry for entry in card.data.configs if entry.get("default")
+    ]
     assert "| `negative_twin` | list of string |" in card.text and "| train | 1,721 |" in card.text
     for name in NAMES:
-        assert f'load_dataset("user/name", "{name}")' in card.text and f"({name}/README.md)" in card.text
+        assert (
+            f'load_dataset("user/name", "{name}")' in card.text
+            and f"({name}/README.md)" in card.text
+        )
         text = (exported / name / "README.md").read_text()
         assert text.startswith("# ") and f'load_dataset("user/name", "{name}")' in text
     # Links of the cards lead to files.
-    assert all((exported / target).is_file() for target in re.findall(r"\]\((?!http)([^)]+)\)", card.text))
+    assert all(
+        (exported / target).is_file() for target in re.findall(r"\]\((?!http)([^)]+)\)", card.text)
+    )
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
@@ -66,10 +79,17 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     for folder in ("new", "empty"):
         assert main(["data", "export", folder]) == 0
         listed = capsys.readouterr().out.split()
-        files = sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file())
+        files = sorted(
+            path.relative_to(folder).as_posix()
+            for path in Path(folder).rglob("*")
+            if path.is_file()
+        )
         assert files == sorted(listed) and len(files) == 13
     assert main(["data", "export", "new"]) == 1
-    assert "new is a file, the working directory or a folder with files; name a new folder" in capsys.readouterr().err
+    assert (
+        "new is a file, the working directory or a folder with files; name a new folder"
+        in capsys.readouterr().err
+    )
     assert main(["data", "export", "no/where"]) == 1
     assert "the folder of no/where does not exist" in capsys.readouterr().err
 
@@ -94,11 +114,20 @@ def test_push_of_the_folder(exported, hub, tmp_path):
     (exported / "notes.txt").write_text("private")
     push_dataset(exported, "somebody/stories")
     files = hub.files("datasets", "somebody/stories")
-    assert len(files) == 14 and "notes.txt" not in files and b"user/name" not in files["stories/README.md"]
+    assert (
+        len(files) == 14
+        and "notes.txt" not in files
+        and b"user/name" not in files["stories/README.md"]
+    )
     assert b'load_dataset("somebody/stories", "stories")' in files["README.md"]
-    settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    settings = {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_HUB_DISABLE_XET": "1",
+    }
     code = (
-        'from datasets import load_dataset; print(load_dataset("somebody/stories", "stories")["validation"]["id"][:])'
+        'from datasets import load_dataset; print(load_dataset("somebody/stories",'
+        ' "stories")["validation"]["id"][:])'
     )
     out = run_python("-c", code, env=os.environ | settings | {"HF_HUB_OFFLINE": "0"})
     assert out.strip() == str(load_story_twins(split="validation")["id"][:])
@@ -112,7 +141,9 @@ def test_folders_that_can_not_be_pushed(exported, tmp_path):
     (tmp_path / "README.md").write_text("# Rows\n")
     with pytest.raises(ValueError, match="has no `configs` in its metadata"):
         push_dataset(tmp_path, "somebody/stories")
-    (tmp_path / "README.md").write_text("---\nconfigs:\n- config_name: a\n  data_files: rows.jsonl\n---\n")
+    (tmp_path / "README.md").write_text(
+        "---\nconfigs:\n- config_name: a\n  data_files: rows.jsonl\n---\n"
+    )
     (tmp_path / "rows.jsonl").symlink_to("/etc/hostname")
     with pytest.raises(ValueError, match="outside of the folder"):
         push_dataset(tmp_path, "somebody/stories")

@@ -1,4 +1,5 @@
-"""Repositories on the Hub whose weights are in pickles: refused before they are downloaded, loaded on request."""
+"""Repositories on the Hub whose weights are in pickles: refused before they are downloaded, loaded
+on request."""
 
 from __future__ import annotations
 
@@ -36,8 +37,12 @@ def test_pickles_are_downloaded_on_request_only(hub, tmp_path):
     environment = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
     environment |= {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "secret"}
     names = [f"somebody/{damage.__name__}" for damage in damages]
-    told, pooling = map(json.loads, run_python("-c", LOAD, *names, env=os.environ | environment).splitlines())
-    assert len(told) == 8 and all("allow_pickle=True (--allow-pickle) if you trust its source" in text for text in told)
+    told, pooling = map(
+        json.loads, run_python("-c", LOAD, *names, env=os.environ | environment).splitlines()
+    )
+    assert len(told) == 8 and all(
+        "allow_pickle=True (--allow-pickle) if you trust its source" in text for text in told
+    )
     downloads = [path for method, path in hub.asked if method == "GET" and path.endswith(".bin")]
     assert pooling == "mean" and len(downloads) == 1 and "somebody/pickled/" in downloads[0]
     assert not list(tmp_path.rglob("executed"))

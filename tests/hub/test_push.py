@@ -1,4 +1,5 @@
-"""Pushes to the Hub, with its real client and a local server: what is pushed loads elsewhere with the same scores."""
+"""Pushes to the Hub, with its real client and a local server: what is pushed loads elsewhere with
+the same scores."""
 
 from __future__ import annotations
 
@@ -72,15 +73,21 @@ FACTS = EncoderFacts(
     name="An encoder of one's own",
     base_model="a random BERT",
     training_data="none at all (CC0)",
-    figures=[Figure("Spearman of summarization", 0.25, "Stories", "somebody/stories", "validation")],
+    figures=[
+        Figure("Spearman of summarization", 0.25, "Stories", "somebody/stories", "validation")
+    ],
     license="apache-2.0",
 )
 
 
-def fresh(code: str, home: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def fresh(
+    code: str, home: Path, *command: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run Python code or a command in a new process with its own cache."""
     settings = {"HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
-    return run_command(*(command or [sys.executable, "-c", code]), env=os.environ | settings | environment)
+    return run_command(
+        *(command or [sys.executable, "-c", code]), env=os.environ | settings | environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +123,15 @@ def test_private_encoder_from_the_hub_and_then_offline(checkpoint, expected, tmp
         refused = fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="wrong")
         assert refused.returncode != 0
         assert hub.given == []
-        assert output_of(fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret")) == expected
-        assert {"model.safetensors", "tokenizer.json", "modules.json", "1_Pooling/config.json"} <= set(hub.given)
+        assert (
+            output_of(fresh(LOAD, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret")) == expected
+        )
+        assert {
+            "model.safetensors",
+            "tokenizer.json",
+            "modules.json",
+            "1_Pooling/config.json",
+        } <= set(hub.given)
     assert output_of(fresh(LOAD, tmp_path, HF_HUB_OFFLINE="1")) == expected
 
 
@@ -152,7 +166,10 @@ def test_self_contained_form_names_the_libraries_it_needs(checkpoint, expected, 
     refused = without("syntok")
     assert refused.returncode != 0
     assert "not found in your environment: syntok. Run `pip install syntok`" in refused.stderr
-    assert output_of(without("pandas", "matplotlib", "peft", "sentence_transformers", "datasets")) == expected
+    assert (
+        output_of(without("pandas", "matplotlib", "peft", "sentence_transformers", "datasets"))
+        == expected
+    )
 
 
 def test_card_of_the_self_contained_form_says_how_to_load_it(checkpoint, hub, tmp_path):
@@ -161,10 +178,16 @@ def test_card_of_the_self_contained_form_says_how_to_load_it(checkpoint, hub, tm
     for number, (folder, facts) in enumerate(((checkpoint, FACTS), (tmp_path / "own", None))):
         name = f"somebody/encoder-{number}"
         push_encoder(folder, name, facts=facts, with_code=True)
-        plain, card = (hub.files("models", name, branch)["README.md"].decode() for branch in ("main", "with-code"))
+        plain, card = (
+            hub.files("models", name, branch)["README.md"].decode()
+            for branch in ("main", "with-code")
+        )
         for words in (
             "pip install transformers torch syntok",
-            f'pipeline("narrative-salience", model="{name}", revision="with-code", trust_remote_code=True)',
+            (
+                f'pipeline("narrative-salience", model="{name}", revision="with-code",'
+                " trust_remote_code=True)"
+            ),
         ):
             assert words in card and words not in plain
         assert ModelCard(card).data.to_dict() == ModelCard(plain).data.to_dict()
@@ -195,10 +218,9 @@ def test_only_files_of_the_encoder_are_pushed(checkpoint, hub, tmp_path):
         (tmp_path / "run" / name).write_text("secret")
     push_encoder(tmp_path / "run", NAME)
     pushed = hub.files("models", NAME)
-    assert {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()} | {
-        "README.md",
-        ".gitattributes",
-    } == set(pushed)
+    assert {
+        path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()
+    } | {"README.md", ".gitattributes"} == set(pushed)
     assert all(b"secret" not in content for content in pushed.values())
 
 
@@ -257,22 +279,35 @@ def test_second_commit_that_fails_says_what_is_there(checkpoint, hub, monkeypatc
         return commit(self, *args, revision=revision, **options)
 
     monkeypatch.setattr(HfApi, "create_commit", fail_second)
-    with pytest.raises(HubError, match="has the encoder, but the branch 'with-code' could not be pushed: .*--update"):
+    with pytest.raises(
+        HubError,
+        match="has the encoder, but the branch 'with-code' could not be pushed: .*--update",
+    ):
         push_encoder(checkpoint, NAME, with_code=True)
     assert "model.safetensors" in hub.files("models", NAME)
 
 
 def test_encoders_of_all_kinds_are_pushed_in_the_plain_layout(bert_folder, hub, tmp_path):
-    """A plain `AutoModel` folder and a loaded encoder get the files that sentence-transformers needs."""
+    """A plain `AutoModel` folder and a loaded encoder get the files that sentence-transformers
+    needs."""
     push_encoder(bert_folder, "somebody/bare", facts=FACTS)
-    push_encoder(StoryEncoder.from_pretrained(bert_folder, device="cpu"), "somebody/loaded", facts=FACTS)
+    push_encoder(
+        StoryEncoder.from_pretrained(bert_folder, device="cpu"), "somebody/loaded", facts=FACTS
+    )
     for name in ("somebody/bare", "somebody/loaded"):
         files = hub.files("models", name)
-        assert {"modules.json", "1_Pooling/config.json", "model.safetensors", "tokenizer.json"} <= set(files)
+        assert {
+            "modules.json",
+            "1_Pooling/config.json",
+            "model.safetensors",
+            "tokenizer.json",
+        } <= set(files)
         for path, content in files.items():
             (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / path).write_bytes(content)
-        assert SentenceTransformer(str(tmp_path / name), device="cpu").encode("Omar ran.").shape == (32,)
+        assert SentenceTransformer(str(tmp_path / name), device="cpu").encode(
+            "Omar ran."
+        ).shape == (32,)
 
 
 def test_card_of_an_encoder(checkpoint, hub):
@@ -280,9 +315,16 @@ def test_card_of_an_encoder(checkpoint, hub):
     text = hub.files("models", NAME)["README.md"].decode()
     card = ModelCard(text)
     (result,) = card.data.eval_results
-    assert (result.dataset_type, result.dataset_split, result.metric_value) == ("somebody/stories", "validation", 0.25)
+    assert (result.dataset_type, result.dataset_split, result.metric_value) == (
+        "somebody/stories",
+        "validation",
+        0.25,
+    )
     assert card.data.license == "apache-2.0"
-    assert all(words in text for words in ("a random BERT", "none at all (CC0)", "| 0.250 |", f'model="{NAME}"'))
+    assert all(
+        words in text
+        for words in ("a random BERT", "none at all (CC0)", "| 0.250 |", f'model="{NAME}"')
+    )
 
 
 def test_card_in_the_folder_is_kept(checkpoint, hub, tmp_path):
@@ -318,7 +360,8 @@ def test_connection_errors(failing, checkpoint, hub, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "fix"), [(401, "hf auth login"), (403, "no write access"), (409, "run it again"), (500, "later")]
+    ("status", "fix"),
+    [(401, "hf auth login"), (403, "no write access"), (409, "run it again"), (500, "later")],
 )
 def test_refused_pushes(status, fix, checkpoint, hub, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -335,7 +378,10 @@ def test_wrong_token(checkpoint, hub, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "wrong-token")
     assert main(["push", str(checkpoint), "--to", NAME]) == 1
     message = capsys.readouterr().err
-    assert message.startswith(f"narrative-twins: {NAME} can't be pushed") and "hf auth login" in message
+    assert (
+        message.startswith(f"narrative-twins: {NAME} can't be pushed")
+        and "hf auth login" in message
+    )
     assert "wrong-token" not in message
     assert hub.repositories == {}
 
@@ -358,8 +404,23 @@ def test_offline(checkpoint):
 
 
 def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
-    (tmp_path / "facts.yaml").write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
-    assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 0
+    (tmp_path / "facts.yaml").write_text(
+        "name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n"
+    )
+    assert (
+        main(
+            [
+                "push",
+                str(checkpoint),
+                "--to",
+                NAME,
+                "--dry-run",
+                "--facts",
+                str(tmp_path / "facts.yaml"),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "model.safetensors" in shown and "# Mine" in shown and f'model="{NAME}"' in shown
     assert hub.asked == []
@@ -376,7 +437,20 @@ def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
 )
 def test_invalid_facts(content, problem, checkpoint, tmp_path, capsys):
     (tmp_path / "facts.yaml").write_text(content)
-    assert main(["push", str(checkpoint), "--to", NAME, "--dry-run", "--facts", str(tmp_path / "facts.yaml")]) == 1
+    assert (
+        main(
+            [
+                "push",
+                str(checkpoint),
+                "--to",
+                NAME,
+                "--dry-run",
+                "--facts",
+                str(tmp_path / "facts.yaml"),
+            ]
+        )
+        == 1
+    )
     assert problem in capsys.readouterr().err
 
 
@@ -392,15 +466,23 @@ print(json.dumps([{split: rows.to_list() for split, rows in one.items()} for one
 def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
     twins = DatasetDict(
         train=Dataset.from_list(
-            [{"id": "1", "story": ["Omar-7 ran."], "twin": None}, {"id": "2", "story": ["He fell."]}]
+            [
+                {"id": "1", "story": ["Omar-7 ran."], "twin": None},
+                {"id": "2", "story": ["He fell."]},
+            ]
         ),
         validation=Dataset.from_list([{"id": "3", "story": ["Nadia ran."], "twin": None}]),
     )
     labeled = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
-    facts = DatasetFacts(name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0")
+    facts = DatasetFacts(
+        name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0"
+    )
     push_dataset({"twins": twins, "labeled": labeled}, "somebody/stories", facts=facts)
     found = output_of(fresh(LOAD_DATA, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret"))
-    assert found == [{split: rows.to_list() for split, rows in twins.items()}, {"train": labeled.to_list()}]
+    assert found == [
+        {split: rows.to_list() for split, rows in twins.items()},
+        {"train": labeled.to_list()},
+    ]
     card = hub.files("datasets", "somebody/stories")["README.md"].decode()
     assert "Omar-7" not in card and "{{ 7 * 7 }}" in card
     for line in (
@@ -431,8 +513,17 @@ print(json.dumps(found))
 def test_metric_round_trip(hub, tmp_path):
     pytest.importorskip("evaluate")
     push_metric("somebody/salience_agreement")
-    found = output_of(fresh(LOAD_METRIC, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN="secret", HF_EVALUATE_OFFLINE="0"))
-    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; the metrics of a story of one sentence are undefined.
+    found = output_of(
+        fresh(
+            LOAD_METRIC,
+            tmp_path,
+            HF_ENDPOINT=hub.address,
+            HF_TOKEN="secret",
+            HF_EVALUATE_OFFLINE="0",
+        )
+    )
+    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; the metrics of a story of one
+    # sentence are undefined.
     assert found == {
         "spearman": pytest.approx((0.5 - 1) / 2),
         "spearman_stories": 2,
@@ -445,8 +536,12 @@ SECRET = "The heliotrope marmoset of Zanzibar whistled."
 
 
 def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
-    """Only the encoder, in the plain layout; the card describes training and results, without any row."""
-    rows = [{"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "An animal cried."]} for _ in range(4)]
+    """Only the encoder, in the plain layout; the card describes training and results, without any
+    row."""
+    rows = [
+        {"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "An animal cried."]}
+        for _ in range(4)
+    ]
     labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
     arguments = NarrativeTwinsTrainingArguments(
         str(tmp_path / "run"), max_steps=2, eval_strategy="steps", eval_steps=2, report_to="none", use_cpu=True,
@@ -463,13 +558,25 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
     assert trainer.push_to_hub(license="cc0-1.0") == f"{hub.address}/{NAME}"
     files = hub.files("models", NAME)
-    assert {"modules.json", "config.json", "model.safetensors", "tokenizer.json", "README.md"} <= set(files)
-    assert not [name for name in files if name.startswith(("checkpoint", "curves", "eval", "training", "runs"))]
+    assert {
+        "modules.json",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "README.md",
+    } <= set(files)
+    assert not [
+        name
+        for name in files
+        if name.startswith(("checkpoint", "curves", "eval", "training", "runs"))
+    ]
     text = files["README.md"].decode()
     card = ModelCard(text)
     assert card.data.license == "cc0-1.0"
     found = {result.metric_name: result.metric_value for result in card.data.eval_results}
-    logged = next(entry for entry in trainer.state.log_history if "eval_salience_deletion_auc" in entry)
+    logged = next(
+        entry for entry in trainer.state.log_history if "eval_salience_deletion_auc" in entry
+    )
     assert found["AUC of deletion"] == logged["eval_salience_deletion_auc"]
     assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
     for words in (
@@ -483,7 +590,9 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
         assert words in text
     assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
     trainer.push_to_hub()
-    assert len(hub.repositories["models", NAME]["main"]) == 3, "a later push replaces the earlier one"
+    assert len(hub.repositories["models", NAME]["main"]) == 3, (
+        "a later push replaces the earlier one"
+    )
     arguments.hub_model_id = None
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
 
@@ -497,8 +606,11 @@ TRAINERS = {
 
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize(("strategy", "commits"), [("every_save", 2), ("end", 0)])
-def test_pushes_in_training_are_of_the_encoder_only(kind, strategy, commits, bert_folder, checkpoint, hub, tmp_path):
-    """Each of them complete: no arguments, optimizer states and logs, and a card of the run in place of a draft."""
+def test_pushes_in_training_are_of_the_encoder_only(
+    kind, strategy, commits, bert_folder, checkpoint, hub, tmp_path
+):
+    """Each of them complete: no arguments, optimizer states and logs, and a card of the run in
+    place of a draft."""
     trainer_class, arguments_class, load = TRAINERS[kind]
     arguments = arguments_class(
         str(tmp_path / "run"), max_steps=4, save_steps=2, report_to="none", use_cpu=True, push_to_hub=True,
@@ -511,26 +623,36 @@ def test_pushes_in_training_are_of_the_encoder_only(kind, strategy, commits, ber
     trainer.save_model()
     pushed = [files for files in hub.repositories["models", NAME]["main"] if len(files) > 1]
     assert len(pushed) == commits + 1
-    allowed = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()}
+    allowed = {
+        path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()
+    }
     for files in pushed:
         assert set(files) <= allowed | {"README.md", ".gitattributes"}
-        assert {"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json"} <= set(files)
+        assert {"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json"} <= set(
+            files
+        )
         assert f'model="{NAME}"' in files["README.md"].decode()
     assert NAME in hub.private
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
 @pytest.mark.parametrize("strategy", ["checkpoint", "all_checkpoints"])
-def test_strategies_that_push_the_state_of_training_are_refused(kind, strategy, bert_folder, hub, tmp_path):
+def test_strategies_that_push_the_state_of_training_are_refused(
+    kind, strategy, bert_folder, hub, tmp_path
+):
     trainer_class, arguments_class, load = TRAINERS[kind]
     settings = {"report_to": "none", "use_cpu": True, "hub_strategy": strategy}
     model = load(bert_folder)
     with pytest.raises(ValueError, match=f"hub_strategy={strategy!r}.*'every_save'"):
         trainer_class(
-            model, arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings), Dataset.from_list(ROWS)
+            model,
+            arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings),
+            Dataset.from_list(ROWS),
         )
     assert hub.asked == []
-    trainer_class(model, arguments_class(str(tmp_path / "run"), **settings), Dataset.from_list(ROWS))
+    trainer_class(
+        model, arguments_class(str(tmp_path / "run"), **settings), Dataset.from_list(ROWS)
+    )
 
 
 def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, caplog):
@@ -538,7 +660,9 @@ def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, cap
         str(tmp_path / "run"), max_steps=4, save_steps=2, report_to="none", use_cpu=True, push_to_hub=True,
         hub_model_id=NAME,
     )  # fmt: skip
-    trainer = NarrativeTwinsTrainer(trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS))
+    trainer = NarrativeTwinsTrainer(
+        trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS)
+    )
     hub.fault = lambda method, path: 403 if "/commit/" in path else None
     trainer.train()
     assert trainer.state.global_step == 4
@@ -559,7 +683,9 @@ def test_pipeline_is_pushed_in_the_plain_layout_with_a_card(checkpoint, expected
     encoder = StoryEncoder.from_pretrained(checkpoint, device="cpu")
     assert encoder.push_to_hub("somebody/other", facts=FACTS) == f"{hub.address}/somebody/other"
     pushed = hub.files("models", "somebody/other")
-    assert pushed.keys() == files.keys() and pushed["model.safetensors"] == files["model.safetensors"]
+    assert (
+        pushed.keys() == files.keys() and pushed["model.safetensors"] == files["model.safetensors"]
+    )
 
 
 def test_pipeline_without_the_package_names_it_in_a_push(checkpoint, monkeypatch):

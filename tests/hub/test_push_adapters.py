@@ -1,4 +1,5 @@
-"""Pushes of encoders with PEFT adapters: what is pushed is one plain checkpoint, which needs no adapter library."""
+"""Pushes of encoders with PEFT adapters: what is pushed is one plain checkpoint, which needs no
+adapter library."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ NAME, TEXT = "somebody/encoder", "Omar cleaned a window. A man cried. Omar wrote
 def adapted(folder: str) -> SentenceTransformer:
     """An encoder with an adapter of random weights."""
     model = trainable_encoder(folder, pooling="first").cpu()
-    model.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False))
+    model.add_adapter(
+        peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    )
     return model.eval()
 
 
@@ -67,8 +70,18 @@ def saved(model: SentenceTransformer, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "form",
-    [wrapped, saved, lambda model, folder: model, lambda model, folder: StoryEncoder.from_sentence_transformer(model)],
-    ids=["a folder of the adapter", "a folder of a SentenceTransformer", "a SentenceTransformer", "a StoryEncoder"],
+    [
+        wrapped,
+        saved,
+        lambda model, folder: model,
+        lambda model, folder: StoryEncoder.from_sentence_transformer(model),
+    ],
+    ids=[
+        "a folder of the adapter",
+        "a folder of a SentenceTransformer",
+        "a SentenceTransformer",
+        "a StoryEncoder",
+    ],
 )
 def test_what_is_pushed_is_a_plain_encoder(form, bert_folder, hub, tmp_path, monkeypatch):
     model = adapted(bert_folder)
@@ -82,7 +95,11 @@ def test_what_is_pushed_is_a_plain_encoder(form, bert_folder, hub, tmp_path, mon
     assert not list(folder.glob("adapter*")) and (folder / "config.json").is_file()
     assert "with an adapter (LORA) merged into it" in (folder / "README.md").read_text()
     monkeypatch.setitem(sys.modules, "peft", None)
-    assert np.allclose(scores(StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")), expected, atol=1e-6)
+    assert np.allclose(
+        scores(StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")),
+        expected,
+        atol=1e-6,
+    )
     salience = pipeline("narrative-salience", model=str(folder), device="cpu", dtype="float32")
     assert np.allclose(list(salience(TEXT)["scores"].values()), expected, atol=1e-6)
     AutoModel.from_pretrained(folder)
@@ -127,10 +144,16 @@ def test_card_names_the_base_on_the_hub(bert_folder, hub, tmp_path):
     model[0].auto_model.config._name_or_path = "somebody/base"
     push_encoder(model, NAME)
     card = ModelCard(hub.files("models", NAME)["README.md"].decode())
-    assert card.data.base_model == "somebody/base" and card.data.library_name == "sentence-transformers"
+    assert (
+        card.data.base_model == "somebody/base"
+        and card.data.library_name == "sentence-transformers"
+    )
     push_encoder(saved(adapted(bert_folder), tmp_path / "saved"), NAME, update=True)
     text = hub.files("models", NAME)["README.md"].decode()
-    assert "a local bert model, with an adapter (LORA) merged into it" in text and str(tmp_path) not in text
+    assert (
+        "a local bert model, with an adapter (LORA) merged into it" in text
+        and str(tmp_path) not in text
+    )
     push_encoder(model, NAME, facts=EncoderFacts(base_model="my words"), update=True)
     assert "Base model: my words" in hub.files("models", NAME)["README.md"].decode()
 
@@ -139,7 +162,11 @@ def test_dry_run_shows_the_merged_encoder(bert_folder, hub, tmp_path, capsys):
     folder = wrapped(adapted(bert_folder), tmp_path / "given")
     assert main(["push", str(folder), "--to", NAME, "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert " model.safetensors" in shown and "1_Pooling/config.json" in shown and "adapter_model" not in shown
+    assert (
+        " model.safetensors" in shown
+        and "1_Pooling/config.json" in shown
+        and "adapter_model" not in shown
+    )
     assert hub.asked == []
 
 
@@ -158,7 +185,9 @@ def test_adapters_that_cannot_be_merged_are_refused_before_the_push(bert_folder,
 
 def test_trainer_saves_and_pushes_a_trained_adapter_as_a_plain_encoder(bert_folder, hub, tmp_path):
     """Its checkpoints have the adapter alone, from which a run goes on."""
-    rows = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "twin": ["He went fast.", "He fell down."]}] * 4)
+    rows = Dataset.from_list(
+        [{"story": ["Omar ran.", "He fell."], "twin": ["He went fast.", "He fell down."]}] * 4
+    )
     model = adapted(bert_folder)
     before = scores(StoryEncoder.from_sentence_transformer(model))
     arguments = NarrativeTwinsTrainingArguments(

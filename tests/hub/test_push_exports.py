@@ -1,4 +1,5 @@
-"""Exported models are pushed with their encoder, and load from the Hub without its weights for torch."""
+"""Exported models are pushed with their encoder, and load from the Hub without its weights for
+torch."""
 
 from __future__ import annotations
 
@@ -52,14 +53,18 @@ def test_exports_are_pushed_and_loaded_without_torch(checkpoint, hub, tmp_path, 
         (found,) = json.loads(run_python("-c", LOAD, backend))
         for name, scores in expected.scores.items():
             assert found[name] == pytest.approx(scores, abs=1e-5)
-        assert "model.safetensors" not in hub.given and any(name.startswith(f"{backend}/") for name in hub.given)
+        assert "model.safetensors" not in hub.given and any(
+            name.startswith(f"{backend}/") for name in hub.given
+        )
 
 
 def test_exports_of_other_weights_are_refused(checkpoint, hub, tmp_path):
     """As after more training in the same folder."""
     shutil.copytree(checkpoint, tmp_path / "run")
     small("bert-cased").save_pretrained(tmp_path / "run")
-    with pytest.raises(ValueError, match="export it again .`narrative-twins export .* --backend onnx"):
+    with pytest.raises(
+        ValueError, match="export it again .`narrative-twins export .* --backend onnx"
+    ):
         push_encoder(tmp_path / "run", NAME)
     assert hub.files("models", NAME) is None
 

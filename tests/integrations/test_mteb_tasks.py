@@ -8,7 +8,9 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins.data import load_story_twins, load_window_twins
 
-mteb = pytest.importorskip("mteb", reason="mteb is not installed: pip install narrative_twins[mteb]")
+mteb = pytest.importorskip(
+    "mteb", reason="mteb is not installed: pip install narrative_twins[mteb]"
+)
 
 from narrative_twins.integrations.mteb_tasks import narrative_twins_tasks  # noqa: E402
 
@@ -20,12 +22,17 @@ def text(sentences: list) -> str:
 def triplets() -> dict[str, list[tuple[str, str, str]]]:
     """Text, twin and distractor, by the loaders."""
     stories, synopses = load_story_twins(split="validation"), load_window_twins(split="validation")
-    rows = [tuple(map(text, (row["story"], row["twin"], row["negative"], row["negative_twin"]))) for row in stories]
+    rows = [
+        tuple(map(text, (row["story"], row["twin"], row["negative"], row["negative_twin"])))
+        for row in stories
+    ]
     return {
         "NarrativeTwinsStories": [
             triplet for a, a_twin, b, b_twin in rows for triplet in ((a, a_twin, b), (b, b_twin, a))
         ],
-        "NarrativeTwinsSynopses": [tuple(text(row[c]) for c in ("story", "twin", "negative")) for row in synopses],
+        "NarrativeTwinsSynopses": [
+            tuple(text(row[c]) for c in ("story", "twin", "negative")) for row in synopses
+        ],
     }
 
 
@@ -36,7 +43,10 @@ def test_accuracy_is_how_often_the_twin_is_nearer(bert_folder):
     expected = triplets()
     assert found.keys() == expected.keys()
     for name, rows in expected.items():
-        vectors = (encoder.encode(list(texts), normalize_embeddings=True) for texts in zip(*rows, strict=True))
+        vectors = (
+            encoder.encode(list(texts), normalize_embeddings=True)
+            for texts in zip(*rows, strict=True)
+        )
         story, twin, distractor = vectors
         nearer = np.sum(story * twin, axis=1) > np.sum(story * distractor, axis=1)
         assert 0 < nearer.mean() < 1

@@ -1,4 +1,5 @@
-"""The spaCy component: scores are those of `score_stories`, and documents keep them wherever they go."""
+"""The spaCy component: scores are those of `score_stories`, and documents keep them wherever they
+go."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from narrative_twins.salience.result import StorySalience
 
 from support.processes import run_python
 
-spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[spacy]")
+spacy = pytest.importorskip(
+    "spacy", reason="spaCy is not installed: pip install narrative_twins[spacy]"
+)
 
 from spacy.tokens import Doc, DocBin, Span  # noqa: E402
 
@@ -62,27 +65,41 @@ def plain(doc) -> dict:
 
 
 def same(result: StorySalience, expected: StorySalience) -> bool:
-    close = all(result.scores[name] == pytest.approx(values, abs=1e-5) for name, values in expected.scores.items())
+    close = all(
+        result.scores[name] == pytest.approx(values, abs=1e-5)
+        for name, values in expected.scores.items()
+    )
     return close and {**result.to_dict(), "scores": 0} == {**expected.to_dict(), "scores": 0}
 
 
 def test_scores_are_those_of_the_engine(nlp, bert_folder):
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
     docs = list(nlp.pipe(TEXTS))
-    stories = [{"text": text, "sentences": stripped(doc)} for text, doc in zip(TEXTS, docs, strict=True)]
+    stories = [
+        {"text": text, "sentences": stripped(doc)} for text, doc in zip(TEXTS, docs, strict=True)
+    ]
     for doc, expected in zip(docs, score_stories(stories, encoder), strict=True):
         assert same(doc._.salience, expected) and same(nlp(doc.text)._.salience, expected)
         found = [sentence._.salience for sentence in doc.sents if sentence.text.strip()]
         assert found == [
-            {name: scores[index] for name, scores in doc._.salience.scores.items()} for index in range(len(found))
+            {name: scores[index] for name, scores in doc._.salience.scores.items()}
+            for index in range(len(found))
         ]
-    assert list(docs[0]._.salience.scores) == ["deletion", "shifting", "disruption", "summarization"]
+    assert list(docs[0]._.salience.scores) == [
+        "deletion",
+        "shifting",
+        "disruption",
+        "summarization",
+    ]
 
 
 def test_other_spans_have_the_scores_of_their_sentence(nlp):
     doc = nlp(TEXTS[0])
     first, second, *_ = doc.sents
-    assert doc[0:2]._.salience == first._.salience and doc[second.start + 1 : second.end]._.salience is not None
+    assert (
+        doc[0:2]._.salience == first._.salience
+        and doc[second.start + 1 : second.end]._.salience is not None
+    )
     assert doc[0 : second.end]._.salience is None
     blank = next(token.i for token in doc if token.is_space)
     assert doc[blank : blank + 1]._.salience is None
@@ -91,7 +108,9 @@ def test_other_spans_have_the_scores_of_their_sentence(nlp):
 def test_documents_without_a_sentence(nlp):
     for doc in nlp.pipe(["", " \n ", TEXTS[2]]):
         assert (doc._.salience is None) == (not doc.text.strip())
-        assert [sentence._.salience is None for sentence in doc.sents] == [not doc.text.strip()] * len([*doc.sents])
+        assert [sentence._.salience is None for sentence in doc.sents] == [
+            not doc.text.strip()
+        ] * len([*doc.sents])
 
 
 def test_a_batch_is_scored_together(nlp, monkeypatch):
@@ -105,7 +124,9 @@ def test_a_batch_is_scored_together(nlp, monkeypatch):
     monkeypatch.setattr(StoryEncoder, "encode", counted)
     together = [plain(doc) for doc in nlp.pipe(TEXTS)]
     assert len(batches) == 1
-    for found, expected in zip((plain(doc) for doc in nlp.pipe(TEXTS, batch_size=2)), together, strict=True):
+    for found, expected in zip(
+        (plain(doc) for doc in nlp.pipe(TEXTS, batch_size=2)), together, strict=True
+    ):
         for name, scores in expected["scores"].items():
             assert found["scores"][name] == pytest.approx(scores, abs=1e-5)
     assert len(batches) == 3
@@ -117,7 +138,11 @@ def test_settings(settings):
     config = settings | {"operations": ["deletion"], "windows": 2, "approximate": "one-pass"}
     pipeline.add_pipe("narrative_salience", config=config)
     result = pipeline(TEXTS[0])._.salience
-    assert list(result.scores) == ["deletion"] and result.windows == ((0, 2), (2, 4)) and result.approximate
+    assert (
+        list(result.scores) == ["deletion"]
+        and result.windows == ((0, 2), (2, 4))
+        and result.approximate
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +168,9 @@ def test_an_encoder_that_is_missing(tmp_path):
 def test_without_sentence_boundaries(settings):
     pipeline = spacy.blank("en")
     pipeline.add_pipe("narrative_salience", config=settings)
-    with pytest.raises(ValueError, match=r'has no sentence boundaries.*nlp.add_pipe\("sentencizer"'):
+    with pytest.raises(
+        ValueError, match=r'has no sentence boundaries.*nlp.add_pipe\("sentencizer"'
+    ):
         pipeline(TEXTS[0])
     with pytest.raises(ValueError, match="^the document has no sentence boundaries"):
         list(pipeline.pipe(TEXTS))
@@ -155,10 +182,14 @@ def test_error_handlers_get_the_document(settings):
     pipeline.add_pipe("sentencizer")
     pipeline.add_pipe("narrative_salience", config=settings | {"windows": 3})
     failed = []
-    pipeline.set_error_handler(lambda name, component, docs, error: failed.append((name, docs[0].text, str(error))))
+    pipeline.set_error_handler(
+        lambda name, component, docs, error: failed.append((name, docs[0].text, str(error)))
+    )
     assert [doc.text for doc in pipeline.pipe(TEXTS)] == TEXTS[:1]
     assert [text for _, text, _ in failed] == TEXTS[1:]
-    assert failed[0][0] == "narrative_salience" and failed[0][2].startswith("windows=3 for 2 sentence(s)")
+    assert failed[0][0] == "narrative_salience" and failed[0][2].startswith(
+        "windows=3 for 2 sentence(s)"
+    )
 
 
 def test_documents_keep_their_scores(nlp):
@@ -199,7 +230,13 @@ def test_pipelines_are_saved_with_their_settings_but_no_weights(nlp, tmp_path, h
     if how == "disk":
         nlp.to_disk(tmp_path / "pipeline")
         again = spacy.load(tmp_path / "pipeline")
-        assert sum(file.stat().st_size for file in (tmp_path / "pipeline" / "narrative_salience").iterdir()) < 1000
+        assert (
+            sum(
+                file.stat().st_size
+                for file in (tmp_path / "pipeline" / "narrative_salience").iterdir()
+            )
+            < 1000
+        )
     elif how == "bytes":
         again = spacy.blank("en")
         again.add_pipe("sentencizer")
@@ -207,7 +244,9 @@ def test_pipelines_are_saved_with_their_settings_but_no_weights(nlp, tmp_path, h
         again.from_bytes(nlp.to_bytes())
     else:
         again = pickle.loads(pickle.dumps(nlp))
-    assert again.get_pipe("narrative_salience").settings == nlp.get_pipe("narrative_salience").settings
+    assert (
+        again.get_pipe("narrative_salience").settings == nlp.get_pipe("narrative_salience").settings
+    )
     assert [plain(doc) for doc in again.pipe(TEXTS)] == expected
 
 
@@ -228,6 +267,9 @@ def test_attributes_of_other_libraries_are_not_replaced():
 
 
 def test_pipelines_without_the_component_import_nothing_large():
-    code = "import spacy, sys; spacy.blank('en'); assert 'narrative_twins.integrations.spacy_component' in sys.modules"
+    code = (
+        "import spacy, sys; spacy.blank('en'); assert"
+        " 'narrative_twins.integrations.spacy_component' in sys.modules"
+    )
     code += "; assert 'transformers' not in sys.modules"
     run_python("-c", code)

@@ -1,4 +1,5 @@
-"""Requests to a language model over HTTP: their content, retries, errors that end a run, saved answers, the API key."""
+"""Requests to a language model over HTTP: their content, retries, errors that end a run, saved
+answers, the API key."""
 
 from __future__ import annotations
 
@@ -92,7 +93,14 @@ def test_reserved_fields_are_rejected(name):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"concurrency": 0}, {"retries": -1}, {"max_tokens": 0}, {"timeout": 0.0}, {"temperature": float("nan")}]
+    "wrong",
+    [
+        {"concurrency": 0},
+        {"retries": -1},
+        {"max_tokens": 0},
+        {"timeout": 0.0},
+        {"temperature": float("nan")},
+    ],
 )
 def test_invalid_numbers_are_rejected(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}={next(iter(wrong.values()))}"):
@@ -147,10 +155,19 @@ def test_invalid_key_is_rejected_without_showing_it(value, monkeypatch):
 
 @pytest.mark.parametrize(
     "url",
-    ["localhost:8000", "ftp://x/v1", "http://me:sk-1@x/v1", "http://sk-1@x/v1", "http://x/v1?key=sk-1", "http://"],
+    [
+        "localhost:8000",
+        "ftp://x/v1",
+        "http://me:sk-1@x/v1",
+        "http://sk-1@x/v1",
+        "http://x/v1?key=sk-1",
+        "http://",
+    ],
 )
 def test_invalid_addresses_are_rejected_without_showing_keys(url):
-    with pytest.raises(ValueError, match="the address of the server|the server's address") as caught:
+    with pytest.raises(
+        ValueError, match="the address of the server|the server's address"
+    ) as caught:
         Server(url, "tiny")
     assert "sk-1" not in str(caught.value)
 
@@ -159,7 +176,11 @@ def test_invalid_addresses_are_rejected_without_showing_keys(url):
     "faults",
     [
         [(429, {"Retry-After": "0.05"}), (429, {"Retry-After": "0.05"})],
-        [(500, {"retry-after-ms": "20"}), (503, {"retry-after-ms": "20"}), (408, {"retry-after-ms": "20"})],
+        [
+            (500, {"retry-after-ms": "20"}),
+            (503, {"retry-after-ms": "20"}),
+            (408, {"retry-after-ms": "20"}),
+        ],
         ["<html>Just a moment</html>"],
         [{"choices": []}],
         [{"error": "out of memory"}],
@@ -216,7 +237,10 @@ def test_refused_stories_do_not_end_the_run_if_others_are_answered(tmp_path):
 
 def test_refusal_of_the_model_is_saved_as_the_answer(tmp_path):
     message = {"role": "assistant", "content": None, "refusal": "I can not help with that."}
-    refused = {**completion(""), "choices": [{"index": 0, "finish_reason": "content_filter", "message": message}]}
+    refused = {
+        **completion(""),
+        "choices": [{"index": 0, "finish_reason": "content_filter", "message": message}],
+    }
     with serving(Model(lambda body, before: refused)) as model:
         rejected = ask_valid(model, tmp_path / "a", read_sentence, 1)
     assert rejected.answer == "I can not help with that."
@@ -228,7 +252,9 @@ def test_fatal_status_ends_the_run(status, tmp_path):
     with serving(Model(lambda body, before: (status, {}))) as model:
         (problem,) = ask(model, tmp_path / "a", "How?")
     assert isinstance(problem, ServerError)
-    assert f"answered {status}" in str(problem) and "check the address, the model and the key" in str(problem)
+    assert f"answered {status}" in str(
+        problem
+    ) and "check the address, the model and the key" in str(problem)
 
 
 def test_failures_in_a_row_end_the_run(tmp_path):
@@ -274,10 +300,28 @@ def test_key_is_never_shown(tmp_path, caplog, capfd):
         )
 
     with serving(Model(quoting)) as model:
-        problem, answer, page = ask(model, tmp_path / "a", "error", "answer", "page", retries=0, concurrency=8)
-    assert "your key is ***" in str(page) and "Bearer ***" in str(problem) and answer.text == "your key is ***"
-    texts = [str(problem), repr(problem), repr(answer), str(page), repr(page), caplog.text, *capfd.readouterr()]
-    texts += [(tmp_path / "a").read_text(), repr(Secret("OPENAI_API_KEY")), repr(Server(model.address, "tiny"))]
+        problem, answer, page = ask(
+            model, tmp_path / "a", "error", "answer", "page", retries=0, concurrency=8
+        )
+    assert (
+        "your key is ***" in str(page)
+        and "Bearer ***" in str(problem)
+        and answer.text == "your key is ***"
+    )
+    texts = [
+        str(problem),
+        repr(problem),
+        repr(answer),
+        str(page),
+        repr(page),
+        caplog.text,
+        *capfd.readouterr(),
+    ]
+    texts += [
+        (tmp_path / "a").read_text(),
+        repr(Secret("OPENAI_API_KEY")),
+        repr(Server(model.address, "tiny")),
+    ]
     assert not any(KEY in text for text in texts)
 
 
@@ -286,7 +330,9 @@ def test_saved_answers_are_not_requested_again(tmp_path):
         (answer,) = ask(model, tmp_path / "a", "How?")
         assert ask(model, tmp_path / "a", "How?") == [answer]
         # The limits and the concurrency are not in the key of an answer; all other settings are.
-        assert ask(model, tmp_path / "a", "How?", max_tokens=10_000, timeout=1, concurrency=1) == [answer]
+        assert ask(model, tmp_path / "a", "How?", max_tokens=10_000, timeout=1, concurrency=1) == [
+            answer
+        ]
         assert len(model.bodies) == 1
         for other in ({"temperature": 0.2}, {"structured": False}, {"fields": {"top_p": 0.9}}):
             ask(model, tmp_path / "a", "How?", **other)
@@ -311,7 +357,11 @@ def test_limit_in_fields(name, tmp_path):
 
 
 def test_higher_limit_repeats_no_request_if_a_later_answer_was_valid(tmp_path):
-    answers = [completion('{"sentence": 1', "length"), completion('{"sentence": 2}'), completion('{"sentence": 3}')]
+    answers = [
+        completion('{"sentence": 1', "length"),
+        completion('{"sentence": 2}'),
+        completion('{"sentence": 3}'),
+    ]
     with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
         for limit in (50, 50, 500):
             assert ask_valid(model, tmp_path / "a", read_sentence, 3, max_tokens=limit) == 2
@@ -329,7 +379,12 @@ def test_answers_under_way_are_saved_if_the_run_fails(tmp_path):
         return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
 
     with serving(Model(key_expires)) as model, pytest.raises(ServerError, match="answered 401"):
-        run_jobs(Server(model.address, "tiny", concurrency=4), tmp_path / "a", ["1", "2", "3", "last", "5"], work)
+        run_jobs(
+            Server(model.address, "tiny", concurrency=4),
+            tmp_path / "a",
+            ["1", "2", "3", "last", "5"],
+            work,
+        )
     assert len(model.bodies) == 4 and model.answered == 3
     assert len(Answers(tmp_path / "a")) == 3
 
@@ -338,7 +393,9 @@ def test_lone_surrogates_can_be_saved(tmp_path):
     with serving(Model(first(completion("half \ud83d, whole 🦊")))) as model:
         (answer,) = ask(model, tmp_path / "a", "How?")
     assert answer.text == "half ?, whole 🦊"
-    assert [json.loads(line)["text"] for line in (tmp_path / "a").read_text().splitlines()] == [answer.text]
+    assert [json.loads(line)["text"] for line in (tmp_path / "a").read_text().splitlines()] == [
+        answer.text
+    ]
 
 
 def test_truncated_line_is_requested_again(tmp_path):
@@ -390,7 +447,9 @@ def test_invalid_answer_is_requested_again_with_another_seed(tmp_path):
     answers = [completion("{", "length"), completion("no"), completion('{"sentence": 3}')]
     with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
         assert ask_valid(model, tmp_path / "a", read_sentence, 3, seed=4) == 3
-    assert [body["seed"] for body in model.bodies] == [seed_of(4, digest("How?"), "step", n) for n in range(3)]
+    assert [body["seed"] for body in model.bodies] == [
+        seed_of(4, digest("How?"), "step", n) for n in range(3)
+    ]
     assert len({body["seed"] for body in model.bodies}) == 3
     with serving(Model(lambda body, before: completion("no"))) as model:
         rejected = ask_valid(model, tmp_path / "b", read_sentence, 2)
@@ -412,7 +471,9 @@ def test_progress_shows_tokens_and_cost(tmp_path, capsys):
 
     with serving(Model(first())) as model:
         server = Server(model.address, "tiny")
-        run = run_jobs(server, tmp_path / "a", ["1", "2"], work, prices=Prices(5_000, 50_000), progress=True)
+        run = run_jobs(
+            server, tmp_path / "a", ["1", "2"], work, prices=Prices(5_000, 50_000), progress=True
+        )
     assert (run.asked, run.prompt_tokens, run.completion_tokens) == (2, 200, 20)
     assert "2/2" in (bar := capsys.readouterr().err) and "200 tokens in, 20 out, cost 2.00" in bar
 

@@ -44,7 +44,9 @@ def test_endless_answer_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(bounded.bounded_client, "__defaults__", (100_000,))
 
     def flood(connection, closing):
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+        )
         while not closing.is_set():
             connection.sendall(b" " * 10_000)
 
@@ -57,11 +59,15 @@ def test_compressed_answer_is_measured_decompressed(tmp_path, monkeypatch):
     monkeypatch.setattr(bounded.bounded_client, "__defaults__", (100_000,))
     bomb = gzip.compress(b" " * 50_000_000)
     headers = "Content-Type: application/json", "Content-Encoding: gzip"
-    with raw_server(lambda connection, closing: connection.sendall(http(bomb, *headers))) as address:
+    with raw_server(
+        lambda connection, closing: connection.sendall(http(bomb, *headers))
+    ) as address:
         found = asked(address, tmp_path)
     assert isinstance(found, NoAnswer) and "it is larger than" in str(found)
     small = gzip.compress(json.dumps(completion("right")).encode())
-    with raw_server(lambda connection, closing: connection.sendall(http(small, *headers))) as address:
+    with raw_server(
+        lambda connection, closing: connection.sendall(http(small, *headers))
+    ) as address:
         assert asked(address, tmp_path).text == "right"
 
 
@@ -70,11 +76,15 @@ def test_redirects_are_not_followed(status, tmp_path):
     with serving(Model()) as other:
         with serving(Model(lambda body, before: (status, {"Location": other.address}))) as model:
             (found,) = ask(model, tmp_path / "a", "How?")
-        assert isinstance(found, ServerError) and f"redirects to {other.address}, which is not followed" in str(found)
+        assert isinstance(
+            found, ServerError
+        ) and f"redirects to {other.address}, which is not followed" in str(found)
         assert not other.bodies and not other.keys
 
 
-@pytest.mark.parametrize("nested", [b"[" * 100_000, b'{"a":' * 100_000, b'{"choices": ' + b"[" * 5_000])
+@pytest.mark.parametrize(
+    "nested", [b"[" * 100_000, b'{"a":' * 100_000, b'{"choices": ' + b"[" * 5_000]
+)
 def test_nested_answers_are_malformed(nested, tmp_path):
     answer = http(nested, "Content-Type: application/json")
     with raw_server(lambda connection, closing: connection.sendall(answer)) as address:
@@ -82,7 +92,9 @@ def test_nested_answers_are_malformed(nested, tmp_path):
     assert isinstance(found, NoAnswer) and "is not a chat completion" in str(found)
 
 
-@pytest.mark.parametrize("choices", [5, {}, [], [5], [{"message": 5}], [{"message": {"content": {"a": 1}}}], None])
+@pytest.mark.parametrize(
+    "choices", [5, {}, [], [5], [{"message": 5}], [{"message": {"content": {"a": 1}}}], None]
+)
 def test_answers_of_other_types_are_malformed(choices, tmp_path):
     with serving(Model(lambda body, before: completion("right") | {"choices": choices})) as model:
         (found,) = ask(model, tmp_path / "a", "How?")
@@ -97,7 +109,11 @@ def test_absurd_usage_is_estimated(count, tmp_path):
     assert 0 < answer.prompt_tokens < 100 and 0 < answer.completion_tokens < 100
 
 
-@pytest.mark.parametrize("url", ["http://localhost:99999/v1", "http://localhost:x/v1", "http://[::1/v1"])
+@pytest.mark.parametrize(
+    "url", ["http://localhost:99999/v1", "http://localhost:x/v1", "http://[::1/v1"]
+)
 def test_invalid_addresses(url):
-    with pytest.raises(ValueError, match=r"the address of the server is invalid \(.*\); use one like"):
+    with pytest.raises(
+        ValueError, match=r"the address of the server is invalid \(.*\); use one like"
+    ):
         Server(url, "tiny")

@@ -1,7 +1,9 @@
-"""Requests to a real server, `transformers serve` with a random llama, which understands them and counts tokens.
+"""Requests to a real server, `transformers serve` with a random llama, which understands them and
+counts tokens.
 
-A random model writes no valid answer, and this server ignores the JSON schema, so every story is rejected. The test
-takes a minute and needs packages that no other test needs, so it runs only on request:
+A random model writes no valid answer, and this server ignores the JSON schema, so every story is
+rejected. The test takes a minute and needs packages that no other test needs, so it runs only on
+request:
 
     pip install .[dev,making] "transformers[serving]"
     NARRATIVE_TWINS_REAL_SERVER=1 pytest tests/llm/test_real_server.py
@@ -34,24 +36,39 @@ from narrative_twins.llm.server import Server
 
 from support.processes import started, wait_until
 
-MISSING = [name for name in ("fastapi", "uvicorn", "openai", "rich") if importlib.util.find_spec(name) is None]
+MISSING = [
+    name
+    for name in ("fastapi", "uvicorn", "openai", "rich")
+    if importlib.util.find_spec(name) is None
+]
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not os.environ.get("NARRATIVE_TWINS_REAL_SERVER"), reason="set NARRATIVE_TWINS_REAL_SERVER=1 to run it"
+        not os.environ.get("NARRATIVE_TWINS_REAL_SERVER"),
+        reason="set NARRATIVE_TWINS_REAL_SERVER=1 to run it",
     ),
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; pip install transformers[serving]"),
+    pytest.mark.skipif(
+        bool(MISSING),
+        reason=f"not installed: {', '.join(MISSING)}; pip install transformers[serving]",
+    ),
 ]
 
 
 def llama(folder: Path) -> None:
     """A chat model of random weights."""
     tokenizer = Tokenizer(BPE())
-    tokenizer.pre_tokenizer, tokenizer.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
-    trainer = BpeTrainer(vocab_size=400, special_tokens=["<s>", "</s>"], initial_alphabet=ByteLevel.alphabet())
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        ByteLevel(add_prefix_space=False),
+        ByteLevelDecoder(),
+    )
+    trainer = BpeTrainer(
+        vocab_size=400, special_tokens=["<s>", "</s>"], initial_alphabet=ByteLevel.alphabet()
+    )
     tokenizer.train_from_iterator(["Once upon a time there was a story."], trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
     fast.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
     fast.save_pretrained(folder)
     config = LlamaConfig(
@@ -93,18 +110,42 @@ def test_real_server(tmp_path, capsys):
     folder = tmp_path / "llama"
     folder.mkdir()
     llama(folder)
-    (tmp_path / "story.txt").write_text("Ada lost the {ring}. She cried. A fox found it. It wore it home. Ada laughed.")
+    (tmp_path / "story.txt").write_text(
+        "Ada lost the {ring}. She cried. A fox found it. It wore it home. Ada laughed."
+    )
     out = tmp_path / "twins.jsonl"
-    options = ["--out", str(out), "--model", str(folder), "--max-tokens", "200", "--attempts", "2", "--quiet"]
+    options = [
+        "--out",
+        str(out),
+        "--model",
+        str(folder),
+        "--max-tokens",
+        "200",
+        "--attempts",
+        "2",
+        "--quiet",
+    ]
     with served(folder) as url:
         assert main(["make", "twins", str(tmp_path / "story.txt"), "--server", url, *options]) == 1
         answers = [json.loads(line) for line in Path(f"{out}.answers").read_text().splitlines()]
-        assert [(row["step"], row["attempt"]) for row in answers] == [("twin, expanded", 0), ("twin, expanded", 1)]
-        assert all(row["prompt_tokens"] > 100 and 0 < row["completion_tokens"] <= 200 for row in answers)
+        assert [(row["step"], row["attempt"]) for row in answers] == [
+            ("twin, expanded", 0),
+            ("twin, expanded", 1),
+        ]
+        assert all(
+            row["prompt_tokens"] > 100 and 0 < row["completion_tokens"] <= 200 for row in answers
+        )
         (reject,) = [json.loads(line) for line in Path(f"{out}.rejects").read_text().splitlines()]
-        assert "cut off after 200 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
+        assert (
+            "cut off after 200 tokens" in reject["reason"] or "no JSON object" in reject["reason"]
+        )
         assert "no rows; 1 story rejected" in capsys.readouterr().err
         server = Server(url, str(folder), max_tokens=8)
         styles = list(STYLES)
-        assert prompted_salience(["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip") == []
+        assert (
+            prompted_salience(
+                ["Ada ran."], server, tmp_path / "a", styles=styles, samples=2, on_error="skip"
+            )
+            == []
+        )
         assert len(Answers(tmp_path / "a")) >= 3, "the model was asked, but no answer was valid"

@@ -1,4 +1,5 @@
-"""Prompt templates: placeholders are filled in a single pass, and user files replace those of the package."""
+"""Prompt templates: placeholders are filled in a single pass, and user files replace those of the
+package."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ TWINS, BASELINES = "narrative_twins.making.twins", "narrative_twins.baselines"
 
 
 PROMPTS = [
-    (package, path.stem) for package in (TWINS, BASELINES) for path in files(package).joinpath("prompts").iterdir()
+    (package, path.stem)
+    for package in (TWINS, BASELINES)
+    for path in files(package).joinpath("prompts").iterdir()
 ]
 
 
@@ -21,7 +24,9 @@ PROMPTS = [
 def test_prompts_of_the_package_are_valid(package, name):
     placeholders = styles.PLACEHOLDERS if package == BASELINES else PLACEHOLDERS
     template = read_templates(package, [name], placeholders=placeholders)[name]
-    filled = template.fill({"story": "THE STORY", "count": "COUNT", "first": "FIRST", "last": "LAST"})
+    filled = template.fill(
+        {"story": "THE STORY", "count": "COUNT", "first": "FIRST", "last": "LAST"}
+    )
     assert filled.count("THE STORY") == 1 and "{{" not in filled
     by_window = package == BASELINES and styles.STYLES[name].by_window
     assert [part in filled for part in ("COUNT", "FIRST", "LAST")] == [
@@ -41,16 +46,23 @@ def test_turning_points_are_in_the_middle_of_their_sections():
 
 def test_placeholders_in_values_are_not_filled():
     template = Template("mine", "{{count}}: {{story}} {not} {{ neither }} {{story}}")
-    assert template.fill({"story": "{{count}}", "count": 5}) == "5: {{count}} {not} {{ neither }} {{count}}"
+    assert (
+        template.fill({"story": "{{count}}", "count": 5})
+        == "5: {{count}} {not} {{ neither }} {{count}}"
+    )
 
 
 def test_placeholders_of_other_prompts_are_unknown(tmp_path):
     for package, name in ((TWINS, "retell"), (BASELINES, "choose")):
         (tmp_path / package).mkdir()
         (tmp_path / package / f"{name}.txt").write_text("{{story}} {{first}}", encoding="utf-8")
-    with pytest.raises(ValueError, match="unknown placeholder {{first}}; use {{story}}, {{count}}$"):
+    with pytest.raises(
+        ValueError, match="unknown placeholder {{first}}; use {{story}}, {{count}}$"
+    ):
         read_templates(TWINS, ["retell"], tmp_path / TWINS)
-    template = read_templates(BASELINES, ["choose"], tmp_path / BASELINES, styles.PLACEHOLDERS)["choose"]
+    template = read_templates(BASELINES, ["choose"], tmp_path / BASELINES, styles.PLACEHOLDERS)[
+        "choose"
+    ]
     assert template.has("first") and not template.has("last")
 
 

@@ -1,4 +1,5 @@
-"""Judgments by a language model: rows with votes that load and train, rejected stories, no answer paid for twice."""
+"""Judgments by a language model: rows with votes that load and train, rejected stories, no answer
+paid for twice."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from narrative_twins import DatasetFacts, JudgedStoriesCollator, SalienceLoss, StoryEncoder, StoryError
+from narrative_twins import (
+    DatasetFacts,
+    JudgedStoriesCollator,
+    SalienceLoss,
+    StoryEncoder,
+    StoryError,
+)
 from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_salience
 from narrative_twins.files import complete_lines
@@ -36,7 +43,9 @@ STYLES = ("choose", "shares")
 
 
 def write(path: Path, rows: list) -> str:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return str(path)
 
 
@@ -107,9 +116,15 @@ def test_rows_load_and_train(style, tmp_path):
     assert rows["windows"][:] == [None, None, [[0, 2], [2, 5], [5, 8], [8, 10], [10, 12]], None]
     encoder = model_of()
     operations = ["summarization", "deletion"]
-    batch = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(encoder).tokens, operations)(list(rows))
+    batch = JudgedStoriesCollator(
+        StoryEncoder.from_sentence_transformer(encoder).tokens, operations
+    )(list(rows))
     judged = batch["texts_judged"]
-    expected = [row["votes"][lo:hi] for row in made for lo, hi in row.get("windows", [[0, len(row["story"])]])]
+    expected = [
+        row["votes"][lo:hi]
+        for row in made
+        for lo, hi in row.get("windows", [[0, len(row["story"])]])
+    ]
     assert [window.labels for window in judged] == expected
     features = {name.removeprefix("texts_"): value for name, value in batch.items()}
     loss = SalienceLoss(encoder, operations)([features])
@@ -142,8 +157,15 @@ def test_facts_and_card_name_the_model_as_the_judge(style, tmp_path):
     assert facts == made.facts and facts.language == "de"
     assert "by the language model tiny, not by people" in facts.description
     assert "temperature 0.5" in facts.description and "are not human labels" in facts.limits
-    how = "10 times about each window" if style == "choose" else "once about each window how 10 readers would vote"
-    assert how in facts.description and "Of 4 stories 4 have a row and 0 were rejected." in facts.description
+    how = (
+        "10 times about each window"
+        if style == "choose"
+        else "once about each window how 10 readers would vote"
+    )
+    assert (
+        how in facts.description
+        and "Of 4 stories 4 have a row and 0 were rejected." in facts.description
+    )
     assert f"- style: {style}\n" in facts.source and "- language model: tiny\n" in facts.source
     assert f"- prompts: {style} " in facts.source
     card = (tmp_path / "votes.card.md").read_text()
@@ -192,17 +214,28 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(tmp_path, ca
             ("shares, sentences 1 to 3", 2),
             ("shares, sentences 1 to 3", 1),
         ]
-        assert rejects[0]["id"] == "A" and rejects[0]["answer"] == '{"summary": "A fox found it.", "votes": [5, 4, 0]}'
+        assert (
+            rejects[0]["id"] == "A"
+            and rejects[0]["answer"] == '{"summary": "A fox found it.", "votes": [5, 4, 0]}'
+        )
         assert rejects[0]["reason"] == "the votes add up to 9 instead of 10"
         assert rejects[1]["reason"].startswith("the server answered 400: ")
         printed = capsys.readouterr().err
-        assert "2 rows; 2 stories rejected" in printed and "the votes add up to 9 instead of 10" in printed
+        assert (
+            "2 rows; 2 stories rejected" in printed
+            and "the votes add up to 9 instead of 10" in printed
+        )
         description = yaml.safe_load((tmp_path / "votes.facts.yaml").read_text())["description"]
         assert "2 were rejected (2 at shares, sentences 1 to 3)" in description
         # The rejected stories are the input of another run, and none is left if all have a row.
         model.answer = Model().answer
-        assert main(command(f"{out}.rejects", tmp_path / "more.jsonl", model, "--style", "shares")) == 0
-        assert [row["story"] for row in read(tmp_path / "more.jsonl")] == [reject["story"] for reject in rejects]
+        assert (
+            main(command(f"{out}.rejects", tmp_path / "more.jsonl", model, "--style", "shares"))
+            == 0
+        )
+        assert [row["story"] for row in read(tmp_path / "more.jsonl")] == [
+            reject["story"] for reject in rejects
+        ]
         assert main(command(source, out, model, "--style", "shares", "--attempts", "3")) == 0
     assert len(read(out)) == 4 and not (tmp_path / "votes.jsonl.rejects").exists()
 
@@ -220,11 +253,17 @@ def test_equal_stories_and_windows_share_their_requests(tmp_path):
 def test_command_writes_what_the_function_writes(tmp_path, capsys):
     source = write(tmp_path / "s.jsonl", STORIES)
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "a.jsonl", model, "--windows", "2", "--price-in", "2")) == 0
+        assert (
+            main(command(source, tmp_path / "a.jsonl", model, "--windows", "2", "--price-in", "2"))
+            == 0
+        )
         judge(model, tmp_path / "b.jsonl", windows=2)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     # 5 windows of the story that has its own, 2 of each of the others, ten samples.
-    assert "4 rows; 110 answers in this run, 11,000 tokens in, 1,100 out, cost 0.0220" in capsys.readouterr().err
+    assert (
+        "4 rows; 110 answers in this run, 11,000 tokens in, 1,100 out, cost 0.0220"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("answered", [0, 1, 5, 8])
@@ -235,23 +274,38 @@ def test_dry_run_counts_the_requests_of_a_resumed_run(answered, tmp_path, capsys
         lines = (tmp_path / "o.jsonl.answers").read_text().splitlines(keepends=True)
         (tmp_path / "o.jsonl.answers").write_text("".join(lines[:answered]))
         before = len(model.bodies)
-        assert main(command(source, out, model, "--style", "shares", "--dry-run", "--price-out", "1000")) == 0
+        assert (
+            main(
+                command(source, out, model, "--style", "shares", "--dry-run", "--price-out", "1000")
+            )
+            == 0
+        )
         assert len(model.bodies) == before
         printed = capsys.readouterr().out
         assert main(command(source, out, model, "--style", "shares")) == 0
         asked = len(model.bodies) - before
     assert asked == 8 - answered
-    assert f"5 stories, {answered} saved answers; {asked} questions to ask, if every answer is valid" in printed
-    assert printed.count("--- ") == 1 and "1. Ada lost the ring.\n2. She cried all night." in printed
+    assert (
+        f"5 stories, {answered} saved answers; {asked} questions to ask, if every answer is valid"
+        in printed
+    )
+    assert (
+        printed.count("--- ") == 1 and "1. Ada lost the ring.\n2. She cried all night." in printed
+    )
     assert "cost " in printed
 
 
 def test_dry_run_prints_a_prompt_for_each_window(tmp_path, capsys):
     source = write(tmp_path / "s.jsonl", [LONG])
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--windows", "2")) == 0
+        assert (
+            main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--windows", "2")) == 0
+        )
     printed = capsys.readouterr().out
-    assert "--- choose, sentences 1 to 6 ---" in printed and "--- choose, sentences 7 to 12 ---" in printed
+    assert (
+        "--- choose, sentences 1 to 6 ---" in printed
+        and "--- choose, sentences 7 to 12 ---" in printed
+    )
     assert printed.count("--- ") == 2 and "20 questions to ask" in printed
 
 
@@ -263,7 +317,10 @@ def test_invalid_stories_are_reported(tmp_path, capsys):
         with pytest.raises(StoryError, match="story 2: "):
             judge(model, tmp_path / "p.jsonl", ["Fine.", ""])
     printed = capsys.readouterr().err
-    assert f"{source}, line 1: the story is empty" in printed and f"{source}, line 2: is not valid JSON" in printed
+    assert (
+        f"{source}, line 1: the story is empty" in printed
+        and f"{source}, line 2: is not valid JSON" in printed
+    )
     assert len(read(tmp_path / "o.jsonl")) == 1
 
 
@@ -306,13 +363,17 @@ def test_server_that_can_not_be_used(tmp_path, capsys):
     source = write(tmp_path / "s.jsonl", STORIES)
     with serving(Model(lambda body, before: "<html>Welcome to the hotel</html>")) as model:
         assert main(command(source, tmp_path / "o.jsonl", model)) == 1
-    assert "resume with the same command" in capsys.readouterr().err and not (tmp_path / "o.jsonl").exists()
+    assert (
+        "resume with the same command" in capsys.readouterr().err
+        and not (tmp_path / "o.jsonl").exists()
+    )
 
 
 def test_prompts_of_the_user(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "shares.txt").write_text(
-        "{{story}}\nGive the number of votes for each of the sentences {{first}} to {{last}}, which add up to 10: votes"
+        "{{story}}\nGive the number of votes for each of the sentences {{first}} to {{last}}, which"
+        " add up to 10: votes"
     )
     source = write(tmp_path / "s.jsonl", STORIES)
     with serving(Model()) as model:

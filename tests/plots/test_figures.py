@@ -49,14 +49,20 @@ def test_curves_have_all_scores(data):
         assert numbers[is_score].tolist() == list(range(1, n + 1))
         assert values[is_score].tolist() == scores
         ends = [int(numbers[gap - 1]) for gap in np.flatnonzero(~is_score)]
-        assert ends == [hi for _, hi in result.windows[:-1]], "lines are interrupted at window borders"
+        assert ends == [hi for _, hi in result.windows[:-1]], (
+            "lines are interrupted at window borders"
+        )
         assert [x[0] for x, _ in lines_of(axes, "border")] == [hi + 0.5 for hi in ends]
         shown = {(int(x[0]) - 1, y[0]) for x, y in lines_of(axes, "labelled")}
-        assert shown == {(sentence.index, sentence.score) for sentence in result.top(min(top, 10), name)}
+        assert shown == {
+            (sentence.index, sentence.score) for sentence in result.top(min(top, 10), name)
+        }
         assert {text.get_text() for text in axes.texts} == {str(i + 1) for i, _ in shown}
 
 
-@pytest.mark.parametrize(("n", "windows"), [(1, 1), (5, 1), (34, 5), (3000, 20), (3000, 430), (300, 300)])
+@pytest.mark.parametrize(
+    ("n", "windows"), [(1, 1), (5, 1), (34, 5), (3000, 20), (3000, 430), (300, 300)]
+)
 @pytest.mark.parametrize("width", [3.3, 7])
 def test_nothing_overlaps_or_is_cut_off(n, windows, width):
     """The drawn texts of a figure are within it, and apart from each other."""
@@ -65,10 +71,16 @@ def test_nothing_overlaps_or_is_cut_off(n, windows, width):
     figure.set_dpi(200)
     figure.canvas.draw()
     assert figure.get_size_inches()[0] == width and figure.get_size_inches()[1] < 12
-    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text()]
+    texts = [
+        text
+        for text in figure.findobj(matplotlib.text.Text)
+        if text.get_visible() and text.get_text()
+    ]
     boxes = [(text.get_text(), matplotlib.text.Text.get_window_extent(text)) for text in texts]
     for text, box in boxes:
-        assert box.x0 > 0 and box.y0 > 0 and box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1, text
+        assert box.x0 > 0 and box.y0 > 0 and box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1, (
+            text
+        )
     for (text, a), (other, b) in itertools.combinations(boxes, 2):
         across = min(a.x1, b.x1) - max(a.x0, b.x0)
         down = min(a.y1, b.y1) - max(a.y0, b.y0)
@@ -81,7 +93,8 @@ def test_nothing_overlaps_or_is_cut_off(n, windows, width):
 @given(st.lists(any_text, min_size=1, max_size=4), any_text, any_text)
 @settings(max_examples=25)
 def test_any_text_is_shown_as_text(texts, name, operation):
-    """In full or shortened; it is not parsed as mathematics, gives no warning, and an SVG stays valid XML."""
+    """In full or shortened; it is not parsed as mathematics, gives no warning, and an SVG stays
+    valid XML."""
     result = result_of(texts, name=name, operations=(operation,))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -113,7 +126,9 @@ def test_matplotlib_settings_of_the_process_are_kept(tmp_path):
     result = result_of(numbered(5))
     plain = render(result.plot(), "svg")
     before = matplotlib.rcParams.copy()
-    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "black", "svg.hashsalt": "other"}):
+    with matplotlib.rc_context(
+        {"text.usetex": True, "axes.facecolor": "black", "svg.hashsalt": "other"}
+    ):
         assert render(result.plot(), "svg") == plain
     assert matplotlib.rcParams.copy() == before
     with matplotlib.rc_context({"font.family": "DejaVu Serif"}):
@@ -131,7 +146,9 @@ def test_figures_have_the_same_bytes_each_time(tmp_path, form):
         time.sleep(0.01)
         plot(str(second))
         assert first.read_bytes() == second.read_bytes()
-        assert b"date" not in first.read_bytes() and sorted(tmp_path.iterdir()) == sorted([first, second])
+        assert b"date" not in first.read_bytes() and sorted(tmp_path.iterdir()) == sorted(
+            [first, second]
+        )
     if form == "png":
         assert imread(first).shape[1] == 1400
 
@@ -158,12 +175,16 @@ def test_heat_maps_have_one_row_per_story():
     results = [result_of(numbered(n), name=f"story of {n}", seed=n) for n in (1, 2, 7, 500)]
     figure = plot_stories(iter(results), operation="deletion")
     axes = figure.axes[0]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == [result.name for result in results]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
+        result.name for result in results
+    ]
     cells = axes.images[0].get_array()
     assert cells.shape == (4, 240)
     assert set(cells[0]) == {0}, "the only score is not shaded"
     low_first = np.argmin(results[1].scores["deletion"]) == 0
-    assert cells[1].tolist() == [0.0] * 120 + [1.0] * 120 if low_first else [1.0] * 120 + [0.0] * 120
+    assert (
+        cells[1].tolist() == [0.0] * 120 + [1.0] * 120 if low_first else [1.0] * 120 + [0.0] * 120
+    )
     assert int(np.argmax(cells[2])) * 7 // 240 == np.argmax(results[2].scores["deletion"])
     assert cells[3].max() < 1, "a column of two sentences is their mean"
     assert axes.images[0].get_cmap().name == "cividis"
@@ -171,7 +192,9 @@ def test_heat_maps_have_one_row_per_story():
 
 def test_heat_maps_of_many_stories_are_lazy_and_not_too_high():
     read = []
-    figure = plot_stories(read.append(i) or result_of(["A.", "B."], name=f"n{i}") for i in range(1000))
+    figure = plot_stories(
+        read.append(i) or result_of(["A.", "B."], name=f"n{i}") for i in range(1000)
+    )
     assert len(read) == 1000 and figure.get_size_inches()[1] < 8
     named = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert 20 < len(named) < 60 and named[0] == "n0"
@@ -189,7 +212,10 @@ def test_scores_that_are_not_finite_are_left_out():
 def test_errors(tmp_path, monkeypatch):
     result = result_of(numbered(3))
     for call, problem in (
-        (lambda: result.plot(operations="erasure"), "'erasure' was not scored; choose from deletion, summarization"),
+        (
+            lambda: result.plot(operations="erasure"),
+            "'erasure' was not scored; choose from deletion, summarization",
+        ),
         (lambda: result.plot(operations=[]), "no operation to plot"),
         (lambda: result.plot(top=-1), "can't be negative"),
         (lambda: result.plot(width=1), "must be from 2.5 to 20.0 inches"),
@@ -202,7 +228,11 @@ def test_errors(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="create it first"):
         result.plot(tmp_path / "nowhere" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for call in (result.plot, lambda: plot_stories([]), lambda: plot_curves({}, tmp_path / "a.png")):
+    for call in (
+        result.plot,
+        lambda: plot_stories([]),
+        lambda: plot_curves({}, tmp_path / "a.png"),
+    ):
         with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[plot\]"):
             call()
     assert list(tmp_path.iterdir()) == []
@@ -219,7 +249,9 @@ def test_no_incomplete_figure_is_left(tmp_path, monkeypatch):
 
 def test_training_curves_have_the_same_style(tmp_path):
     path = tmp_path / "curves.svg"
-    plot_curves({"loss": [(1, 2.0)], "eval_loss": [(1, 2.5)], "eval_$x$_spearman": [(1, 0.5)]}, path)
+    plot_curves(
+        {"loss": [(1, 2.0)], "eval_loss": [(1, 2.5)], "eval_$x$_spearman": [(1, 0.5)]}, path
+    )
     assert {"loss", "eval_loss", "$x$_spearman", "step"} <= set(texts_of(path.read_bytes()))
     assert PALETTE[0].lower().encode() in path.read_bytes()
 
@@ -234,9 +266,14 @@ MACHADO = {
 
 
 def lab(colour, vision):
-    linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)])
+    linear = np.array(
+        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    )
     light = np.clip(np.array(vision) @ linear, 0, 1)
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ light
+    xyz = (
+        np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+        @ light
+    )
     f = [np.cbrt(t) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz / [0.9505, 1, 1.089]]
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
@@ -246,7 +283,10 @@ def test_colours_can_be_told_apart(vision):
     """By CIE 1976 distances; 2 or 3 is just noticeable."""
     seen = [lab(colour, MACHADO[vision]) for colour in (*PALETTE, "white")]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15
-    shades = [lab(colour, MACHADO[vision])[0] for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 16))]
+    shades = [
+        lab(colour, MACHADO[vision])[0]
+        for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 16))
+    ]
     assert min(np.diff(shades)) > 3, "shades get lighter in every kind of vision"
 
 

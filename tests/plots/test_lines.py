@@ -13,14 +13,19 @@ from narrative_twins.plots.style import render
 def test_each_panel_has_its_lines_with_their_points():
     panels = {
         "loss": {"twins": [(1, 0.5, 0.0), (2, 0.25, 0.0)]},
-        "AUC": {"masked": [(1, 0.5, 0.1), (2, 0.6, 0.2)], "twins": [(1, math.nan, 0.0), (2, 0.9, 0.0)]},
+        "AUC": {
+            "masked": [(1, 0.5, 0.1), (2, 0.6, 0.2)],
+            "twins": [(1, math.nan, 0.0), (2, 0.9, 0.0)],
+        },
     }
     figure = lines_figure(panels, title="Curves of $x", label="step")
     loss, area = figure.axes
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "AUC"]
     assert [line.get_label() for line in area.lines] == ["masked", "twins"]
     assert loss.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.25]]
-    assert loss.lines[0].get_color() == area.lines[1].get_color(), "a name has the same style in all panels"
+    assert loss.lines[0].get_color() == area.lines[1].get_color(), (
+        "a name has the same style in all panels"
+    )
     legend = [text.get_text() for text in loss.get_legend().get_texts()]
     assert legend == ["twins", "masked"] and area.get_legend() is None
     (band,) = area.collections
@@ -30,5 +35,7 @@ def test_each_panel_has_its_lines_with_their_points():
 
 
 def test_ticks_are_named():
-    figure = lines_figure({"AUC": {"a": [(0, 0.1, 0.0), (1, 0.2, 0.0)]}}, title="", label="", ticks=["tiny", "large"])
+    figure = lines_figure(
+        {"AUC": {"a": [(0, 0.1, 0.0), (1, 0.2, 0.0)]}}, title="", label="", ticks=["tiny", "large"]
+    )
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["tiny", "large"]

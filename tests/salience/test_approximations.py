@@ -1,4 +1,5 @@
-"""Approximations: equal to the naive oracle for one pass, reported in results, and off by default."""
+"""Approximations: equal to the naive oracle for one pass, reported in results, and off by
+default."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from support.models import FAMILIES, encoder_of, small
 from support.oracle import Oracle
 from support.strategies import stories, window_sizes
 
-STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor.", "The bridge was gone!", "Why?"]
+STORY = [
+    "Nadia ran.",
+    "It rained on the old mill.",
+    "She found a map under the floor.",
+    "The bridge was gone!",
+    "Why?",
+]
 
 
 def score_story(story, encoder, **options):
@@ -35,7 +42,9 @@ def test_one_pass_equals_the_oracle(kind, windows, attention):
     encoder = small(kind, attention=attention)
     result = score_story({"sentences": STORY, "windows": windows}, encoder, approximate="one-pass")
     assert result.approximate == "one-pass" and result.to_dict()["approximate"] == "one-pass"
-    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(result.sentences, result.windows)
+    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(
+        result.sentences, result.windows
+    )
     assert list(result.scores) == ["deletion", "disruption", "summarization"]
     for name, scores in expected.items():
         assert result.scores[name] == pytest.approx(scores, abs=1e-5)
@@ -46,8 +55,12 @@ def test_one_pass_equals_the_oracle(kind, windows, attention):
 def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
     sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
-    result = score_story({"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass")
-    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(sentences, result.windows)
+    result = score_story(
+        {"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass"
+    )
+    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(
+        sentences, result.windows
+    )
     for name, scores in expected.items():
         assert result.scores[name] == pytest.approx(scores, abs=1e-5)
 
@@ -55,7 +68,9 @@ def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
 def record_lengths(encoder, monkeypatch):
     """A list to which the lengths of all texts passed through the encoder are added."""
     lengths, states = [], encoder.passes.states
-    monkeypatch.setattr(encoder.passes, "states", lambda rows: lengths.extend(map(len, rows)) or states(rows))
+    monkeypatch.setattr(
+        encoder.passes, "states", lambda rows: lengths.extend(map(len, rows)) or states(rows)
+    )
     return lengths
 
 
@@ -67,7 +82,8 @@ def test_story_that_fits_takes_one_pass(monkeypatch):
 
 
 def test_windows_of_a_long_story_share_passes(monkeypatch):
-    """Windows that share a pass fill half of the context, so that the other half is left for text around them."""
+    """Windows that share a pass fill half of the context, so that the other half is left for text
+    around them."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=100)
     lengths = record_lengths(encoder, monkeypatch)
     story = {"sentences": STORY * 20, "windows": 50}
@@ -78,7 +94,10 @@ def test_windows_of_a_long_story_share_passes(monkeypatch):
         assert len(scores) == 100 and np.isfinite(scores).all(), name
     plans = list(one_pass_plans(resolve_operations(one_pass=True), tokens, result.windows))
     assert [(plan.window.lo, plan.window.hi) for plan in plans] == list(result.windows)
-    assert all(tokens.count_tokens((plan.window.start, plan.window.stop)) <= tokens.max_text_tokens for plan in plans)
+    assert all(
+        tokens.count_tokens((plan.window.start, plan.window.stop)) <= tokens.max_text_tokens
+        for plan in plans
+    )
     assert result.cut_tokens == tokens.count_tokens((0, 100)) - min(
         tokens.count_tokens((plan.window.start, plan.window.stop)) for plan in plans
     )
@@ -86,17 +105,23 @@ def test_windows_of_a_long_story_share_passes(monkeypatch):
 
 def test_window_longer_than_the_context_takes_several_passes():
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=12)
-    result = score_story({"sentences": STORY, "windows": 1}, encoder, approximate="one-pass", on_truncation="ignore")
+    result = score_story(
+        {"sentences": STORY, "windows": 1}, encoder, approximate="one-pass", on_truncation="ignore"
+    )
     assert result.truncated
     tokens = encoder.tokenize(result.sentences)
     (plan,) = one_pass_plans(resolve_operations(one_pass=True), tokens, [(0, 5)])
     pooled = sum(int(chunk.pooled.sum()) for chunks in plan.variants for chunk in chunks)
     texts = {chunk.ids.tobytes(): len(chunk.ids) for chunks in plan.variants for chunk in chunks}
-    assert pooled == sum(texts.values()), "each token is pooled once, including the special tokens of each chunk"
+    assert pooled == sum(texts.values()), (
+        "each token is pooled once, including the special tokens of each chunk"
+    )
 
 
 def test_shifting_has_no_one_pass_form(encoder):
-    with pytest.raises(ValueError, match="shifting has no one-pass form; choose from deletion, disruption"):
+    with pytest.raises(
+        ValueError, match="shifting has no one-pass form; choose from deletion, disruption"
+    ):
         score_stories(["A. B."], encoder, operations=["shifting"], approximate="one-pass")
     with pytest.raises(ValueError, match="approximate='fast': choose 'one-pass'"):
         score_stories(["A. B."], encoder, approximate="fast")
@@ -121,7 +146,9 @@ class Constant(Operation):
 
 
 def test_custom_operation_in_one_pass(encoder):
-    result = score_story(STORY, encoder, operations=[Constant(), "deletion"], approximate="one-pass")
+    result = score_story(
+        STORY, encoder, operations=[Constant(), "deletion"], approximate="one-pass"
+    )
     assert result.scores["constant"] == [2.0] * 5
     assert score_story(STORY, encoder, operations=Constant()).scores["constant"] == [1.0] * 5
     with pytest.raises(NotImplementedError, match="'shifting' does not implement one_pass"):
@@ -139,32 +166,52 @@ def test_shifts_to_the_nearest_positions(size, before, after, max_shifts):
     for i in range(size):
         moved = before + i
         positions = [order.index(moved) for order in orders[1 + i * count : 1 + (i + 1) * count]]
-        distances = sorted(abs(position - moved) for position in range(before, before + size) if position != moved)
+        distances = sorted(
+            abs(position - moved) for position in range(before, before + size) if position != moved
+        )
         assert sorted(abs(position - moved) for position in positions) == distances[:count]
         assert len(set(positions)) == count
 
 
 def test_max_shifts(encoder):
-    exact, near, complete = (score_story(STORY, encoder, operations="shifting", max_shifts=n) for n in (None, 1, 4))
+    exact, near, complete = (
+        score_story(STORY, encoder, operations="shifting", max_shifts=n) for n in (None, 1, 4)
+    )
     assert (exact.approximate, near.approximate) == (None, "max_shifts=1")
     assert complete.scores["shifting"] == pytest.approx(exact.scores["shifting"], abs=1e-6)
     # Moving the first sentence forward or the second one back swaps the same two sentences.
     assert near.scores["shifting"][0] == pytest.approx(near.scores["shifting"][1], abs=1e-6)
     assert near.scores["shifting"] != pytest.approx(exact.scores["shifting"], abs=1e-4)
     assert OPERATIONS["shifting"].max_shifts is None
-    with pytest.raises(ValueError, match="max_shifts=0: a sentence must be moved to at least 1 other position"):
+    with pytest.raises(
+        ValueError, match="max_shifts=0: a sentence must be moved to at least 1 other position"
+    ):
         score_stories([STORY], encoder, max_shifts=0)
 
 
 def test_approximations_in_pipeline_and_command_line(encoder, bert_folder, tmp_path):
-    salience = pipeline("narrative-salience", model=bert_folder, approximate="one-pass", dtype="float32")
+    salience = pipeline(
+        "narrative-salience", model=bert_folder, approximate="one-pass", dtype="float32"
+    )
     assert salience({"sentences": STORY})["approximate"] == "one-pass"
     (tmp_path / "story.txt").write_text(" ".join(STORY))
-    common = ["score", str(tmp_path / "story.txt"), "--model", bert_folder, "--format", "jsonl", "--out"]
+    common = [
+        "score",
+        str(tmp_path / "story.txt"),
+        "--model",
+        bert_folder,
+        "--format",
+        "jsonl",
+        "--out",
+    ]
     assert main([*common, str(tmp_path / "a.jsonl"), "--approximate", "one-pass"]) == 0
     assert main([*common, str(tmp_path / "b.jsonl"), "--max-shifts", "1"]) == 0
     a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.jsonl", "b.jsonl"))
-    assert a["approximate"] == "one-pass" and list(a["scores"]) == ["deletion", "disruption", "summarization"]
+    assert a["approximate"] == "one-pass" and list(a["scores"]) == [
+        "deletion",
+        "disruption",
+        "summarization",
+    ]
     assert b["approximate"] == "max_shifts=1" and list(b["scores"]) == list(OPERATIONS)
 
 
@@ -180,7 +227,16 @@ def test_command_line_reports_approximations(bert_folder, tmp_path, capsys):
 def test_resume_with_another_approximation_is_refused(bert_folder, tmp_path, capsys):
     (tmp_path / "story.txt").write_text(" ".join(STORY))
     out = tmp_path / "a.jsonl"
-    command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder, "--format", "jsonl", "--out", str(out)]
+    command = [
+        "score",
+        str(tmp_path / "story.txt"),
+        "--model",
+        bert_folder,
+        "--format",
+        "jsonl",
+        "--out",
+        str(out),
+    ]
     assert main([*command, "--max-shifts", "2"]) == 0
     assert main([*command, "--max-shifts", "3", "--resume"]) == 2
     assert "it was started with max shifts 2 (now 3)" in capsys.readouterr().err

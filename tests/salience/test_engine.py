@@ -33,13 +33,20 @@ def assert_close(a, b, tolerance=1e-5):
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
 def test_parity_with_oracle(kind, windows, pooling, attention):
     encoder = small(kind, pooling=pooling, attention=attention)
-    assert encoder.passes.attention == ("padded" if attention == "padded" or kind == "mpnet" else "packed")
+    assert encoder.passes.attention == (
+        "padded" if attention == "padded" or kind == "mpnet" else "packed"
+    )
     result = score_story(TALE, encoder, windows=windows)
     assert len(result) == 12
     assert_close(
-        result.scores, Oracle(encoder.model, encoder.tokens.tokenizer, pooling).score(result.sentences, result.windows)
+        result.scores,
+        Oracle(encoder.model, encoder.tokens.tokenizer, pooling).score(
+            result.sentences, result.windows
+        ),
     )
-    assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), "the encoder distinguishes no sentences"
+    assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), (
+        "the encoder distinguishes no sentences"
+    )
 
 
 @given(stories(1, 8), st.data())
@@ -48,12 +55,16 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     sizes = data.draw(window_sizes(len(sentences)))
     encoder = small("roberta")
     result = score_story({"sentences": sentences, "windows": sizes}, encoder)
-    assert_close(result.scores, Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows))
+    assert_close(
+        result.scores,
+        Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows),
+    )
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert"])
 def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
-    """In a story that does not fit the context, a window is scored as in the part of the story read with it."""
+    """In a story that does not fit the context, a window is scored as in the part of the story read
+    with it."""
     encoder = StoryEncoder(*encoder_of(kind), context_tokens=90)
     result = score_story(TALE, encoder, windows=6, on_truncation="ignore")
     assert result.truncated
@@ -63,30 +74,42 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
         window = tokens.window(span)
         assert 2 < window.stop - window.start < 12
         part = result.sentences[window.start : window.stop]
-        spans = [(0, window.lo - window.start), (window.lo - window.start, window.hi - window.start)]
+        spans = [
+            (0, window.lo - window.start),
+            (window.lo - window.start, window.hi - window.start),
+        ]
         spans = [(lo, hi) for lo, hi in [*spans, (spans[1][1], len(part))] if lo < hi]
         expected = oracle.score(part, spans)
         for name, scores in expected.items():
             found = result.scores[name][window.lo : window.hi]
-            assert found == pytest.approx(scores[window.lo - window.start : window.hi - window.start], abs=1e-5)
+            assert found == pytest.approx(
+                scores[window.lo - window.start : window.hi - window.start], abs=1e-5
+            )
 
 
 @given(st.lists(stories(), min_size=2, max_size=6), st.data())
 @settings(max_examples=20)
 def test_scores_do_not_depend_on_batches(several, data):
-    """Nor on other stories, their order, the size of the batch and the other operations, within 1e-5."""
+    """Nor on other stories, their order, the size of the batch and the other operations, within
+    1e-5."""
     model, tokenizer = encoder_of("modernbert")
     alone = [score_story(story, small("modernbert")).scores for story in several]
     order = data.draw(st.permutations(range(len(several))))
     attention = data.draw(st.sampled_from(["packed", "padded"]))
-    encoder = StoryEncoder(model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention)
+    encoder = StoryEncoder(
+        model, tokenizer, batch_tokens=data.draw(st.integers(1, 400)), attention=attention
+    )
     batch_size = data.draw(st.integers(1, 7))
     for index, result in zip(
-        order, score_stories([several[i] for i in order], encoder, batch_size=batch_size), strict=True
+        order,
+        score_stories([several[i] for i in order], encoder, batch_size=batch_size),
+        strict=True,
     ):
         assert_close(result.scores, alone[index])
     names = data.draw(st.lists(st.sampled_from(list(OPERATIONS)), min_size=1, unique=True))
-    for result, expected in zip(score_stories(several, encoder, operations=names), alone, strict=True):
+    for result, expected in zip(
+        score_stories(several, encoder, operations=names), alone, strict=True
+    ):
         assert list(result.scores) == names
         assert_close(result.scores, {name: expected[name] for name in names})
 
@@ -105,7 +128,9 @@ def test_one_score_per_sentence_in_order(sentences):
 def test_equal_sentences_get_their_own_scores(twice, between):
     result = score_story([twice, *between, twice], small())
     assert len(result.scores["disruption"]) == len(between) + 2
-    assert result.scores["summarization"][0] == pytest.approx(result.scores["summarization"][-1], abs=1e-6)
+    assert result.scores["summarization"][0] == pytest.approx(
+        result.scores["summarization"][-1], abs=1e-6
+    )
     # The sentence begins the window and ends it, so it disrupts different prefixes.
     assert result.scores["disruption"][0] == 0.0 != result.scores["disruption"][-1]
 
@@ -114,7 +139,9 @@ def test_reversed_story_scores_differently(encoder):
     forwards = score_story(TALE, encoder, windows=1)
     backwards = score_story(forwards.sentences[::-1], encoder, windows=1)
     for name in ("shifting", "disruption"):
-        assert not np.allclose(sorted(forwards.scores[name]), sorted(backwards.scores[name]), atol=1e-3)
+        assert not np.allclose(
+            sorted(forwards.scores[name]), sorted(backwards.scores[name]), atol=1e-3
+        )
 
 
 def test_stories_of_one_two_and_a_hundred_sentences(encoder):
@@ -127,7 +154,11 @@ def test_stories_of_one_two_and_a_hundred_sentences(encoder):
     }
     two = score_story(["Nadia ran.", "It rained."], encoder).scores
     assert two["shifting"][0] == pytest.approx(two["shifting"][1]) != 0
-    hundred = score_story([f"In {y} the mill burned down." for y in range(1900, 2000)], encoder, on_truncation="ignore")
+    hundred = score_story(
+        [f"In {y} the mill burned down." for y in range(1900, 2000)],
+        encoder,
+        on_truncation="ignore",
+    )
     assert len(hundred.windows) == 14
     assert all(len(scores) == 100 for scores in hundred.scores.values())
 
@@ -138,11 +169,16 @@ def test_3000_sentences_are_all_scored(caplog):
     result = score_story(sentences, encoder)
     assert result.sentences == tuple(sentences)
     assert len(result.windows) == 429
-    assert all(len(scores) == 3000 and np.isfinite(scores).all() for scores in result.scores.values())
+    assert all(
+        len(scores) == 3000 and np.isfinite(scores).all() for scores in result.scores.values()
+    )
     assert result.truncated
     assert result.cut_tokens > 3000
-    # Sentences beyond the first context are scored like all others: leaving them out changes something.
-    late = np.array([result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7])
+    # Sentences beyond the first context are scored like all others: leaving them out changes
+    # something.
+    late = np.array(
+        [result.scores["deletion"][lo:hi] for lo, hi in result.windows[-50:] if hi - lo == 7]
+    )
     assert (late > 1e-4).all()
     assert "story 1 is longer than the 64 tokens that the encoder reads at once" in caplog.text
 
@@ -156,7 +192,9 @@ def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, ca
     assert result.context_tokens == 32
     total = len(encoder.tokens.tokenizer(" ".join(story), add_special_tokens=False)["input_ids"])
     assert result.cut_tokens == total - 30
-    assert all(len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values())
+    assert all(
+        len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values()
+    )
     if sentences > 1:
         assert len(set(result.scores["disruption"])) > 1
     assert "is longer than the 32 tokens that the encoder reads at once" in caplog.text
@@ -165,7 +203,11 @@ def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, ca
 def test_truncation_warns_once_is_ignored_or_raises(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
     with caplog.at_level(logging.WARNING, "narrative_twins"):
-        assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [False, True, True]
+        assert [r.truncated for r in score_stories(["I ran.", TALE, TALE], encoder)] == [
+            False,
+            True,
+            True,
+        ]
     assert [record.getMessage()[:8] for record in caplog.records] == ["story 2 "]
     caplog.clear()
     list(score_stories([TALE], encoder, on_truncation="ignore"))
@@ -241,7 +283,9 @@ def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
 def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
     calls = []
     encode = StoryEncoder.encode
-    monkeypatch.setattr(StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest))
+    monkeypatch.setattr(
+        StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest)
+    )
     list(score_stories(["Nadia ran. It rained."] * 10, encoder, batch_size=5))
     assert len(calls) == 2
 
@@ -262,7 +306,9 @@ def test_invalid_arguments_raise_at_once(encoder, options, problem):
 
 
 def test_invalid_encoder_raises():
-    with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"):
+    with pytest.raises(
+        TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"
+    ):
         score_stories(["Nadia ran."], 5)
 
 
@@ -280,17 +326,28 @@ def test_input_that_is_not_several_stories_raises(encoder):
 
 
 def test_custom_operation(encoder):
-    result = score_story(["Nadia ran.", "It rained."], encoder, operations=[FixedScores([2.0, 1.0]), "deletion"])
+    result = score_story(
+        ["Nadia ran.", "It rained."], encoder, operations=[FixedScores([2.0, 1.0]), "deletion"]
+    )
     assert result.scores["fixed"] == [2.0, 1.0]
     assert result.primary_operation == "fixed"
     for wrong in ([1.0], [1.0, math.nan], 1.0):
-        with pytest.raises(ValueError, match="operation 'fixed' must return one finite score for each of 2 "):
+        with pytest.raises(
+            ValueError, match="operation 'fixed' must return one finite score for each of 2 "
+        ):
             score_story(["Nadia ran.", "It rained."], encoder, operations=FixedScores(wrong))
 
 
 def test_progress_bar_ends_at_the_number_of_stories(encoder, capsys):
     list(score_stories(["Nadia ran. It rained."] * 3, encoder, progress=True))
-    list(score_stories((text for text in ["Nadia ran. It rained.", ""]), encoder, progress=True, on_error="skip"))
+    list(
+        score_stories(
+            (text for text in ["Nadia ran. It rained.", ""]),
+            encoder,
+            progress=True,
+            on_error="skip",
+        )
+    )
     shown = capsys.readouterr().err
     assert "100%" in shown
     assert "3.0/3 stories" in shown
@@ -309,7 +366,9 @@ def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
 
     monkeypatch.setattr(StoryEncoder, "encode", overflown)
     errors = []
-    results = list(score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append))
+    results = list(
+        score_stories(["Nadia ran. It rained.", "He left."], encoder, on_error=errors.append)
+    )
     assert [result.index for result in results] == [1]
     assert "story 1: the encoder's states are not finite" in str(errors[0])
 
@@ -317,12 +376,16 @@ def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
 def test_story_that_could_not_be_read_keeps_its_index(encoder):
     errors = []
     unread = StoryError("a page is missing")
-    results = list(score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append))
+    results = list(
+        score_stories(["Nadia ran.", unread, "He left."], encoder, on_error=errors.append)
+    )
     assert [result.index for result in results] == [0, 2]
     assert str(errors[0]) == "story 2: a page is missing"
 
 
-def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder, monkeypatch, capsys):
+def test_story_that_fails_after_partial_scoring_counts_once_in_progress(
+    encoder, monkeypatch, capsys
+):
     monkeypatch.setattr("narrative_twins.salience.buffer.BUFFER_TOKENS", 100)
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
@@ -334,14 +397,24 @@ def test_story_that_fails_after_partial_scoring_counts_once_in_progress(encoder,
 
 def test_progress_function_is_called_and_can_stop_the_scoring(encoder, monkeypatch):
     seen = []
-    list(score_stories([TALE, "", "Nadia ran. It rained."], encoder, on_error="skip", windows=2, progress=seen.append))
+    list(
+        score_stories(
+            [TALE, "", "Nadia ran. It rained."],
+            encoder,
+            on_error="skip",
+            windows=2,
+            progress=seen.append,
+        )
+    )
     assert seen == sorted(seen) and seen[-1] == pytest.approx(3)
     seen.clear()
     list(score_stories([TALE], encoder, windows=3, progress=seen.append))
     assert any(0 < done < 1 for done in seen), "progress is reported within a long story"
     passes = []
     states = type(encoder.passes).states
-    monkeypatch.setattr(type(encoder.passes), "states", lambda self, rows: passes.append(1) or states(self, rows))
+    monkeypatch.setattr(
+        type(encoder.passes), "states", lambda self, rows: passes.append(1) or states(self, rows)
+    )
 
     class Enough(Exception):
         pass

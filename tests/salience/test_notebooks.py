@@ -39,17 +39,26 @@ class Spans(HTMLParser):
 
 def test_a_result_shows_its_story():
     story = Story.parse({"id": "A-1", "text": "Nadia ran. It rained.\n\nThe mill burned."})
-    result = StorySalience(story, {"deletion": [0.5, 0.25, 0.1], "summarization": [0.1, 0.2, 0.9]}, 512, 7)
+    result = StorySalience(
+        story, {"deletion": [0.5, 0.25, 0.1], "summarization": [0.1, 0.2, 0.9]}, 512, 7
+    )
     page = result._repr_html_()
     found = Spans(page)
     assert [text for _, text in found.spans] == list(result.sentences)
     titles = [attributes["title"] for attributes, _ in found.spans]
-    assert titles[2] == "Sentence 3 of 3, rank 1 by summarization: deletion 0.100 · summarization 0.900"
+    assert (
+        titles[2]
+        == "Sentence 3 of 3, rank 1 by summarization: deletion 0.100 · summarization 0.900"
+    )
     styles = [attributes["style"] for attributes, _ in found.spans]
-    assert all("background:#" in style and ";color:#1b1b1f" in style for style in styles), "dark pages have pale text"
+    assert all("background:#" in style and ";color:#1b1b1f" in style for style in styles), (
+        "dark pages have pale text"
+    )
     assert ["bold" in style for style in styles] == [False, False, True]
     assert "background:#f29e4c" in styles[2] and "background:#ffffff" in styles[0]
-    assert found.tags.count("br") == 2 and page.index("It rained.") < page.index("<br>") < page.index("The mill")
+    assert found.tags.count("br") == 2 and page.index("It rained.") < page.index(
+        "<br>"
+    ) < page.index("The mill")
     assert "A-1: 3 sentences" in page and "without up to 7 of its tokens" in page
     assert "<style" not in page and "<script" not in page
 
@@ -71,11 +80,14 @@ def test_long_stories_are_cut_in_notebooks():
 def test_the_repr_is_short():
     text = repr(result_of(["A long sentence. " * 100] * 50, name="n" * 500))
     assert len(text) < 200 and "50 sentences, 1 window; most salient by summarization: " in text
-    assert repr([result_of(["A.", "B."], name="x")]).startswith("[<StorySalience x: 2 sentences, 1 window;")
+    assert repr([result_of(["A.", "B."], name="x")]).startswith(
+        "[<StorySalience x: 2 sentences, 1 window;"
+    )
 
 
 def test_figures_show_themselves_once():
-    """Without `%matplotlib inline`, by a method of their own; pyplot would show them a second time."""
+    """Without `%matplotlib inline`, by a method of their own; pyplot would show them a second
+    time."""
     before = pyplot.get_fignums()
     results = [result_of(["A.", "B."], name=name) for name in "ab"]
     for figure in (results[0].plot(), show.plot_stories(results)):

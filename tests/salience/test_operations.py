@@ -21,7 +21,12 @@ windows = st.builds(
 
 
 def test_orders_by_hand():
-    assert list(OPERATIONS["deletion"].orders(MIDDLE)) == [(1, 2, 3, 4, 5), (1, 3, 4, 5), (1, 2, 4, 5), (1, 2, 3, 5)]
+    assert list(OPERATIONS["deletion"].orders(MIDDLE)) == [
+        (1, 2, 3, 4, 5),
+        (1, 3, 4, 5),
+        (1, 2, 4, 5),
+        (1, 2, 3, 5),
+    ]
     assert list(OPERATIONS["shifting"].orders(MIDDLE)) == [
         (1, 2, 3, 4, 5),
         (1, 3, 2, 4, 5), (1, 3, 4, 2, 5),
@@ -54,7 +59,9 @@ def test_orders_are_subsets_and_permutations(window):
             if name == "shifting":
                 assert sorted(order) == list(base)
                 assert order[: window.lo - window.start] == base[: window.lo - window.start]
-    assert len(list(OPERATIONS["shifting"].orders(window))) == (1 + window.size * (window.size - 1)) * (window.size > 1)
+    assert len(list(OPERATIONS["shifting"].orders(window))) == (
+        1 + window.size * (window.size - 1)
+    ) * (window.size > 1)
 
 
 @given(windows, st.integers(0, 2**32))
@@ -80,13 +87,19 @@ def test_cosine_of_zero_vector_is_zero():
 
 
 def test_resolve_operations():
-    assert [op.name for op in resolve_operations()] == ["deletion", "shifting", "disruption", "summarization"]
-    assert [op.name for op in resolve_operations("shifting")] == ["shifting"]
-    assert [op.name for op in resolve_operations(["summarization", "deletion", "summarization"])] == [
-        "summarization",
+    assert [op.name for op in resolve_operations()] == [
         "deletion",
+        "shifting",
+        "disruption",
+        "summarization",
     ]
-    with pytest.raises(ValueError, match="unknown operation 'summarisation'.*did you mean 'summarization'"):
+    assert [op.name for op in resolve_operations("shifting")] == ["shifting"]
+    assert [
+        op.name for op in resolve_operations(["summarization", "deletion", "summarization"])
+    ] == ["summarization", "deletion"]
+    with pytest.raises(
+        ValueError, match="unknown operation 'summarisation'.*did you mean 'summarization'"
+    ):
         resolve_operations(["deletion", "summarisation"])
     with pytest.raises(ValueError, match="no operation given"):
         resolve_operations([])
@@ -108,8 +121,12 @@ def test_custom_operation_is_registered_by_a_decorator():
             def scores(self, window, vectors):
                 return cosine(vectors[0], vectors)
 
-        with pytest.raises(ValueError, match=r"operation 'opening' exists already \(.*Opening\); use another name"):
+        with pytest.raises(
+            ValueError, match=r"operation 'opening' exists already \(.*Opening\); use another name"
+        ):
             register_operation(type("Closing", (Opening,), {}))
         with pytest.raises(TypeError, match="a name or an instance of Operation, not <class"):
             resolve_operations([Opening])
-        assert resolve_operations("opening")[0].scores(MIDDLE, np.eye(3, dtype=np.float32)).tolist() == [1, 0, 0]
+        assert resolve_operations("opening")[0].scores(
+            MIDDLE, np.eye(3, dtype=np.float32)
+        ).tolist() == [1, 0, 0]

@@ -1,4 +1,5 @@
-"""Scoring in several processes: the results are those of one process, and no process is left behind."""
+"""Scoring in several processes: the results are those of one process, and no process is left
+behind."""
 
 from __future__ import annotations
 
@@ -20,31 +21,54 @@ from support import tasks
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 from support.scoring import TALE, FixedScores
 
-TEXTS = ["Nadia ran. It rained.", "The mill burned down. Nobody knew. Omar wrote a word.", "He left. She stayed."]
+TEXTS = [
+    "Nadia ran. It rained.",
+    "The mill burned down. Nobody knew. Omar wrote a word.",
+    "He left. She stayed.",
+]
 LONG = "The mill burned down and nobody knew. " * 40
 
 
 @pytest.fixture(scope="module")
 def encoder(bert_folder):
-    return StoryEncoder.from_pretrained(bert_folder, device="cpu", dtype="float32", context_tokens=60)
+    return StoryEncoder.from_pretrained(
+        bert_folder, device="cpu", dtype="float32", context_tokens=60
+    )
 
 
 def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
-        assert (one.story, one.index, one.cut_tokens) == (other.story, other.index, other.cut_tokens)
+        assert (one.story, one.index, one.cut_tokens) == (
+            other.story,
+            other.index,
+            other.cut_tokens,
+        )
         assert one.scores.keys() == other.scores.keys()
         for name, scores in one.scores.items():
             assert scores == pytest.approx(other.scores[name], abs=1e-6)
 
 
 def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
-    stories = [*TEXTS, {"id": "long", "text": LONG}, "", TALE, {"id": "x", "text": TEXTS[0]}, {"sentences": 3}, *TEXTS]
+    stories = [
+        *TEXTS,
+        {"id": "long", "text": LONG},
+        "",
+        TALE,
+        {"id": "x", "text": TEXTS[0]},
+        {"sentences": 3},
+        *TEXTS,
+    ]
     found = {}
     for processes in (1, 2):
         errors, done = [], []
         with caplog.at_level(logging.WARNING):
             results = score_stories(
-                iter(stories), encoder, batch_size=2, on_error=errors.append, progress=done.append, processes=processes
+                iter(stories),
+                encoder,
+                batch_size=2,
+                on_error=errors.append,
+                progress=done.append,
+                processes=processes,
             )
             found[processes] = list(results), list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
@@ -54,7 +78,11 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
 
 
 def test_truncated_stories_as_errors_and_operations_of_users(encoder):
-    options = {"operations": ["deletion", FixedScores([2.0, 1.0])], "on_truncation": "error", "processes": 2}
+    options = {
+        "operations": ["deletion", FixedScores([2.0, 1.0])],
+        "on_truncation": "error",
+        "processes": 2,
+    }
     got = []
     with pytest.raises(StoryError, match="story 3: the story is longer than the 60 tokens"):
         for result in score_stories([TEXTS[0], TEXTS[2], LONG, TEXTS[0]], encoder, **options):
@@ -77,8 +105,13 @@ def test_invalid_numbers(encoder, processes):
 
 
 def test_processes_that_were_not_launched(encoder):
-    for make in (lambda: score_stories(TEXTS, encoder, processes="launched"), lambda: LaunchedProcesses(len)):
-        with pytest.raises(ValueError, match="is for a script started by accelerate launch or torchrun"):
+    for make in (
+        lambda: score_stories(TEXTS, encoder, processes="launched"),
+        lambda: LaunchedProcesses(len),
+    ):
+        with pytest.raises(
+            ValueError, match="is for a script started by accelerate launch or torchrun"
+        ):
             make()
 
 
@@ -144,7 +177,9 @@ def test_processes_that_can_not_start():
 def source(tmp_path):
     path = tmp_path / "in.jsonl"
     texts = [*TEXTS, "", TALE] * 5
-    path.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    path.write_text(
+        "".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts))
+    )
     return path
 
 
@@ -161,19 +196,48 @@ def assert_same_rows(found, expected):
 
 
 def test_the_command_with_processes(source, bert_folder, tmp_path):
-    command = [COMMAND, "score", "--model", bert_folder, "--dtype", "float32", "-f", "jsonl", source, "-q"]
+    command = [
+        COMMAND,
+        "score",
+        "--model",
+        bert_folder,
+        "--dtype",
+        "float32",
+        "-f",
+        "jsonl",
+        source,
+        "-q",
+    ]
     expected = run_command(*command)
     done = run_command(*command, "--processes", "2", "--batch-size", "3")
-    assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr) and done.returncode == 1
+    assert (done.returncode, done.stderr) == (
+        expected.returncode,
+        expected.stderr,
+    ) and done.returncode == 1
     assert_same_rows(rows_of(done.stdout), rows_of(expected.stdout))
 
 
 def test_interrupting_ends_all_processes(bert_folder, tmp_path):
     source, out, part = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
     source.write_text(
-        "".join(json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n" for i in range(5000))
+        "".join(
+            json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n"
+            for i in range(5000)
+        )
     )
-    command = [COMMAND, "score", "--model", bert_folder, "-f", "jsonl", "-o", out, "--batch-size", "1", source]
+    command = [
+        COMMAND,
+        "score",
+        "--model",
+        bert_folder,
+        "-f",
+        "jsonl",
+        "-o",
+        out,
+        "--batch-size",
+        "1",
+        source,
+    ]
     options = {"stderr": subprocess.PIPE, "start_new_session": True}
     with started(*command, "--processes", "2", **options) as process:
         wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
@@ -183,7 +247,11 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
     assert process.returncode == 130, err
     assert "interrupted" in err and "Traceback" not in err and "leaked" not in err
     # Those that ended are zombies if nobody asks for their exit code.
-    wait_until(lambda: all(not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE for worker in workers))
+    wait_until(
+        lambda: all(
+            not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE for worker in workers
+        )
+    )
     assert rows_of(part.read_text())
 
 
@@ -191,13 +259,34 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
 @pytest.mark.xdist_group("two processes")
 @pytest.mark.parametrize("form", ["score", "report"])
 def test_launched_processes(source, bert_folder, tmp_path, form):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node=2",
+        "-m",
+    ]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     options = ["--model", bert_folder, "--dtype", "float32", "-q"]
-    text = "".join(line for line in source.read_text().splitlines(keepends=True) if json.loads(line)["text"])
+    text = "".join(
+        line for line in source.read_text().splitlines(keepends=True) if json.loads(line)["text"]
+    )
     if form == "report":
         done = run_command(
-            *launch, "narrative_twins", form, *options, "-o", tmp_path / "r", input=text, env=environment
+            *launch,
+            "narrative_twins",
+            form,
+            *options,
+            "-o",
+            tmp_path / "r",
+            input=text,
+            env=environment,
         )
         assert done.returncode == 0, done.stderr
         assert len(list((tmp_path / "r").rglob("*.html"))) == 1 + 20

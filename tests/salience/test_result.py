@@ -15,7 +15,9 @@ from support.strategies import stories
 
 
 def test_rank_and_top(encoder):
-    result = score_story(["A.", "B.", "C.", "D."], encoder, operations=[FixedScores([0.5, 0.9, 0.5, 0.1])])
+    result = score_story(
+        ["A.", "B.", "C.", "D."], encoder, operations=[FixedScores([0.5, 0.9, 0.5, 0.1])]
+    )
     assert result.rank() == result.rank("fixed") == [2, 1, 2, 4]
     assert [(top.index, top.sentence, top.score) for top in result.top(3)] == [
         (1, "B.", 0.9),
@@ -50,7 +52,8 @@ def test_disruption_is_compared_with_what_is_usual_at_its_place():
     usual = [0.0, 1.0, 2**-1.25, 3**-1.25]
     plain = [*usual, *usual, *usual[:3], 2 * usual[3]]
     result = saved([[0, 4], [4, 8], [8, 12]], disruption=plain, deletion=plain)
-    # The first sentence of the story keeps 0; those of later windows, which have no score, count as the median.
+    # The first sentence of the story keeps 0; those of later windows, which have no score, count as
+    # the median.
     assert result.compared("disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
     ranks = result.rank("disruption")
     assert (ranks[0], ranks[11]) == (12, 1)
@@ -82,7 +85,9 @@ def test_what_is_shown_says_how_disruption_is_compared():
 
 
 def test_plain_data_and_pandas(encoder):
-    result = score_story({"id": "x", "sentences": ["Nadia ran.", "It rained."], "windows": 2}, encoder)
+    result = score_story(
+        {"id": "x", "sentences": ["Nadia ran.", "It rained."], "windows": 2}, encoder
+    )
     assert result.to_dict() == {
         "id": "x",
         "sentences": ["Nadia ran.", "It rained."],

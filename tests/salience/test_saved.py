@@ -16,7 +16,10 @@ from narrative_twins.salience.plain import PlainResult
 
 def result_of(text="Nadia ran.\n\n  It rained.  The mill burned.", windows=2, name="x", index=3):
     story = Story.parse({"id": name, "text": text} if name else {"text": text}, windows)
-    scores = {"deletion": [i / 7 for i in range(len(story))], "summarization": [1 - i / 7 for i in range(len(story))]}
+    scores = {
+        "deletion": [i / 7 for i in range(len(story))],
+        "summarization": [1 - i / 7 for i in range(len(story))],
+    }
     return StorySalience(story, scores, 512, 9, "one-pass", index)
 
 
@@ -39,7 +42,9 @@ def test_from_dict_is_the_inverse_of_to_dict():
 @settings(max_examples=100)
 def test_any_story_survives(sentences, data):
     try:
-        story = Story.parse({"sentences": sentences, "windows": data.draw(st.integers(1, len(sentences)))})
+        story = Story.parse(
+            {"sentences": sentences, "windows": data.draw(st.integers(1, len(sentences)))}
+        )
     except ValueError:
         return
     numbers = st.lists(st.floats(-1, 1), min_size=len(story), max_size=len(story))
@@ -54,7 +59,10 @@ GOOD = result_of().to_dict()
     ("data", "problem"),
     [
         ([], "not list"),
-        ({"text": "Nadia ran."}, "no 'sentences', 'spans', 'windows', 'scores'; score the story first"),
+        (
+            {"text": "Nadia ran."},
+            "no 'sentences', 'spans', 'windows', 'scores'; score the story first",
+        ),
         (GOOD | {"sentences": "Nadia ran."}, "'sentences' is not a list"),
         (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "span of sentence 2"),
         (GOOD | {"spans": [[0, 10]]}, "'spans' does not have one"),
@@ -89,7 +97,9 @@ def test_a_plain_result_has_the_methods_of_a_result(tmp_path):
     plain = PlainResult.of(result)
     assert plain.rank() == result.rank() and plain.rank("deletion") == result.rank("deletion")
     assert plain.top(2, "deletion") == result.top(2, "deletion")
-    assert plain.extract(2) == result.extract(2) and plain.extract(share=0.9) == result.extract(share=0.9)
+    assert plain.extract(2) == result.extract(2) and plain.extract(share=0.9) == result.extract(
+        share=0.9
+    )
     assert plain.to_pandas().equals(result.to_pandas())
     assert plain._repr_html_() == StorySalience.from_dict(plain, 3)._repr_html_()
     plain.plot(tmp_path / "plot.svg", operations="deletion", width=3.3)

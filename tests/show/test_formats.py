@@ -18,7 +18,9 @@ from support.results import NASTY, result_of, texts_of
 def score(bert_folder, tmp_path, capsys):
     story, stories = tmp_path / "one.txt", tmp_path / "two.jsonl"
     story.write_text("Nadia ran. It rained. The mill burned.")
-    stories.write_text('{"id": "a", "text": "Nadia ran. It rained."}\n{"id": "b", "text": "He left."}\n')
+    stories.write_text(
+        '{"id": "a", "text": "Nadia ran. It rained."}\n{"id": "b", "text": "He left."}\n'
+    )
 
     def call(*arguments):
         code = main(["score", "--model", bert_folder, "--device", "cpu", *map(str, arguments)])
@@ -31,8 +33,17 @@ def test_images_by_the_command(score, tmp_path):
     call, story, stories = score
     assert call(story, "-f", "svg", "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
     shown = texts_of((tmp_path / "one.svg").read_bytes())
-    assert {"deletion", "shifting", "disruption", "summarization", "story 1: 3 sentences, 1 window"} <= set(shown)
-    assert call(stories, "-f", "svg", "-o", tmp_path / "two.svg", "--operations", "deletion") == (0, "")
+    assert {
+        "deletion",
+        "shifting",
+        "disruption",
+        "summarization",
+        "story 1: 3 sentences, 1 window",
+    } <= set(shown)
+    assert call(stories, "-f", "svg", "-o", tmp_path / "two.svg", "--operations", "deletion") == (
+        0,
+        "",
+    )
     assert {"deletion, 2 stories", "a", "b"} <= set(texts_of((tmp_path / "two.svg").read_bytes()))
     assert call(stories, "-f", "png", "-o", tmp_path / "two.png") == (0, "")
     assert imread(tmp_path / "two.png").shape[1] == 1400

@@ -1,4 +1,5 @@
-"""HTML pages and reports in a browser, on narrow and wide screens: layout, contrast, search and sorting."""
+"""HTML pages and reports in a browser, on narrow and wide screens: layout, contrast, search and
+sorting."""
 
 from __future__ import annotations
 
@@ -20,10 +21,20 @@ def folder(tmp_path_factory):
     four = ("deletion", "shifting", "disruption", "summarization")
     results = [
         result_of([HOSTILE, "Plain."], name=HOSTILE, operations=four),
-        result_of(["The old mill burned down and nobody knew. " * 9, "w" * 3000, "He left."] * 12, 5, "long", four),
-        result_of(["הוא הלך הביתה.", "ירד גשם כל הלילה."], name="שלום עולם", operations=four, cut_tokens=7),
+        result_of(
+            ["The old mill burned down and nobody knew. " * 9, "w" * 3000, "He left."] * 12,
+            5,
+            "long",
+            four,
+        ),
+        result_of(
+            ["הוא הלך הביתה.", "ירד גשם כל הלילה."], name="שלום עולם", operations=four, cut_tokens=7
+        ),
         result_of([text for text in NASTY if text.isprintable()], name="n" * 3000),
-        *(result_of([f"Story {i} begins.", "It ends."] * (i + 1), name=f"A-{i}", seed=i) for i in range(30)),
+        *(
+            result_of([f"Story {i} begins.", "It ends."] * (i + 1), name=f"A-{i}", seed=i)
+            for i in range(30)
+        ),
     ]
     write_report(path, results)
     (path / "page.html").write_text("".join(to_html(results[:4])), encoding="utf-8")
@@ -32,14 +43,20 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def at(browser, folder):  # noqa: F811
-    """Opens a page of the report, with a width in pixels. External requests, errors and log messages fail the test."""
+    """Opens a page of the report, with a width in pixels. External requests, errors and log
+    messages fail the test."""
     contexts, problems = [], []
 
     def show(name, width=1440, **options):
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", lambda sent: problems.append(sent.url) if not sent.url.startswith(folder.as_uri()) else None)
+        page.on(
+            "request",
+            lambda sent: (
+                problems.append(sent.url) if not sent.url.startswith(folder.as_uri()) else None
+            ),
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: problems.append(message.text))
         page.goto((folder / name).as_uri())
@@ -51,7 +68,11 @@ def at(browser, folder):  # noqa: F811
     assert problems == []
 
 
-PAGES = ("index.html", "page.html", *(f"stories/{number}" for number in ("000001", "000002", "000003", "000004")))
+PAGES = (
+    "index.html",
+    "page.html",
+    *(f"stories/{number}" for number in ("000001", "000002", "000003", "000004")),
+)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -97,11 +118,17 @@ def test_searching_and_sorting_by_keyboard(at, width):
 def test_every_order(at):
     page = at("index.html")
     first = {}
-    for order in page.locator("#order option").evaluate_all("options => options.map(option => option.value)"):
+    for order in page.locator("#order option").evaluate_all(
+        "options => options.map(option => option.value)"
+    ):
         page.locator("#order").select_option(order)
         assert len(set(shown(page))) == 34, "sorting keeps all stories"
         first[order] = shown(page)[0]
-    assert first["position"] == HOSTILE and first["most"] == "A-29" and first["truncated"] == "שלום עולם"
+    assert (
+        first["position"] == HOSTILE
+        and first["most"] == "A-29"
+        and first["truncated"] == "שלום עולם"
+    )
     page.locator("#order").select_option("name")
     names = [name for name in shown(page) if name.startswith("A-")]
     assert names == [f"A-{i}" for i in range(30)], "numbers in names are sorted as numbers"
@@ -133,7 +160,11 @@ def test_misplaced(browser, body, problems):  # noqa: F811
 def test_contrasts(browser):  # noqa: F811
     page = browser.new_page()
     page.set_content(
-        '<body style="background:#fff"><p style="color:#777">a</p><p style="background:#000a">b</p></body>'
+        '<body style="background:#fff"><p style="color:#777">a</p><p'
+        ' style="background:#000a">b</p></body>'
     )
-    assert contrasts(page) == [("b", pytest.approx(2.82, abs=0.01)), ("a", pytest.approx(4.48, abs=0.01))]
+    assert contrasts(page) == [
+        ("b", pytest.approx(2.82, abs=0.01)),
+        ("a", pytest.approx(4.48, abs=0.01)),
+    ]
     page.close()

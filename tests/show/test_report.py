@@ -55,7 +55,9 @@ class Page(HTMLParser):
 
 
 def pages_of(folder):
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
 
 
 def read(folder):
@@ -66,18 +68,34 @@ def read(folder):
 
 
 def test_reports_are_complete(tmp_path):
-    results = [result_of([f"First of {i}.", "Second."], windows=2, name=f"story {i}") for i in range(4)]
+    results = [
+        result_of([f"First of {i}.", "Second."], windows=2, name=f"story {i}") for i in range(4)
+    ]
     write_report(tmp_path / "r", results)
     index = Page(tmp_path / "r" / "index.html")
     assert index.links == [f"stories/00000{i + 1}-story-{i}.html" for i in range(4)]
-    assert pages_of(tmp_path / "r") == ["index.html", "report.jsonl", "report.jsonl.run", *index.links]
+    assert pages_of(tmp_path / "r") == [
+        "index.html",
+        "report.jsonl",
+        "report.jsonl.run",
+        *index.links,
+    ]
     assert sorted(tmp_path.iterdir()) == [tmp_path / "r"]
     for i, page in enumerate(read(tmp_path / "r")):
         assert page.texts["h1"] == [f"story {i}: 2 sentences, 2 windows"]
-        assert [text for text in page.texts["td"] if text.endswith(".")] == [f"First of {i}.", "Second."]
-        assert "svg" in page.texts and {"deletion", "summarization"} <= set(map(str.strip, page.texts["text"]))
+        assert [text for text in page.texts["td"] if text.endswith(".")] == [
+            f"First of {i}.",
+            "Second.",
+        ]
+        assert "svg" in page.texts and {"deletion", "summarization"} <= set(
+            map(str.strip, page.texts["text"])
+        )
         neighbours = [urljoin(index.links[i], link) for link in page.links]
-        assert neighbours == ["index.html", *index.links[max(0, i - 1) : i], *index.links[i + 1 : i + 2]]
+        assert neighbours == [
+            "index.html",
+            *index.links[max(0, i - 1) : i],
+            *index.links[i + 1 : i + 2],
+        ]
 
 
 def test_rows_of_the_index(tmp_path):
@@ -114,7 +132,19 @@ def test_any_text_is_shown_as_text(tmp_path_factory, rows):
 @pytest.mark.parametrize(
     "names",
     [
-        ["../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "a\\b", "C:\\x", "\x00", "a\x00b", "\ud83d", ""],
+        [
+            "../../etc/passwd",
+            "/etc/passwd",
+            "..",
+            ".",
+            "a/b",
+            "a\\b",
+            "C:\\x",
+            "\x00",
+            "a\x00b",
+            "\ud83d",
+            "",
+        ],
         ["n" * 5000, "N" * 5000, "İ" * 5000, "東" * 5000, "e\u0301" * 5000],
         ["same", "same", "SAME", "Same", None, None, 7, 7],
         ["con", "NUL", "aux.txt", "a:b", "a?b*", " ", "trailing. ", "-rf", "~", "$HOME", "%2e%2e"],
@@ -151,7 +181,14 @@ def test_a_report_replaces_only_an_earlier_report(tmp_path):
     (folder / "stories" / "mine.html").write_text("mine")
     write_report(folder, [result_of(["B."], name="new")])
     assert pages_of(folder) == sorted(
-        ["index.html", "notes.txt", "report.jsonl", "report.jsonl.run", "stories/000001-new.html", "stories/mine.html"]
+        [
+            "index.html",
+            "notes.txt",
+            "report.jsonl",
+            "report.jsonl.run",
+            "stories/000001-new.html",
+            "stories/mine.html",
+        ]
     )
     assert os.listdir(tmp_path) == ["r"]
     other = tmp_path / "other"
@@ -206,11 +243,16 @@ def test_resuming_a_report(tmp_path, after):
     assert not folder.exists()
     if after > 1:
         with pytest.raises(
-            ValueError, match=f"has {after - 1} pages of an interrupted report; resume it, or remove it"
+            ValueError,
+            match=f"has {after - 1} pages of an interrupted report; resume it, or remove it",
         ):
             Report(str(folder))
     report = Report(str(folder), resume=True)
-    with pytest.raises(ValueError, match="started with operations") if after > 1 else pytest.raises(KeyError):
+    with (
+        pytest.raises(ValueError, match="started with operations")
+        if after > 1
+        else pytest.raises(KeyError)
+    ):
         report.begin({"operations": ["shifting"]})
         raise KeyError
     report = Report(str(folder), resume=True)
@@ -230,24 +272,34 @@ def test_resuming_with_other_stories_is_refused(tmp_path):
     for others in ([result_of(["A."], name="other")], []):
         report = Report(str(tmp_path / "r"), resume=True)
         report.begin({"operations": ["deletion"]})
-        with pytest.raises(ValueError, match="the stories differ from those it was started with"), report:
+        with (
+            pytest.raises(ValueError, match="the stories differ from those it was started with"),
+            report,
+        ):
             for result in others:
                 report.add(result)
-    assert len(list((tmp_path / "r.part" / "stories").iterdir())) == 2 and not (tmp_path / "r").exists()
+    assert (
+        len(list((tmp_path / "r.part" / "stories").iterdir())) == 2
+        and not (tmp_path / "r").exists()
+    )
 
 
 def test_an_earlier_report_stays_until_the_new_report_is_complete(tmp_path):
     write_report(tmp_path / "r", [result_of(["Old."], name="old")])
     before = {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")}
     interrupt(tmp_path / "r", [result_of(["New."], name="new")] * 3, 2)
-    assert {name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")} == before
+    assert {
+        name: (tmp_path / "r" / name).read_bytes() for name in pages_of(tmp_path / "r")
+    } == before
 
 
 def test_without_matplotlib_pages_say_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     report = write_report(tmp_path / "r", [result_of(["A.", "B."])])
     (page,) = read(tmp_path / "r")
-    assert "svg" not in page.texts and page.texts["p"][0].startswith("No curves: plots need matplotlib: pip install")
+    assert "svg" not in page.texts and page.texts["p"][0].startswith(
+        "No curves: plots need matplotlib: pip install"
+    )
     assert "pip install" in report.no_curves
 
 
@@ -255,8 +307,13 @@ def test_pages_load_no_external_resources(tmp_path):
     write_report(tmp_path / "r", [result_of(["A.", "B."], name=i) for i in range(2)])
     for path in (tmp_path / "r").rglob("*.html"):
         page, text = Page(path), path.read_text()
-        assert not {"link", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in page.tags}
-        assert set(re.findall(r"\w+://[^\"]*", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+        assert not {"link", "img", "iframe", "object", "base", "form"} & {
+            tag for tag, _ in page.tags
+        }
+        assert set(re.findall(r"\w+://[^\"]*", text)) <= {
+            "http://www.w3.org/2000/svg",
+            "http://www.w3.org/1999/xlink",
+        }
         assert "default-src 'none'" in html.unescape(text)
         assert ("script" in page.texts) == (path.name == "index.html")
 
@@ -271,7 +328,10 @@ def run(bert_folder, capsys):
 
 
 def stories(path, count, start=0):
-    rows = [{"id": f"s{i}", "text": f"In {i} the mill burned. Nadia ran."} for i in range(start, start + count)]
+    rows = [
+        {"id": f"s{i}", "text": f"In {i} the mill burned. Nadia ran."}
+        for i in range(start, start + count)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -279,11 +339,19 @@ def stories(path, count, start=0):
 def test_the_command(run, tmp_path):
     source = stories(tmp_path / "in.jsonl", 3)
     source.write_text(source.read_text() + '""\n"No name. It rained."\n')
-    code, out, err = run(source, "--out", tmp_path / "r", "--operations", "deletion,summarization", "--top", "1")
-    assert (code, out) == (1, "") and "line 4: the story is empty" in err and "r/index.html has 4 stories" in err
+    code, out, err = run(
+        source, "--out", tmp_path / "r", "--operations", "deletion,summarization", "--top", "1"
+    )
+    assert (
+        (code, out) == (1, "")
+        and "line 4: the story is empty" in err
+        and "r/index.html has 4 stories" in err
+    )
     assert "1 more could not be scored" in (tmp_path / "r" / "index.html").read_text()
     pages = read(tmp_path / "r")
-    assert [page.texts["bdi"][0] for page in pages] == ["s0", "s1", "s2", "story 5"], "position in the input"
+    assert [page.texts["bdi"][0] for page in pages] == ["s0", "s1", "s2", "story 5"], (
+        "position in the input"
+    )
     assert all(len(page.texts["tr"]) == 2 for page in pages)
 
 
@@ -304,7 +372,17 @@ def test_the_command_refuses_early(run, tmp_path, capsys):
 def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     source, folder = stories(tmp_path / "in.jsonl", 300), tmp_path / "r"
     arguments = [str(source), "--out", str(folder), "--operations", "summarization"]
-    command = COMMAND, "report", "--model", bert_folder, "--device", "cpu", *arguments, "--batch-size", "1"
+    command = (
+        COMMAND,
+        "report",
+        "--model",
+        bert_folder,
+        "--device",
+        "cpu",
+        *arguments,
+        "--batch-size",
+        "1",
+    )
     pages = tmp_path / "r.part" / "stories"
     with started(*command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: pages.exists() and len(list(pages.iterdir())) > 5, process)
@@ -316,10 +394,14 @@ def test_ctrl_c_and_resuming(bert_folder, tmp_path, run):
     listed = (tmp_path / "r.part" / "report.jsonl.part").read_text()
     assert listed.endswith("\n") and 5 <= listed.count("\n") <= len(list(pages.iterdir()))
     # Resumed with fewer stories, to save time.
-    source.write_text("".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 4]))
+    source.write_text(
+        "".join(source.read_text().splitlines(keepends=True)[: listed.count("\n") + 4])
+    )
     code, _, err = run(*arguments, "--resume")
     assert code == 0, err
-    assert [page.texts["bdi"][0] for page in read(folder)] == [f"s{i}" for i in range(listed.count("\n") + 4)]
+    assert [page.texts["bdi"][0] for page in read(folder)] == [
+        f"s{i}" for i in range(listed.count("\n") + 4)
+    ]
     assert not (tmp_path / "r.part").exists()
 
 
@@ -329,8 +411,13 @@ def test_resuming_with_other_options_is_refused(run, tmp_path):
     (tmp_path / "r.part" / "stories").mkdir(parents=True)
     lines = (tmp_path / "complete" / "report.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "r.part" / "report.jsonl.part").write_text(lines[0])
-    shutil.copy(tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
-    for options, difference in ((["--top", "1"], "top null (now 1)"), ([], 'operations ["deletion"] (now')):
+    shutil.copy(
+        tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run"
+    )
+    for options, difference in (
+        (["--top", "1"], "top null (now 1)"),
+        ([], 'operations ["deletion"] (now'),
+    ):
         code, _, err = run(source, "--out", tmp_path / "r", "--resume", *options)
         assert code == 2 and difference in err and "use the same options" in err
     assert (tmp_path / "r.part" / "report.jsonl.part").read_text() == lines[0]
@@ -343,13 +430,19 @@ def test_resuming_keeps_numbers_and_equal_stories(run, tmp_path):
     Path(tmp_path / "r.part").mkdir()
     lines = (tmp_path / "complete" / "report.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "r.part" / "report.jsonl.part").write_text("".join(lines[:2]) + lines[2][:30])
-    shutil.copy(tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run")
+    shutil.copy(
+        tmp_path / "complete" / "report.jsonl.run", tmp_path / "r.part" / "report.jsonl.part.run"
+    )
     (tmp_path / "r.part" / "stories").mkdir()
     for name in ("000001.html", "000002.html"):
-        (tmp_path / "r.part" / "stories" / name).write_bytes((tmp_path / "complete" / "stories" / name).read_bytes())
+        (tmp_path / "r.part" / "stories" / name).write_bytes(
+            (tmp_path / "complete" / "stories" / name).read_bytes()
+        )
     assert run(source, "--out", tmp_path / "r", "--resume")[0] == 1
     assert pages_of(tmp_path / "r") == pages_of(tmp_path / "complete")
-    assert [page.texts["bdi"][0] for page in read(tmp_path / "r")] == [f"story {i}" for i in (1, 2, 3, 5, 6)]
+    assert [page.texts["bdi"][0] for page in read(tmp_path / "r")] == [
+        f"story {i}" for i in (1, 2, 3, 5, 6)
+    ]
 
 
 def test_second_report_in_the_same_folder_is_refused(run, tmp_path):

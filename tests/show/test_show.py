@@ -24,13 +24,18 @@ from support.models import small
 def result_of(sentences, windows=1, cut_tokens=0, name=None, scores=None):
     n = len(sentences)
     story = Story.parse({"id": name, "sentences": sentences, "windows": windows})
-    scores = scores or {"deletion": [i / n for i in range(n)], "summarization": [1 - i / n for i in range(n)]}
+    scores = scores or {
+        "deletion": [i / n for i in range(n)],
+        "summarization": [1 - i / n for i in range(n)],
+    }
     return StorySalience(story, scores, 512, cut_tokens)
 
 
 def rendered(result, **options) -> str:
     colours = options.pop("colours", False)
-    console = Console(width=200, force_terminal=colours, color_system="truecolor" if colours else None)
+    console = Console(
+        width=200, force_terminal=colours, color_system="truecolor" if colours else None
+    )
     with console.capture() as captured:
         console.print(to_table(result, **options))
     return captured.get()
@@ -94,7 +99,10 @@ def test_windows_have_headings():
 
 
 def test_truncation_is_noted():
-    for text in (rendered(result_of(["A."], cut_tokens=7)), "".join(to_html([result_of(["A."], cut_tokens=7)]))):
+    for text in (
+        rendered(result_of(["A."], cut_tokens=7)),
+        "".join(to_html([result_of(["A."], cut_tokens=7)])),
+    ):
         flat = " ".join(unescape(text).split())
         assert "The story is longer than the 512 tokens that the encoder reads at once" in flat
         assert "without up to 7 of its tokens" in flat
@@ -122,7 +130,9 @@ def test_any_text_is_shown_as_text(texts, name):
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     assert len(page.rows) == len(texts) + 1
     for text, row in zip(texts, page.rows[1:], strict=True):
-        controls = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}")
+        controls = dict.fromkeys(
+            [*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}"
+        )
         assert row[-1] == " ".join(text.split()).translate(controls)
     shown = rendered(result)
     assert "\x1b" not in shown and "\x07" not in shown
@@ -153,7 +163,10 @@ def test_pages_are_written_lazily():
 
 def luminance(colour):
     """The relative luminance of WCAG 2."""
-    linear = [c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    linear = [
+        c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4
+        for c in colour
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -181,7 +194,14 @@ def test_headings_are_shown_without_scores():
     assert story.sentences == ("It rained.", "He ran.", "He slept.")
     result = StorySalience(story, {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
     rows = [row for row in Page("".join(to_html([result]))).rows if row]
-    assert [row[-1] for row in rows][-6:] == ["Chapter 1", "It rained.", "He ran.", "# <Two>", "He slept.", "Epilogue"]
+    assert [row[-1] for row in rows][-6:] == [
+        "Chapter 1",
+        "It rained.",
+        "He ran.",
+        "# <Two>",
+        "He slept.",
+        "Epilogue",
+    ]
     assert [row[0] for row in rows][-6:] == ["", "1", "2", "", "3", ""]
     assert "Chapter 1" not in "".join(to_html([result], top=2))
     shaded = shaded_text(result)

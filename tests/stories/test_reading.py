@@ -32,10 +32,19 @@ def test_text_files(tmp_path):
 
 def test_json_lines(tmp_path):
     file = tmp_path / "stories.jsonl"
-    file.write_bytes(b'{"text": "A b."}\n\n"C d."\n["E.", "F."]\n{"text": "cut\n\xff\n{"text": "\\u00dc."}')
+    file.write_bytes(
+        b'{"text": "A b."}\n\n"C d."\n["E.", "F."]\n{"text": "cut\n\xff\n{"text": "\\u00dc."}'
+    )
     found = list(read_stories([str(file)]))
     assert [source.name for source in found] == [f"{file}, line {n}" for n in (1, 3, 4, 5, 6, 7)]
-    assert [source.content for source in found] == [{"text": "A b."}, "C d.", ["E.", "F."], None, None, {"text": "Ü."}]
+    assert [source.content for source in found] == [
+        {"text": "A b."},
+        "C d.",
+        ["E.", "F."],
+        None,
+        None,
+        {"text": "Ü."},
+    ]
     assert "not valid JSON" in found[3].problem
     assert "not UTF-8 at byte 0 (0xff)" in found[4].problem
     assert count_stories([str(file)]) == 6
@@ -62,9 +71,14 @@ def test_tables_of_roc_stories(tmp_path):
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
     first = {"id": "a", "title": "Rain", "sentences": ["A b.", "C, d.", "E.", "F.", 'G "h".']}
     second = {"id": "b", "title": None, "sentences": ["A b.", "C.", "E.", "F.", "G."]}
-    assert list(read_stories([str(file)])) == [(f"{file}, line 2", first, None), (f"{file}, line 3", second, None)]
+    assert list(read_stories([str(file)])) == [
+        (f"{file}, line 2", first, None),
+        (f"{file}, line 3", second, None),
+    ]
     assert count_stories([str(file)]) == 2
-    assert [source.content for source in read_stories([str(file)], "text")][0].startswith("storyid,")
+    assert [source.content for source in read_stories([str(file)], "text")][0].startswith(
+        "storyid,"
+    )
     file.write_bytes("\n".join([*rows, "c,,\xff", rows[1]]).encode("latin-1"))
     found = list(read_stories([str(file)]))
     assert found[2].problem == "can't be read as CSV in UTF-8 (byte 0xff); convert the table"
@@ -75,16 +89,24 @@ def test_tables_of_roc_stories(tmp_path):
 
 def test_tables_with_a_column_of_stories(tmp_path):
     file = tmp_path / "stories.csv"
-    for header, delimiter in (("id,Title,Text", ","), ("id;Title;Text", ";"), ("id\tTitle\tText", "\t")):
+    for header, delimiter in (
+        ("id,Title,Text", ","),
+        ("id;Title;Text", ";"),
+        ("id\tTitle\tText", "\t"),
+    ):
         row = delimiter.join(["a", "Rain", '"It rained,\nagain; and again."'])
         file.write_text(f"{header}\n{row}\n")
         assert [source.content for source in read_stories([str(file)])] == [
             {"id": "a", "text": "It rained,\nagain; and again."}
         ]
     file.write_text("verse\nIt rained.\n\n")
-    assert [source.content for source in read_stories([str(file)])] == [{"id": None, "text": "It rained."}]
+    assert [source.content for source in read_stories([str(file)])] == [
+        {"id": None, "text": "It rained."}
+    ]
     file.write_text("\n\nid,text\na,It rained.\n")
-    assert list(read_stories([str(file)])) == [(f"{file}, line 4", {"id": "a", "text": "It rained."}, None)]
+    assert list(read_stories([str(file)])) == [
+        (f"{file}, line 4", {"id": "a", "text": "It rained."}, None)
+    ]
     file.write_text("id,ours,theirs\na,It rained.,It snowed.\nb\n")
     found = list(read_stories([str(file)], column="theirs"))
     assert found[0] == (f"{file}, line 2", {"id": "a", "text": "It snowed."}, None)
@@ -94,9 +116,17 @@ def test_tables_with_a_column_of_stories(tmp_path):
 @pytest.mark.parametrize(
     ("header", "column", "problem"),
     [
-        ("id,ours", None, "has no column of stories that is known (its columns: id, ours); name it with --column"),
+        (
+            "id,ours",
+            None,
+            "has no column of stories that is known (its columns: id, ours); name it with --column",
+        ),
         ("story,index,sentence", None, "has no column of stories that is known"),
-        ("id,text", "plot", "has no column 'plot' (its columns: id, text); name one of them with --column"),
+        (
+            "id,text",
+            "plot",
+            "has no column 'plot' (its columns: id, text); name one of them with --column",
+        ),
     ],
 )
 def test_tables_without_a_column_of_stories(tmp_path, header, column, problem):
@@ -111,7 +141,11 @@ def test_folders(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "e.txt").write_text("It rained.")
     names = [source.name for source in read_stories([str(tmp_path), "-"], named=False)][:3]
-    assert names == [str(tmp_path / "a.md"), str(tmp_path / "b.txt"), f"{tmp_path / 'c.jsonl'}, line 1"]
+    assert names == [
+        str(tmp_path / "a.md"),
+        str(tmp_path / "b.txt"),
+        f"{tmp_path / 'c.jsonl'}, line 1",
+    ]
     assert count_stories([str(tmp_path)]) == 3
 
 
@@ -146,16 +180,25 @@ def test_files_that_are_no_text_are_refused(tmp_path, name, data, problem):
 
 def pdf(*pages: list[str]) -> bytes:
     """A PDF file with these lines on its pages."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
     kids = []
     for page in pages:
         lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
         content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
         resources = b"/Resources << /Font << /F1 3 0 R >> >>"
-        objects.append(b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, len(objects)))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, len(objects))
+        )
         kids.append(b"%d 0 R" % len(objects))
-    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 600 800] >>" % (b" ".join(kids), len(kids))
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 600 800] >>" % (
+        b" ".join(kids),
+        len(kids),
+    )
     data, places = b"%PDF-1.4\n", []
     for number, content in enumerate(objects, start=1):
         places.append(len(data))
@@ -170,7 +213,9 @@ def test_pdf(tmp_path):
     pytest.importorskip("pypdf")
     file = tmp_path / "tale.pdf"
     file.write_bytes(pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."]))
-    assert list(read_stories([str(file)])) == [(str(file), "It rained on the window. The dog\nslept.", None)]
+    assert list(read_stories([str(file)])) == [
+        (str(file), "It rained on the window. The dog\nslept.", None)
+    ]
     for data, problem in (
         (pdf([]), "is PDF without text"),
         (b"%PDF-1.4\n", "can't be read as PDF"),
@@ -185,7 +230,11 @@ def test_pdf_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pypdf", None)
     (tmp_path / "tale.pdf").write_bytes(pdf(["It rained."]))
     (found,) = read_stories([str(tmp_path / "tale.pdf")])
-    assert found.problem.startswith("is PDF; ") and "pypdf" in found.problem and "pdftotext" in found.problem
+    assert (
+        found.problem.startswith("is PDF; ")
+        and "pypdf" in found.problem
+        and "pdftotext" in found.problem
+    )
 
 
 def test_archive_is_not_counted(tmp_path):
@@ -199,10 +248,14 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
     bad.write_bytes(b"caf\xe9 au lait")
     missing = str(tmp_path / "missing.txt")
     (empty := tmp_path / "empty").mkdir()
-    problems = [source.problem for source in read_stories([missing, str(empty), str(bad), str(good)])]
+    problems = [
+        source.problem for source in read_stories([missing, str(empty), str(bad), str(good)])
+    ]
     assert problems[0].startswith("can't be read (No such file")
     assert problems[1].startswith("is a folder without a story")
-    assert problems[2].startswith("is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv -f WINDOWS-1252")
+    assert problems[2].startswith(
+        "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv -f WINDOWS-1252"
+    )
     assert problems[3] is None
     assert count_stories([missing]) == 0
 

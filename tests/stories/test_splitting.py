@@ -1,4 +1,5 @@
-"""Splitting of raw text: direct speech, quotations of several languages, headings, lines and paragraphs."""
+"""Splitting of raw text: direct speech, quotations of several languages, headings, lines and
+paragraphs."""
 
 from __future__ import annotations
 
@@ -75,11 +76,20 @@ def test_quotations_of_other_languages(sentences):
     assert split_sentences(" ".join(sentences)) == sentences
 
 
-@pytest.mark.parametrize("cue", ["MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"])
+@pytest.mark.parametrize(
+    "cue", ["MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"]
+)
 def test_the_name_of_a_speaker_in_a_screenplay_is_no_sentence(cue):
     text = f"Two men walk past.\n\n{cue}\nI knew his coat. I had sewn it.\n"
-    assert split_sentences(text) == ["Two men walk past.", f"{cue}\nI knew his coat.", "I had sewn it."]
-    assert split_sentences("I saw the film (V.O.). It was long.") == ["I saw the film (V.O.).", "It was long."]
+    assert split_sentences(text) == [
+        "Two men walk past.",
+        f"{cue}\nI knew his coat.",
+        "I had sewn it.",
+    ]
+    assert split_sentences("I saw the film (V.O.). It was long.") == [
+        "I saw the film (V.O.).",
+        "It was long.",
+    ]
 
 
 def test_chinese_has_no_spaces_between_sentences():
@@ -182,12 +192,19 @@ def test_a_line_within_a_sentence_is_no_heading():
 
 
 def test_titles_after_a_number():
-    assert headings("CHAPTER I.\n\nDown the Rabbit-Hole\n\nAlice ran.") == ["CHAPTER I.", "Down the Rabbit-Hole"]
+    assert headings("CHAPTER I.\n\nDown the Rabbit-Hole\n\nAlice ran.") == [
+        "CHAPTER I.",
+        "Down the Rabbit-Hole",
+    ]
     assert headings("Chapter 1\n\nAlice ran away\n\nIt rained.") == ["Chapter 1"]
 
 
 def test_numbers_that_count_from_one():
-    assert headings("I\n\nHe ran.\n\nII\n\nIt rained.\n\n7\n\nIII.\n\nHe fell.") == ["I", "II", "III."]
+    assert headings("I\n\nHe ran.\n\nII\n\nIt rained.\n\n7\n\nIII.\n\nHe fell.") == [
+        "I",
+        "II",
+        "III.",
+    ]
     assert headings("1.\n\nHe ran.\n\n2.\n\nIt rained.") == ["1.", "2."]
     assert headings("2\n\nHe ran.\n\n3\n\nIt rained.") == []
 
@@ -201,9 +218,19 @@ VERSE = "Sonnet\n\nThe sea was grey,\nthe sky was grey.\n\nChapter 2\n\nA gull\n
 
 def test_lines_and_paragraphs():
     lines = Story.parse(VERSE, splitter="lines")
-    assert lines.sentences == ("Sonnet", "The sea was grey,", "the sky was grey.", "A gull", "went by.")
+    assert lines.sentences == (
+        "Sonnet",
+        "The sea was grey,",
+        "the sky was grey.",
+        "A gull",
+        "went by.",
+    )
     paragraphs = Story.parse(VERSE, splitter="paragraphs")
-    assert paragraphs.sentences == ("Sonnet", "The sea was grey,\nthe sky was grey.", "A gull\nwent by.")
+    assert paragraphs.sentences == (
+        "Sonnet",
+        "The sea was grey,\nthe sky was grey.",
+        "A gull\nwent by.",
+    )
     for story in (lines, paragraphs):
         assert [VERSE[start:end] for start, end in story.spans] == list(story.sentences)
     assert "Chapter 2" in Story.parse(VERSE, splitter=SPLITTERS["lines"]).sentences
@@ -220,7 +247,11 @@ def test_splitter_that_does_not_exist(splitter):
         Story.parse("A b.", splitter=splitter)
 
 
-@given(st.lists(any_text | st.sampled_from(["# A", "Chapter 1", "I", "II", "INT. A"]), max_size=6).map("\n\n".join))
+@given(
+    st.lists(any_text | st.sampled_from(["# A", "Chapter 1", "I", "II", "INT. A"]), max_size=6).map(
+        "\n\n".join
+    )
+)
 def test_letters_are_in_a_sentence_or_in_a_heading(text):
     try:
         story = Story.parse(text)

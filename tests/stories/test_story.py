@@ -17,7 +17,9 @@ FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
 
 
 def test_text_is_split_into_sentences_with_spans():
-    text = '  "Where to?" asked Mr. Hill. She left at 5 p.m. on Sunday!\n\nTHE END\n\nNobody\nknew. '
+    text = (
+        '  "Where to?" asked Mr. Hill. She left at 5 p.m. on Sunday!\n\nTHE END\n\nNobody\nknew. '
+    )
     story = Story.parse(text)
     assert story.sentences == (
         '"Where to?" asked Mr. Hill.',
@@ -48,12 +50,16 @@ def test_text_to_sentences_to_text(text):
 @given(stories())
 def test_list_to_text_to_list(sentences):
     story = Story.parse(sentences)
-    assert [story.text[start:end] for start, end in story.spans] == sentences == list(story.sentences)
+    assert (
+        [story.text[start:end] for start, end in story.spans] == sentences == list(story.sentences)
+    )
 
 
 def test_custom_splitter():
     assert Story.parse("a;b ;c", splitter=lambda text: text.split(";")).sentences == ("a", "b", "c")
-    with pytest.raises(StoryError, match=r"sentence 0 \('A'\) is not in the text after character 0"):
+    with pytest.raises(
+        StoryError, match=r"sentence 0 \('A'\) is not in the text after character 0"
+    ):
         Story.parse("a;b", splitter=lambda text: text.upper().split(";"))
     with pytest.raises(StoryError, match="lost text at character 1: ';b'"):
         Story.parse("a;b", splitter=lambda text: text.split(";")[:1])
@@ -100,12 +106,16 @@ def test_nested_lists_are_windows():
         story = Story.parse(source)
         assert story.sentences == tuple(FIVE)
         assert story.windows == ((0, 2), (2, 5))
-    assert Story.parse(nested, windows=1).windows == ((0, 2), (2, 5)), "a story's own windows take precedence"
+    assert Story.parse(nested, windows=1).windows == ((0, 2), (2, 5)), (
+        "a story's own windows take precedence"
+    )
 
 
 def test_story_can_be_parsed_from_its_own_data():
     story = Story.parse({"id": "x", "sentences": FIVE, "windows": 2})
-    again = Story.parse({"id": "x", "sentences": list(story.sentences), "windows": [list(w) for w in story.windows]})
+    again = Story.parse(
+        {"id": "x", "sentences": list(story.sentences), "windows": [list(w) for w in story.windows]}
+    )
     assert again == story
 
 
@@ -119,13 +129,17 @@ def test_sentences_are_located_in_the_given_text():
     story = Story.parse(source)
     assert story.sentences == ("One ran.", "Two fell.")
     assert [source["text"][start:end] for start, end in story.spans] == source["sentences"]
-    with pytest.raises(StoryError, match=r"sentence 1 \('Two fell.'\) is not in the text after character 8"):
+    with pytest.raises(
+        StoryError, match=r"sentence 1 \('Two fell.'\) is not in the text after character 8"
+    ):
         Story.parse({"text": "One ran.", "sentences": ["One ran.", "Two fell."]})
 
 
 def test_none_counts_as_missing():
     """Datasets fill missing columns with None."""
-    assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == ("One ran.",)
+    assert Story.parse({"sentences": None, "text": "One ran.", "id": None}).sentences == (
+        "One ran.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,10 +227,15 @@ LEAVES = (
 )
 VALUES = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4)
+    ),
     max_leaves=10,
 )
-ROWS = st.fixed_dictionaries({}, optional=dict.fromkeys(("text", "sentences", "windows", "id"), VALUES))
+ROWS = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("text", "sentences", "windows", "id"), VALUES)
+)
 
 
 @settings(max_examples=400)
@@ -231,7 +250,9 @@ def test_any_value_is_a_story_or_a_story_error(source, windows):
     except StoryError as error:
         assert len(str(error)) < 1500
     else:
-        assert len(story) and all(story.text[lo:hi] == story.sentences[i] for i, (lo, hi) in enumerate(story.spans))
+        assert len(story) and all(
+            story.text[lo:hi] == story.sentences[i] for i, (lo, hi) in enumerate(story.spans)
+        )
 
 
 @pytest.mark.parametrize("key", ["text", "sentences", "windows", "id"])

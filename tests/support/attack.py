@@ -1,7 +1,8 @@
-"""`make attack`: hostile input to the installed package and to a running page. Prints a table of attempts and faults.
+"""`make attack`: hostile input to the installed package and to a running page. Prints a table of
+attempts and faults.
 
-A fault is an error that is not told in words: a traceback, a crash, a server error, a file that was read, sent or
-overwritten though nobody named it, or input that was accepted though it is invalid.
+A fault is an error that is not told in words: a traceback, a crash, a server error, a file that was
+read, sent or overwritten though nobody named it, or input that was accepted though it is invalid.
 """
 
 from __future__ import annotations
@@ -58,14 +59,43 @@ Attempts = Iterator[Fault]
 
 def random_json(rng: random.Random, depth: int = 4) -> object:
     """An arbitrary JSON value with names of columns in it."""
-    names = ("text", "sentences", "windows", "id", "story", "twin", "twins", "negative", "summaries", "x")
+    names = (
+        "text",
+        "sentences",
+        "windows",
+        "id",
+        "story",
+        "twin",
+        "twins",
+        "negative",
+        "summaries",
+        "x",
+    )
     kinds = ["leaf"] * 2 + ["list", "object"] * (depth > 0)
     kind = rng.choice(kinds)
     if kind == "list":
         return [random_json(rng, depth - 1) for _ in range(rng.randrange(4))]
     if kind == "object":
         return {rng.choice(names): random_json(rng, depth - 1) for _ in range(rng.randrange(5))}
-    return rng.choice([None, True, 0, -1, 3, 1.5, 1e308, "", " ", "A b.", "C d. E f.", "\ud800", "\0", "=1+1", "auto"])
+    return rng.choice(
+        [
+            None,
+            True,
+            0,
+            -1,
+            3,
+            1.5,
+            1e308,
+            "",
+            " ",
+            "A b.",
+            "C d. E f.",
+            "\ud800",
+            "\0",
+            "=1+1",
+            "auto",
+        ]
+    )
 
 
 def command(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
@@ -108,13 +138,23 @@ def stories(folder: Path, encoder: Path) -> Attempts:
             yield f"check_twins_row: {type(error).__name__} for {value!r:.100}"
     source = folder / "stories.jsonl"
     source.write_text("".join(json.dumps(value) + "\n" for value in [*values[:200], STORY]))
-    code, out, errors = command("score", source, "--model", encoder, "-f", "jsonl", "--operations", "deletion", "-q")
+    code, out, errors = command(
+        "score", source, "--model", encoder, "-f", "jsonl", "--operations", "deletion", "-q"
+    )
     lines = out.splitlines()
     yield told((code, out, errors))
-    yield None if lines and len(json.loads(lines[-1])["sentences"]) == 3 else "the last story was not scored"
+    yield (
+        None
+        if lines and len(json.loads(lines[-1])["sentences"]) == 3
+        else "the last story was not scored"
+    )
     works = folder / "works.jsonl"
     works.write_text("".join(json.dumps({"story": v, "twins": [v]}) + "\n" for v in values[:200]))
-    yield told(command("make", "align", works, "--out", folder / "aligned.jsonl", "--encoder", encoder, "-q"))
+    yield told(
+        command(
+            "make", "align", works, "--out", folder / "aligned.jsonl", "--encoder", encoder, "-q"
+        )
+    )
 
 
 def checkpoints(folder: Path, encoder: Path) -> Attempts:
@@ -130,17 +170,22 @@ def checkpoints(folder: Path, encoder: Path) -> Attempts:
             yield None if "\n" not in str(error) else f"{name}: more than one line"
         except Exception as error:
             yield f"{name}: {type(error).__name__}"
-        yield told(command("score", folder / "story.txt", "--model", damaged, "--device", "cpu", "-q"))
+        yield told(
+            command("score", folder / "story.txt", "--model", damaged, "--device", "cpu", "-q")
+        )
         yield f"{name}: code was executed" if (damaged / "executed").exists() else None
 
 
 def files(folder: Path, encoder: Path) -> Attempts:
-    """Output that is input, locked, linked or full; archives that expand; cells that are formulas."""
+    """Output that is input, locked, linked or full; archives that expand; cells that are
+    formulas."""
     score = "score", "--model", encoder, "--operations", "deletion", "-q"
     for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run"):
         (folder / name).write_text(json.dumps(STORY) + "\n")
         yield told(command(*score, folder / name, "-f", "jsonl", "-o", folder / "out.jsonl"), 2)
-        yield None if json.loads((folder / name).read_text()) == STORY else f"{name} was overwritten"
+        yield (
+            None if json.loads((folder / name).read_text()) == STORY else f"{name} was overwritten"
+        )
         (folder / name).unlink()
     (folder / "story.txt").write_text(STORY)
     for link in (os.symlink, os.link):
@@ -159,10 +204,25 @@ def files(folder: Path, encoder: Path) -> Attempts:
     ):
         for _ in range(300):
             file.write(b" " * 1_000_000)
-    yield told(command("make", "align", folder / "bomb.zip", "--out", folder / "b.jsonl", "--encoder", encoder, "-q"))
+    yield told(
+        command(
+            "make",
+            "align",
+            folder / "bomb.zip",
+            "--out",
+            folder / "b.jsonl",
+            "--encoder",
+            encoder,
+            "-q",
+        )
+    )
     for text in ("=1+1", "+1", "-1", "@A1", "\tx", "\rx"):
         (folder / "cells.jsonl").write_text(json.dumps({"id": text, "sentences": [text, "A b."]}))
-        rows = list(csv.reader(io.StringIO(command(*score, folder / "cells.jsonl", "-f", "csv")[1], newline="")))
+        rows = list(
+            csv.reader(
+                io.StringIO(command(*score, folder / "cells.jsonl", "-f", "csv")[1], newline="")
+            )
+        )
         yield None if rows[1][0] == rows[1][5] == f"'{text}" else f"a formula in csv: {rows[1]}"
 
 
@@ -173,13 +233,21 @@ def streams(folder: Path, encoder: Path) -> Attempts:
     for redirections in (f"{folder}/story.txt > /dev/full", f"{folder}/story.txt >&-", "- <&-"):
         done = run_command("sh", "-c", f"{score} {redirections}")
         yield told((done.returncode, done.stdout, done.stderr))
-    done = run_command("sh", "-c", f"{score} {folder}/story.txt -f csv -o {folder}/out.csv <&- >&- 2>&-")
-    yield None if done.returncode == 0 and (folder / "out.csv").read_text().startswith("story,") else "closed streams"
+    done = run_command(
+        "sh", "-c", f"{score} {folder}/story.txt -f csv -o {folder}/out.csv <&- >&- 2>&-"
+    )
+    yield (
+        None
+        if done.returncode == 0 and (folder / "out.csv").read_text().startswith("story,")
+        else "closed streams"
+    )
 
 
 def makers(folder: Path, encoder: Path) -> Attempts:
     """Servers of a language model that drip, flood, redirect, nest or lie."""
-    (folder / "story.txt").write_text("Ada lost a ring. She cried. A fox found it. It wore it home. Ada laughed.")
+    (folder / "story.txt").write_text(
+        "Ada lost a ring. She cried. A fox found it. It wore it home. Ada laughed."
+    )
     usage = {"prompt_tokens": 10**30, "completion_tokens": -5}
     kind = "Content-Type: application/json"
     answers = {
@@ -196,23 +264,57 @@ def makers(folder: Path, encoder: Path) -> Attempts:
         while not closing.wait(0.05):
             connection.sendall(b" ")
 
-    responders = {name: (lambda c, _, data=data: c.sendall(data)) for name, data in answers.items()} | {"drip": drip}
+    responders = {
+        name: lambda c, _, data=data: c.sendall(data) for name, data in answers.items()
+    } | {"drip": drip}
     for name, respond in responders.items():
         with raw_server(respond) as address:
             out = folder / f"{name}.jsonl"
-            options = "--server", address, "--model", "tiny", "--retries", 0, "--timeout", 1, "--attempts", 1, "-q"
+            options = (
+                "--server",
+                address,
+                "--model",
+                "tiny",
+                "--retries",
+                0,
+                "--timeout",
+                1,
+                "--attempts",
+                1,
+                "-q",
+            )
             fault = told(command("make", "twins", folder / "story.txt", "--out", out, *options))
             yield fault and f"{name}: {fault}"
-    for address in ("http://localhost:99999/v1", "http://[::1/v1", "file:///etc/passwd", "http://user:pw@host/v1"):
+    for address in (
+        "http://localhost:99999/v1",
+        "http://[::1/v1",
+        "file:///etc/passwd",
+        "http://user:pw@host/v1",
+    ):
         options = "--server", address, "--model", "tiny", "-q"
-        yield told(command("make", "twins", folder / "story.txt", "--out", folder / "o.jsonl", *options))
+        yield told(
+            command("make", "twins", folder / "story.txt", "--out", folder / "o.jsonl", *options)
+        )
 
 
 def pushes(folder: Path, encoder: Path) -> Attempts:
     """Files beside an encoder that must not be pushed."""
     (folder / "secret").write_text(SECRET)
-    names = [".env", "vocab.env", "9_private/keys.json", "1_Pooling/keys.json", "optimizer.pt", "rows.jsonl"]
-    names += ["secret.safetensors", "a.model", "LICENSE.key", "checkpoint-5/model.safetensors", "training_args.bin"]
+    names = [
+        ".env",
+        "vocab.env",
+        "9_private/keys.json",
+        "1_Pooling/keys.json",
+        "optimizer.pt",
+        "rows.jsonl",
+    ]
+    names += [
+        "secret.safetensors",
+        "a.model",
+        "LICENSE.key",
+        "checkpoint-5/model.safetensors",
+        "training_args.bin",
+    ]
     for number, name in enumerate(names):
         copied = Path(shutil.copytree(encoder, folder / str(number)))
         (copied / name).parent.mkdir(parents=True, exist_ok=True)
@@ -230,17 +332,33 @@ def pushes(folder: Path, encoder: Path) -> Attempts:
 
 
 def page(folder: Path, encoder: Path) -> Attempts:
-    """A running page, as in a network: `narrative-twins app --host 0.0.0.0 --allow-host stories.example`."""
+    """A running page, as in a network: `narrative-twins app --host 0.0.0.0 --allow-host
+    stories.example`."""
     (secret := folder / "secret.txt").write_text(SECRET)
-    options = "--host", "0.0.0.0", "--allow-host", "stories.example", "--port", 0, "--model", encoder
+    options = (
+        "--host",
+        "0.0.0.0",
+        "--allow-host",
+        "stories.example",
+        "--port",
+        0,
+        "--model",
+        encoder,
+    )
     pipes = {"stdout": subprocess.PIPE, "stderr": open(folder / "errors", "w")}
     with started(COMMAND, "app", *options, **pipes) as process:
-        address = f"http://localhost:{process.stdout.readline().split()[4].rsplit(':', 1)[1]}".rstrip("/")
+        address = (
+            f"http://localhost:{process.stdout.readline().split()[4].rsplit(':', 1)[1]}".rstrip("/")
+        )
         with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
             yield from _requests(client, str(secret))
             process_lives = process.poll() is None
             answer = client.post(EVENTS, json=event(session="last"))
-            yield None if process_lives and answer.status_code == 200 else "the page is no longer served"
+            yield (
+                None
+                if process_lives and answer.status_code == 200
+                else "the page is no longer served"
+            )
             with client.stream("GET", "/gradio_api/queue/data?session_hash=last") as stream:
                 messages = "".join(stream.iter_lines())
             yield None if "1 sentence, 1 window." in messages else "stories are no longer scored"
@@ -249,7 +367,9 @@ def page(folder: Path, encoder: Path) -> Attempts:
 
 
 def _requests(client: httpx.Client, secret: str) -> Attempts:
-    def refused(method: str, path: str, codes: tuple[int, ...] = (403, 404, 405, 422), **options) -> Fault:
+    def refused(
+        method: str, path: str, codes: tuple[int, ...] = (403, 404, 405, 422), **options
+    ) -> Fault:
         answer = client.request(method, path, **options)
         if SECRET in answer.text:
             return f"{method} {path} returned the secret"
@@ -280,7 +400,9 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
             "data": random_json(rng),
             "session_hash": "a",
         }
-        yield refused("POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)])))
+        yield refused(
+            "POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)]))
+        )
     for content in (b"", b"{", b"\xff", b"[" * 100_000, b'{"fn_index": NaN}'):
         yield refused("POST", EVENTS, (422,), content=content)
     yield refused("POST", EVENTS, (413,), content=b" " * (MAX_BODY + 1))
@@ -311,7 +433,10 @@ def attack() -> int:
             for fault in surface(folder, encoder):
                 count += 1
                 faults += [f"{name}: {fault}"] if fault else []
-            print(f"{name:<24}{count:>10}{len(faults) - before:>8}{time.monotonic() - began:>9.0f}", flush=True)
+            print(
+                f"{name:<24}{count:>10}{len(faults) - before:>8}{time.monotonic() - began:>9.0f}",
+                flush=True,
+            )
     print("\n".join(faults))
     return len(faults)
 

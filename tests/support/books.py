@@ -1,4 +1,5 @@
-"""A small writer of books in all formats that are read, and of ZIP archives that are not what they seem."""
+"""A small writer of books in all formats that are read, and of ZIP archives that are not what they
+seem."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 class WrittenChapter(NamedTuple):
-    """A chapter to write: its heading, its paragraphs, and the indices of those behind a marked break."""
+    """A chapter to write: its heading, its paragraphs, and the indices of those behind a marked
+    break."""
 
     heading: str | None
     paragraphs: list[str]
@@ -38,19 +40,30 @@ def html_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 def epub3_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """An EPUB 3 file: headings are in the documents, with a navigation document among them."""
-    headings = {f"c{n}.xhtml": escape(chapter.heading) for n, chapter in enumerate(chapters) if chapter.heading}
-    links = "".join(f'<li><a href="{name}">{heading}</a></li>' for name, heading in headings.items())
+    headings = {
+        f"c{n}.xhtml": escape(chapter.heading)
+        for n, chapter in enumerate(chapters)
+        if chapter.heading
+    }
+    links = "".join(
+        f'<li><a href="{name}">{heading}</a></li>' for name, heading in headings.items()
+    )
     nav = xhtml(f'<nav epub:type="toc"><h1>Contents</h1><ol>{links}</ol></nav>')
-    files = {"nav.xhtml": nav} | {f"c{n}.xhtml": xhtml(_body([chapter])) for n, chapter in enumerate(chapters)}
+    files = {"nav.xhtml": nav} | {
+        f"c{n}.xhtml": xhtml(_body([chapter])) for n, chapter in enumerate(chapters)
+    }
     return epub(files, title, version="3.0")
 
 
 def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
-    """An EPUB 2 file: only the table of contents (NCX) has the headings; the chapters are in two files each."""
+    """An EPUB 2 file: only the table of contents (NCX) has the headings; the chapters are in two
+    files each."""
     files, points = dict[str, str](), ""
     for number, chapter in enumerate(chapters):
         half = len(chapter.paragraphs) // 2 or 1
-        first = WrittenChapter(None, chapter.paragraphs[:half], [at for at in chapter.breaks if at < half])
+        first = WrittenChapter(
+            None, chapter.paragraphs[:half], [at for at in chapter.breaks if at < half]
+        )
         files[f"c{number}a.xhtml"] = xhtml(_body([first]))
         if rest := chapter.paragraphs[half:]:
             breaks = [at - half for at in chapter.breaks if at >= half]
@@ -70,7 +83,9 @@ def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
         if chapter.heading is not None:
             paragraphs.append(word_paragraph(chapter.heading, "Heading2"))
         for number, paragraph in enumerate(chapter.paragraphs):
-            paragraphs += [word_paragraph("***")] * (number in chapter.breaks) + [word_paragraph(paragraph)]
+            paragraphs += [word_paragraph("***")] * (number in chapter.breaks) + [
+                word_paragraph(paragraph)
+            ]
     return docx("".join(paragraphs), title)
 
 
@@ -94,8 +109,10 @@ def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
     """A Word file with this body."""
     files = {
         "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
-        "word/styles.xml": f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="Heading2"><w:name w:val="heading 2"/>'
-        f"</w:style>{styles}</w:styles>",
+        "word/styles.xml": (
+            f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="Heading2"><w:name w:val="heading 2"/>'
+            f"</w:style>{styles}</w:styles>"
+        ),
     }
     if title is not None:
         core = f'<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{escape(title)}</dc:title></p>'
@@ -106,7 +123,10 @@ def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
 def xhtml(body: str, head: str = "", doctype: str = "") -> str:
     """An XHTML document."""
     names = 'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"'
-    return f'<?xml version="1.0" encoding="utf-8"?>{doctype}<html {names}><head>{head}</head><body>{body}</body></html>'
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?>{doctype}<html'
+        f" {names}><head>{head}</head><body>{body}</body></html>"
+    )
 
 
 def epub(
@@ -118,7 +138,8 @@ def epub(
     guide: str = "",
     more: Mapping[str, str | bytes] | None = None,
 ) -> bytes:
-    """An EPUB file with these documents in the folder `OEBPS`, in this order; `nav.xhtml` is the navigation.
+    """An EPUB file with these documents in the folder `OEBPS`, in this order; `nav.xhtml` is the
+    navigation.
 
     Args:
         files: the documents.
@@ -134,8 +155,14 @@ def epub(
         f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"{kind}/>'
         for n, (name, kind) in enumerate(kinds.items())
     )
-    listed += '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>' if ncx is not None else ""
-    order = "".join(f'<itemref idref="i{n}"/>' for n in range(len(files))) if spine is None else spine
+    listed += (
+        '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+        if ncx is not None
+        else ""
+    )
+    order = (
+        "".join(f'<itemref idref="i{n}"/>' for n in range(len(files))) if spine is None else spine
+    )
     name = "" if title is None else f"<dc:title>{escape(title)}</dc:title>"
     toc = "" if ncx is None else ' toc="ncx"'
     package = (
@@ -145,8 +172,9 @@ def epub(
         f"<guide>{guide}</guide></package>"
     )
     container = (
-        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
-        'full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile'
+        ' full-path="OEBPS/content.opf"'
+        ' media-type="application/oebps-package+xml"/></rootfiles></container>'
     )
     found: dict[str, str | bytes] = {
         "mimetype": "application/epub+zip",

@@ -1,4 +1,5 @@
-"""A headless browser, and checks of pages: elements that are cut off, text that overlaps or has low contrast."""
+"""A headless browser, and checks of pages: elements that are cut off, text that overlaps or has low
+contrast."""
 
 from __future__ import annotations
 
@@ -20,11 +21,17 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="module")
 def browser():
-    """Headless Chromium; tests that use it are skipped if Chromium or playwright is not installed."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: .[app-test]")
+    """Headless Chromium; tests that use it are skipped if Chromium or playwright is not
+    installed."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: .[app-test]"
+    )
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip(f"Chromium is not installed as {', '.join(NAMES)} (Debian: install the package chromium)")
+        pytest.skip(
+            f"Chromium is not installed as {', '.join(NAMES)} (Debian: install the package"
+            " chromium)"
+        )
     with sync_api.sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium
@@ -32,13 +39,17 @@ def browser():
 
 
 def misplaced(page) -> list[str]:
-    """Descriptions of elements outside the left or right edge of the window, and of texts that overlap."""
+    """Descriptions of elements outside the left or right edge of the window, and of texts that
+    overlap."""
     return page.evaluate(f"() => {{ {_TEXTS} {_MISPLACED} return misplaced(); }}")
 
 
 def contrasts(page) -> list[tuple[str, float]]:
     """Every visible text with its WCAG 2 contrast to its background, lowest first."""
-    return [tuple(found) for found in page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")]
+    return [
+        tuple(found)
+        for found in page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")
+    ]
 
 
 _TEXTS = """

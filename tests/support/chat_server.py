@@ -1,4 +1,5 @@
-"""A fake language model behind an OpenAI-compatible HTTP server; its answers are a function of prompt and seed."""
+"""A fake language model behind an OpenAI-compatible HTTP server; its answers are a function of
+prompt and seed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from threading import Lock, Thread
 from typing import Any
 
 WORDS = (
-    "amber basin cedar delta ember fable grove haven inlet jetty knoll ledge maple north ochre pearl quay ridge".split()
+    "amber basin cedar delta ember fable grove haven inlet jetty knoll ledge maple north ochre"
+    " pearl quay ridge".split()
 )
 
 
@@ -25,7 +27,12 @@ def rng(*parts: object) -> random.Random:
 
 
 def sentence(generator: random.Random) -> str:
-    return " ".join(generator.choice(WORDS) + str(generator.randrange(90)) for _ in range(6)).capitalize() + "."
+    return (
+        " ".join(
+            generator.choice(WORDS) + str(generator.randrange(90)) for _ in range(6)
+        ).capitalize()
+        + "."
+    )
 
 
 def story_in(prompt: str) -> Any:
@@ -35,14 +42,17 @@ def story_in(prompt: str) -> Any:
 
 
 def model_answer(prompt: str, seed: int) -> str:
-    """A valid answer to a prompt; each sentence of an expansion or twin begins with the first word of the story."""
+    """A valid answer to a prompt; each sentence of an expansion or twin begins with the first word
+    of the story."""
     generator = rng(prompt, seed)
     choice = re.search(r"number of the sentence from (\d+) to (\d+): (.+)$", prompt)
     if choice:
         chosen = generator.randint(int(choice[1]), int(choice[2]))
         summary = {"summary": sentence(generator), "most_important": chosen}
         return json.dumps(summary if "summary" in choice[3] else {"sentence": chosen})
-    shares = re.search(r"number of votes for each of the sentences (\d+) to (\d+), which add up to 10: ", prompt)
+    shares = re.search(
+        r"number of votes for each of the sentences (\d+) to (\d+), which add up to 10: ", prompt
+    )
     if shares:
         votes = [0] * (int(shares[2]) - int(shares[1]) + 1)
         for _ in range(10):
@@ -55,12 +65,17 @@ def model_answer(prompt: str, seed: int) -> str:
         return json.dumps(named if '"sentence_1"' in prompt else {"scores": scores})
     story = story_in(prompt)
     if isinstance(story, dict):
-        return json.dumps({name: [*section[:-1], sentence(generator)] for name, section in story.items()})
+        return json.dumps(
+            {name: [*section[:-1], sentence(generator)] for name, section in story.items()}
+        )
     name = story[0].split()[0]
     if "Write it anew" in prompt:
         sentences = [f"{name} {sentence(generator)}" for _ in range(4 * len(story))]
     elif "Retell it" in prompt:
-        sentences = [f"{name} {sentence(generator)}" for _ in range(int(prompt.split("in exactly ")[1].split()[0]))]
+        sentences = [
+            f"{name} {sentence(generator)}"
+            for _ in range(int(prompt.split("in exactly ")[1].split()[0]))
+        ]
     else:
         sentences = [*story[:-1], sentence(generator)]
     return json.dumps({"sentences": sentences})
@@ -83,8 +98,8 @@ class Model:
     """The behaviour of the server, and a record of its requests.
 
     Attributes:
-        answer: the response to a request, as a function of its body and the number of equal requests before: a mapping
-            (JSON), a text (HTML), or a status with headers.
+        answer: the response to a request, as a function of its body and the number of equal
+            requests before: a mapping (JSON), a text (HTML), or a status with headers.
         slow: seconds before a response.
         asked: number of requests by prompt and seed.
         bodies, keys: the bodies and authorization headers of the requests, in order.
@@ -92,8 +107,12 @@ class Model:
         most_at_once: maximum number of parallel requests.
     """
 
-    def __init__(self, answer: Callable[[dict[str, Any], int], Any] | None = None, slow: float = 0.0) -> None:
-        self.answer = answer or (lambda body, before: completion(model_answer(prompt_of(body), body.get("seed", 0))))
+    def __init__(
+        self, answer: Callable[[dict[str, Any], int], Any] | None = None, slow: float = 0.0
+    ) -> None:
+        self.answer = answer or (
+            lambda body, before: completion(model_answer(prompt_of(body), body.get("seed", 0)))
+        )
         self.slow = slow
         self.asked: Counter[tuple[str, int | None]] = Counter()
         self.bodies: list[dict[str, Any]] = []
@@ -132,7 +151,9 @@ class Handler(BaseHTTPRequestHandler):
         status, headers, kind = 200, {}, "application/json"
         if isinstance(answer, tuple):
             status, headers = answer
-            content = json.dumps({"error": {"message": f"a fault, for {self.headers.get('Authorization')}"}})
+            content = json.dumps(
+                {"error": {"message": f"a fault, for {self.headers.get('Authorization')}"}}
+            )
         elif isinstance(answer, str):
             content, kind = answer, "text/html"
         else:
@@ -143,7 +164,11 @@ class Handler(BaseHTTPRequestHandler):
         data = content.encode()
         try:
             self.send_response(status)
-            for name, value in {**headers, "Content-Type": kind, "Content-Length": str(len(data))}.items():
+            for name, value in {
+                **headers,
+                "Content-Type": kind,
+                "Content-Length": str(len(data)),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)

@@ -2,8 +2,9 @@
 
     unshare -m python -m support.disks FOLDER MODEL
 
-prints a JSON list with the outcome of each command on each kind of disk, or nothing where nothing can be mounted. All
-run in one process, which mounts a small disk in memory for each and unmounts it.
+prints a JSON list with the outcome of each command on each kind of disk, or nothing where nothing
+can be mounted. All run in one process, which mounts a small disk in memory for each and unmounts
+it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,18 @@ DISKS = {"full": 0, "nearly full": 2, "read-only": None}
 """Kinds of disks, with the number of free blocks."""
 BOOK = "Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned. She laughed.\n"
 STORY = [f"{sentence} ({number})" for number, sentence in enumerate(SENTENCES * 3)][:24]
-TWINS = {"id": "a", "story": STORY[:5], "twin": [f"{one} So it was." for one in STORY[:5]], "negative": STORY[5:10]}
-WORK = {"id": "w", "title": "W", "story": STORY, "twins": [[f"{one} So it was." for one in STORY[n:]] for n in (0, 1)]}
+TWINS = {
+    "id": "a",
+    "story": STORY[:5],
+    "twin": [f"{one} So it was." for one in STORY[:5]],
+    "negative": STORY[5:10],
+}
+WORK = {
+    "id": "w",
+    "title": "W",
+    "story": STORY,
+    "twins": [[f"{one} So it was." for one in STORY[n:]] for n in (0, 1)],
+}
 VOTES = {"id": "a", "story": STORY[:5], "choices": [5, 1, 5]}
 
 
@@ -36,8 +47,8 @@ KEPT = (".part", ".run", ".answers")
 
 
 class Outcome(NamedTuple):
-    """What became of a command: its exit code, what it printed as errors, and the files that it left on the disk, of
-    those that look complete, and of those that are not."""
+    """What became of a command: its exit code, what it printed as errors, and the files that it
+    left on the disk, of those that look complete, and of those that are not."""
 
     command: str
     disk: str
@@ -48,19 +59,46 @@ class Outcome(NamedTuple):
 
 
 def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
-    """The commands by name, with `OUT` in the place of the output, and a suffix if the command asks for one."""
-    encoder = ["--model", model, "--operations", "summarization", "--dtype", "float32", "--device", "cpu"]
+    """The commands by name, with `OUT` in the place of the output, and a suffix if the command asks
+    for one."""
+    encoder = [
+        "--model",
+        model,
+        "--operations",
+        "summarization",
+        "--dtype",
+        "float32",
+        "--device",
+        "cpu",
+    ]
     story, book = str(folder / "story.txt"), str(folder / "book.txt")
     found = {
         f"score {kind}": ["score", story, *encoder, "--out", f"OUT.{kind}"]
         for kind in ("txt", "json", "jsonl", "csv", "html", "png", "svg")
     }
     found |= {
-        f"score --level {kind}": ["score", book, "--level", "chapter,sentence", *encoder, "--out", f"OUT.{kind}"]
+        f"score --level {kind}": [
+            "score",
+            book,
+            "--level",
+            "chapter,sentence",
+            *encoder,
+            "--out",
+            f"OUT.{kind}",
+        ]
         for kind in ("json", "jsonl", "html")
     }
     found |= {
-        f"extract {kind}": ["extract", book, "--model", model, "--dtype", "float32", "--out", f"OUT.{kind}"]
+        f"extract {kind}": [
+            "extract",
+            book,
+            "--model",
+            model,
+            "--dtype",
+            "float32",
+            "--out",
+            f"OUT.{kind}",
+        ]
         for kind in ("txt", "md", "epub")
     }
     asked = ["--server", server, "--model", "tiny", "--quiet", "--out", "OUT.jsonl"]
@@ -69,24 +107,53 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
         "score parquet": ["score", story, *encoder, "--format", "parquet", "--out", "OUT"],
         "show html": ["show", str(folder / "scores.jsonl"), "--out", "OUT.html"],
         "report": ["report", story, *encoder, "--out", "OUT"],
-        "evaluate": ["evaluate", f"tiny={model}", "--data", str(folder / "votes.jsonl"), "--out", "OUT"],
+        "evaluate": [
+            "evaluate",
+            f"tiny={model}",
+            "--data",
+            str(folder / "votes.jsonl"),
+            "--out",
+            "OUT",
+        ],
         "export": ["export", model, "--backend", "onnx", "--to", "OUT"],
         "data export": ["data", "export", "OUT"],
         "make twins": ["make", "twins", str(folder / "stories.jsonl"), *asked],
         "make judgments": ["make", "judgments", str(folder / "stories.jsonl"), *asked],
         "make align": ["make", "align", str(folder / "works.jsonl"), *aligned],
-        "make entities": [*["make", "entities", str(folder / "twins.jsonl"), "--pipeline", str(folder / "pipeline")]]
-        + ["--out", "OUT.jsonl"],
+        "make entities": (
+            [
+                *[
+                    "make",
+                    "entities",
+                    str(folder / "twins.jsonl"),
+                    "--pipeline",
+                    str(folder / "pipeline"),
+                ]
+            ]
+            + ["--out", "OUT.jsonl"]
+        ),
     }
 
 
 def write_inputs(folder: Path, model: str) -> None:
     (folder / "story.txt").write_text(" ".join(STORY[:5]))
     (folder / "book.txt").write_text(BOOK)
-    for name, row in {"twins": TWINS, "works": WORK, "votes": VOTES, "stories": {"text": " ".join(STORY[:5])}}.items():
+    for name, row in {
+        "twins": TWINS,
+        "works": WORK,
+        "votes": VOTES,
+        "stories": {"text": " ".join(STORY[:5])},
+    }.items():
         (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     save_pipeline(folder / "pipeline")
-    scores = ["score", str(folder / "story.txt"), "--model", model, "--out", str(folder / "scores.jsonl")]
+    scores = [
+        "score",
+        str(folder / "story.txt"),
+        "--model",
+        model,
+        "--out",
+        str(folder / "scores.jsonl"),
+    ]
     assert run(scores)[0] == 0
 
 
@@ -130,11 +197,22 @@ def outcomes(folder: Path, model: str) -> Iterator[Outcome]:
         for name, arguments in commands(folder, model, server.address).items():
             for kind, free in DISKS.items():
                 with mounted(disk, free):
-                    code, errors = run([part.replace("OUT", str(disk / "out")) for part in arguments])
-                    files = [path for path in disk.rglob("*") if path.is_file() and path.name != "other"]
+                    code, errors = run(
+                        [part.replace("OUT", str(disk / "out")) for part in arguments]
+                    )
+                    files = [
+                        path for path in disk.rglob("*") if path.is_file() and path.name != "other"
+                    ]
                     left = sorted(path for path in files if path.suffix not in KEPT)
                     cut = [path for path in left if not is_complete(path)]
-                    yield Outcome(name, kind, code, errors, [path.name for path in left], [path.name for path in cut])
+                    yield Outcome(
+                        name,
+                        kind,
+                        code,
+                        errors,
+                        [path.name for path in left],
+                        [path.name for path in cut],
+                    )
 
 
 def is_complete(path: Path) -> bool:

@@ -1,4 +1,5 @@
-"""Damaged and hostile checkpoints: by name, how a folder of an encoder is damaged, and a pattern of the error."""
+"""Damaged and hostile checkpoints: by name, how a folder of an encoder is damaged, and a pattern of
+the error."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def weights(change):
 
 def file(name, content):
     def apply(folder):
-        (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        (folder / name).write_bytes(
+            content if isinstance(content, bytes) else json.dumps(content).encode()
+        )
 
     return apply
 
@@ -48,7 +51,8 @@ class Code:
 
 
 def evil(path):
-    """Write a pickle that writes the file `executed` in the folder of the encoder when it is read."""
+    """Write a pickle that writes the file `executed` in the folder of the encoder when it is
+    read."""
     path.write_bytes(pickle.dumps(Code(path.parent / "executed")))
 
 
@@ -97,7 +101,9 @@ def _sharded(folder, index, part):
     """Replace the weights by an index in which a file has all of them."""
     names = list(load_file(folder / "model.safetensors"))
     (folder / "model.safetensors").unlink()
-    (folder / index).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, part)}))
+    (folder / index).write_text(
+        json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, part)})
+    )
 
 
 def with_module(kind):
@@ -105,12 +111,21 @@ def with_module(kind):
 
     def apply(folder):
         path = folder / "modules.json"
-        modules = [*json.loads(path.read_text()), {"idx": 2, "name": "2", "path": "2_Module", "type": kind}]
+        modules = [
+            *json.loads(path.read_text()),
+            {"idx": 2, "name": "2", "path": "2_Module", "type": kind},
+        ]
         path.write_text(json.dumps(modules))
         (folder / "2_Module").mkdir()
-        settings = {"in_features": 32, "out_features": 8, "activation_function": "torch.nn.modules.activation.Tanh"}
+        settings = {
+            "in_features": 32,
+            "out_features": 8,
+            "activation_function": "torch.nn.modules.activation.Tanh",
+        }
         (folder / "2_Module" / "config.json").write_text(json.dumps(settings))
-        (folder / "2_Module" / "pytorch_model.bin").write_bytes(pickle.dumps(Code(folder / "executed")))
+        (folder / "2_Module" / "pytorch_model.bin").write_bytes(
+            pickle.dumps(Code(folder / "executed"))
+        )
         (folder / "evil.py").write_text(f"open({str(folder / 'executed')!r}, 'w')")
 
     return apply
@@ -146,13 +161,17 @@ def outside(folder):
 
 
 def with_code(folder):
-    other_config(auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil")(folder)
+    other_config(
+        auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil"
+    )(folder)
     (folder / "evil.py").write_text(f"open({str(folder / 'executed')!r}, 'w')")
 
 
 WEIGHTS = {
     "no layer 1": (
-        weights(lambda found: {name: value for name, value in found.items() if "layer.1." not in name}),
+        weights(
+            lambda found: {name: value for name, value in found.items() if "layer.1." not in name}
+        ),
         r"16 of its weights are missing \(encoder.layer.1.attention",
     ),
     "another layer": (
@@ -164,45 +183,82 @@ WEIGHTS = {
         r"37 of its weights are missing \(embeddings.LayerNorm.bias",
     ),
     "other sizes": (other_config(intermediate_size=40), r"has the size \(48,\) instead of \(40,\)"),
-    "fewer layers in the configuration": (other_config(num_hidden_layers=1), "16 of its weights are not part of"),
+    "fewer layers in the configuration": (
+        other_config(num_hidden_layers=1),
+        "16 of its weights are not part of",
+    ),
     "truncated": (truncated, "model.safetensors is damaged .*; copy or download it again"),
     "no safetensors": (file("model.safetensors", b"abc"), "model.safetensors is damaged"),
-    "pickle": (pickled, r"in a pickle \(pytorch_model.bin\), which can execute code; .* allow_pickle=True"),
+    "pickle": (
+        pickled,
+        r"in a pickle \(pytorch_model.bin\), which can execute code; .* allow_pickle=True",
+    ),
     "evil pickle": (
         evil_pickle,
         r"in a pickle \(pytorch_model.bin\), which can execute code; .* \(--allow-pickle\) if",
     ),
-    "evil parts": (evil_parts, r"in a pickle \(pytorch_model-00001-of-00001.bin\), which can execute code; .* allow_p"),
-    "evil index": (evil_index, r"model.safetensors.index.json names 'evil.bin', which is not in safetensors; save the"),
+    "evil parts": (
+        evil_parts,
+        r"in a pickle \(pytorch_model-00001-of-00001.bin\), which can execute code; .* allow_p",
+    ),
+    "evil index": (
+        evil_index,
+        r"model.safetensors.index.json names 'evil.bin', which is not in safetensors; save the",
+    ),
     "evil configuration": (
         evil_variant,
         r"config.json names 'adapter_model.bin', which is not in safetensors; save the",
     ),
-    "index outside": (index_outside, "names '../secret.safetensors', which is outside of the folder; correct it"),
+    "index outside": (
+        index_outside,
+        "names '../secret.safetensors', which is outside of the folder; correct it",
+    ),
     "index of a missing file": (
         index_incomplete,
         "names 'model-00001-of-00002.safetensors', which is missing; copy or",
     ),
-    "index is no JSON": (index_of(b"["), "model.safetensors.index.json is invalid .*; copy or download it again"),
+    "index is no JSON": (
+        index_of(b"["),
+        "model.safetensors.index.json is invalid .*; copy or download it again",
+    ),
     "index is deep": (
         index_of(b"[" * 100_000),
         "model.safetensors.index.json is invalid .*; copy or download it again",
     ),
-    "index of other types": (index_of({"weight_map": 5}), "model.safetensors.index.json is invalid .*; copy or downl"),
+    "index of other types": (
+        index_of({"weight_map": 5}),
+        "model.safetensors.index.json is invalid .*; copy or downl",
+    ),
     "index of lists": (
         index_of({"weight_map": {"a": []}}),
         r"index.json names \[\], which is not in safetensors; save",
     ),
-    "index of nothing": (index_of({"weight_map": {}}), "model.safetensors.index.json names no weights; copy or downl"),
-    "index of a long name": (index_of({"weight_map": {"a": "b" * 300 + ".safetensors"}}), "', which is missing; copy"),
-    "no weights": (without("*.safetensors"), "no model.safetensors; save the model with save_pretrained"),
-    "zero": (weights(lambda found: {name: 0 * value for name, value in found.items()}), "all weights are zero"),
+    "index of nothing": (
+        index_of({"weight_map": {}}),
+        "model.safetensors.index.json names no weights; copy or downl",
+    ),
+    "index of a long name": (
+        index_of({"weight_map": {"a": "b" * 300 + ".safetensors"}}),
+        "', which is missing; copy",
+    ),
+    "no weights": (
+        without("*.safetensors"),
+        "no model.safetensors; save the model with save_pretrained",
+    ),
+    "zero": (
+        weights(lambda found: {name: 0 * value for name, value in found.items()}),
+        "all weights are zero",
+    ),
     "nan": (
         weights(lambda found: found | {"embeddings.LayerNorm.bias": torch.full((32,), torch.nan)}),
         "embeddings.LayerNorm.bias has values that are not finite",
     ),
     "infinite": (
-        weights(lambda found: found | {"embeddings.LayerNorm.bias": torch.tensor([*[0.0] * 31, torch.inf])}),
+        weights(
+            lambda found: (
+                found | {"embeddings.LayerNorm.bias": torch.tensor([*[0.0] * 31, torch.inf])}
+            )
+        ),
         "embeddings.LayerNorm.bias has values that are not finite",
     ),
     "no configuration": (without("config.json"), "config.json"),
@@ -213,9 +269,15 @@ WEIGHTS = {
 }
 SETTINGS = {
     "pooling is a list": (file("1_Pooling/config.json", [1]), "modules.json of .* is invalid"),
-    "pooling is a number": (file("1_Pooling/config.json", {"pooling_mode": 5}), "modules.json of .* is invalid"),
+    "pooling is a number": (
+        file("1_Pooling/config.json", {"pooling_mode": 5}),
+        "modules.json of .* is invalid",
+    ),
     "pooling is no JSON": (file("1_Pooling/config.json", b"{"), "modules.json of .* is invalid"),
-    "pooling is deep": (file("1_Pooling/config.json", b"[" * 100_000), "modules.json of .* is invalid"),
+    "pooling is deep": (
+        file("1_Pooling/config.json", b"[" * 100_000),
+        "modules.json of .* is invalid",
+    ),
     "modules are an object": (file("modules.json", {"a": 1}), "modules.json of .* is invalid"),
     "modules have no type": (file("modules.json", [{"path": ""}]), "modules.json of .* is invalid"),
     "module of other code": (with_module("evil.Module"), "'evil.Module' is not supported"),
@@ -225,5 +287,8 @@ SETTINGS = {
 TOKENIZER = {
     "no tokenizer": (without("tokenizer*"), "tokenizer"),
     "tokenizer is no JSON": (file("tokenizer.json", b"{"), "tokenizer"),
-    "tokenizer of another model": (small_matrix, "the tokenizer .*has the id .*, and the model 50 ids; .* of another"),
+    "tokenizer of another model": (
+        small_matrix,
+        "the tokenizer .*has the id .*, and the model 50 ids; .* of another",
+    ),
 }

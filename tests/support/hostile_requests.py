@@ -6,21 +6,38 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def event(number=0, values=("Omar ran.", ["deletion"], "auto", "exact", "sentences"), session="abc", **more):
+def event(
+    number=0,
+    values=("Omar ran.", ["deletion"], "auto", "exact", "sentences"),
+    session="abc",
+    **more,
+):
     return {"fn_index": number, "data": list(values), "session_hash": session, **more}
 
 
 def all_values(path):
     """Values that make gradio read a file, alone or inside other values."""
     file = {"path": path, "meta": {"_type": "gradio.FileData"}}
-    scored = [[file, ["deletion"], "auto", "exact", "lines"], ["Omar.", [file], "auto", "exact", "lines"]]
+    scored = [
+        [file, ["deletion"], "auto", "exact", "lines"],
+        ["Omar.", [file], "auto", "exact", "lines"],
+    ]
     return [[file], [[file]], [{"a": file}], *scored]
 
 
 def file_requests(path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Requests that could return a file of the server, as method, path and options of `httpx.request`: all events, by
-    number and by name, at all paths at which gradio takes events or serves files."""
-    paths = ["run/predict", "api/predict", "run/score", "api/score", "run/opened", "call/score", "call/v2/score"]
+    """Requests that could return a file of the server, as method, path and options of
+    `httpx.request`: all events, by number and by name, at all paths at which gradio takes events or
+    serves files."""
+    paths = [
+        "run/predict",
+        "api/predict",
+        "run/score",
+        "api/score",
+        "run/opened",
+        "call/score",
+        "call/v2/score",
+    ]
     paths += [
         "queue/join",
         "queue/join/",
@@ -35,7 +52,14 @@ def file_requests(path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
             for target in [*paths, f"run/{number}", f"call/{number}"]:
                 for prefix in ("/gradio_api/", "/", "/gradio_api//"):
                     yield "POST", prefix + target, {"json": event(number, values)}
-    for target in (f"file={path}", f"file/{path}", f"proxy=file://{path}", "app_id", "startup-events", "deep_link"):
+    for target in (
+        f"file={path}",
+        f"file/{path}",
+        f"proxy=file://{path}",
+        "app_id",
+        "startup-events",
+        "deep_link",
+    ):
         for prefix in ("/gradio_api/", "/"):
             yield "GET", prefix + target, {}
     for target in (
@@ -49,7 +73,11 @@ def file_requests(path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         "/manifest.json",
     ):
         yield "GET", target, {}
-    for target in (f"/assets/../../../../{path}", f"/static/%2e%2e/%2e%2e{path}", f"/static/{path}"):
+    for target in (
+        f"/assets/../../../../{path}",
+        f"/static/%2e%2e/%2e%2e{path}",
+        f"/static/{path}",
+    ):
         yield "GET", target, {}
     yield "POST", "/gradio_api/upload", {"files": {"files": ("a.txt", b"text")}}
 

@@ -1,4 +1,5 @@
-"""A local HTTP server with enough of the Hub's protocol for its real client to push to it and load from it."""
+"""A local HTTP server with enough of the Hub's protocol for its real client to push to it and load
+from it."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ class Hub:
     """The content of the hub, and simulated faults.
 
     Attributes:
-        repositories: branches by kind and name; a branch is a list of commits, oldest first, of files by path.
+        repositories: branches by kind and name; a branch is a list of commits, oldest first, of
+            files by path.
         asked: method and path of all requests.
         given: the files that were downloaded.
-        fault: the simulated error of a request by method and path: a status, "drop" to close the connection, or None.
+        fault: the simulated error of a request by method and path: a status, "drop" to close the
+            connection, or None.
     """
 
     def __init__(self, token: str | None = None) -> None:
@@ -41,7 +44,11 @@ class Hub:
 
     def put(self, kind: str, name: str, folder: Path, branch: str = "main") -> None:
         """Add a commit with the files of a folder."""
-        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
         self.repositories.setdefault((kind, name), {}).setdefault(branch, []).append(files)
 
     def files(self, kind: str, name: str, revision: str = "main") -> dict[str, bytes] | None:
@@ -49,7 +56,9 @@ class Hub:
         branches = self.repositories.get((kind, name), {})
         if revision in branches:
             return branches[revision][-1]
-        commits = {commit_of(name, files): files for commits in branches.values() for files in commits}
+        commits = {
+            commit_of(name, files): files for commits in branches.values() for files in commits
+        }
         return commits.get(revision)
 
 
@@ -105,7 +114,11 @@ class Handler(BaseHTTPRequestHandler):
             hub.asked.append((self.command, path))
             if fault:
                 self.reply({"error": "a fault"}, int(fault))
-            elif hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}" and not is_public(path):
+            elif (
+                hub.token
+                and self.headers.get("Authorization") != f"Bearer {hub.token}"
+                and not is_public(path)
+            ):
                 self.send(401, X_Error_Code="GatedRepo")
             else:
                 self.route(path, body)
@@ -135,7 +148,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def create(self, body: bytes) -> None:
         data = json.loads(body)
-        kind, name = f"{data.get('type') or 'model'}s", f"{data.get('organization') or 'me'}/{data['name']}"
+        kind, name = (
+            f"{data.get('type') or 'model'}s",
+            f"{data.get('organization') or 'me'}/{data['name']}",
+        )
         url = f"{self.hub.address}/{KINDS[kind]}{name}"
         if (kind, name) in self.hub.repositories:
             return self.reply({"error": "You already created this repo", "url": url}, 409)
@@ -147,7 +163,10 @@ class Handler(BaseHTTPRequestHandler):
     def validate(self, body: bytes) -> None:
         content = json.loads(body)["content"]
         valid = re.match(r"---\n.*?\n---\n", content, re.S)
-        self.reply({"errors": [] if valid else [{"message": "no metadata"}], "warnings": []}, 200 if valid else 400)
+        self.reply(
+            {"errors": [] if valid else [{"message": "no metadata"}], "warnings": []},
+            200 if valid else 400,
+        )
 
     def found(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
         if (kind, name) not in self.hub.repositories:
@@ -159,7 +178,13 @@ class Handler(BaseHTTPRequestHandler):
         files = self.found(kind, name, revision)
         if files is not None:
             siblings = [{"rfilename": file} for file in files]
-            info = {"id": name, "modelId": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
+            info = {
+                "id": name,
+                "modelId": name,
+                "sha": commit_of(name, files),
+                "siblings": siblings,
+                "tags": [],
+            }
             self.reply(info | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
 
     def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> None:
@@ -175,9 +200,19 @@ class Handler(BaseHTTPRequestHandler):
             rest = file.removeprefix(start)
             if "/" in rest and "recursive=true" not in self.path.lower():
                 shown = start + rest.partition("/")[0]
-                entries[shown] = {"type": "directory", "path": shown, "size": 0, "oid": oid(shown.encode())}
+                entries[shown] = {
+                    "type": "directory",
+                    "path": shown,
+                    "size": 0,
+                    "oid": oid(shown.encode()),
+                }
             else:
-                entries[file] = {"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])}
+                entries[file] = {
+                    "type": "file",
+                    "path": file,
+                    "size": len(files[file]),
+                    "oid": oid(files[file]),
+                }
         return self.reply(list(entries.values()))
 
     def paths(self, body: bytes, kind: str, name: str, revision: str) -> None:
@@ -186,7 +221,15 @@ class Handler(BaseHTTPRequestHandler):
             requested = json.loads(body)["paths"]
             known = [file for file in files if file in requested]
             self.reply(
-                [{"type": "file", "path": file, "size": len(files[file]), "oid": oid(files[file])} for file in known]
+                [
+                    {
+                        "type": "file",
+                        "path": file,
+                        "size": len(files[file]),
+                        "oid": oid(files[file]),
+                    }
+                    for file in known
+                ]
             )
 
     def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
@@ -198,7 +241,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def preupload(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = [
-            {"path": file["path"], "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular"}
+            {
+                "path": file["path"],
+                "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
+            }
             for file in json.loads(body)["files"]
         ]
         self.reply({"files": [file | {"shouldIgnore": False} for file in files]})
@@ -216,7 +262,15 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.repositories[kind, name][revision].append(files)
         commit = commit_of(name, files)
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
-        self.reply({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": "", "pullRequestUrl": None})
+        self.reply(
+            {
+                "success": True,
+                "commitOid": commit,
+                "commitUrl": url,
+                "hookOutput": "",
+                "pullRequestUrl": None,
+            }
+        )
 
     def batch(self, body: bytes, kind: str | None) -> None:
         def action(one):

@@ -5,10 +5,49 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 COLUMNS = (
-    ("text", "sentences", "windows", "id", "title", "story", "twin", "twins", "negative", "negative_twin")
-    + ("twin_windows", "story_windows", "narrative_twin", "most_important", "counts", "turning_points", "summaries")
-    + ("choices", "labels", "annotations", "spans", "highlights", "data", "result", "value", "start", "end", "answer")
-    + ("similarity", "language", "wikidata_id", "similarities", "sections", "synopsis_segmented", "narrative_negatives")
+    (
+        "text",
+        "sentences",
+        "windows",
+        "id",
+        "title",
+        "story",
+        "twin",
+        "twins",
+        "negative",
+        "negative_twin",
+    )
+    + (
+        "twin_windows",
+        "story_windows",
+        "narrative_twin",
+        "most_important",
+        "counts",
+        "turning_points",
+        "summaries",
+    )
+    + (
+        "choices",
+        "labels",
+        "annotations",
+        "spans",
+        "highlights",
+        "data",
+        "result",
+        "value",
+        "start",
+        "end",
+        "answer",
+    )
+    + (
+        "similarity",
+        "language",
+        "wikidata_id",
+        "similarities",
+        "sections",
+        "synopsis_segmented",
+        "narrative_negatives",
+    )
 )
 _LEAVES = (
     st.none()
@@ -33,7 +72,13 @@ ROWS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, max_size=6)
 
 def _paths(value: object) -> list[tuple]:
     """The keys and indices that lead to each value inside a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [(), *((key, *path) for key, item in inner for path in _paths(item))]
 
 

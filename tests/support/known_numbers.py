@@ -2,8 +2,9 @@
 
     python -m support.known_numbers DATA
 
-DATA has `roc_val.json` (250 five-sentence stories with the choices of five annotators) and `tripod_train.json` (84 film
-synopses with turning points). Exits with 1 if a number differs, 0 otherwise; a file that is missing is skipped.
+DATA has `roc_val.json` (250 five-sentence stories with the choices of five annotators) and
+`tripod_train.json` (84 film synopses with turning points). Exits with 1 if a number differs, 0
+otherwise; a file that is missing is skipped.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ EXPECTED = {
         "AUC of later is more salient": 0.555,
     },
 }
-"""Rounded to the digits given. The paper reports entropy and perplexity of its annotation, 0.56 for later is more
-salient on all 99 films, and 29 % left out."""
+"""Rounded to the digits given. The paper reports entropy and perplexity of its annotation, 0.56 for
+later is more salient on all 99 films, and 29 % left out."""
 
 
 def found_in(comparison: Comparison) -> dict[str, float]:
@@ -37,7 +38,9 @@ def found_in(comparison: Comparison) -> dict[str, float]:
     trail = comparison.row(summary.name, "trail")
     found = {"stories": summary.stories, "AUC of later is more salient": trail.mean("auc")}
     if summary.points_per_story:
-        found["share of turning points left out"] = summary.left_out / (summary.stories * summary.points_per_story)
+        found["share of turning points left out"] = summary.left_out / (
+            summary.stories * summary.points_per_story
+        )
         return found
     assert summary.entropy is not None and summary.perplexity is not None
     found |= {"entropy of the labels (bits)": summary.entropy, "perplexity": summary.perplexity}
@@ -56,7 +59,10 @@ def main() -> int:
             digits = len(str(number).partition(".")[2])
             same = round(found[what], digits) == number
             differences += not same
-            print(f"{name:<18} {what:<36} {found[what]:>9.4f}  known {number}{'' if same else '  DIFFERS'}")
+            print(
+                f"{name:<18} {what:<36} {found[what]:>9.4f}  known"
+                f" {number}{'' if same else '  DIFFERS'}"
+            )
     return 1 if differences else 0
 
 

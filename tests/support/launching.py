@@ -18,7 +18,14 @@ def run_two(*arguments: object) -> None:
 
 def run_accelerate(config: Path, processes: int, *arguments: object) -> None:
     """Run the script by `accelerate launch` with a config."""
-    launch = "-m", "accelerate.commands.launch", "--config_file", config, "--num_processes", processes
+    launch = (
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        config,
+        "--num_processes",
+        processes,
+    )
     _run(*launch, "--main_process_port", 0, SCRIPT, *arguments)
 
 

@@ -1,9 +1,11 @@
-"""Write tests/curves.json, the loss curves of short training runs that tests/training/test_trainer.py repeats.
+"""Write tests/curves.json, the loss curves of short training runs that
+tests/training/test_trainer.py repeats.
 
     PYTHONPATH=tests python -m support.make_curves
 
-Run it only after an intended change of the computation, never to make a test pass. Runs depend on the machine only by
-rounding and by the random numbers of dropout, which are the same for all builds of torch with MKL.
+Run it only after an intended change of the computation, never to make a test pass. Runs depend on
+the machine only by rounding and by the random numbers of dropout, which are the same for all builds
+of torch with MKL.
 """
 
 from __future__ import annotations
@@ -96,7 +98,9 @@ def curve(name: str) -> list[float]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    FILE.write_text(json.dumps({name: curve(name) for name in RUNS}, indent=1) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps({name: curve(name) for name in RUNS}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Writes tests/interface.json, the public interface, which test_interface.py compares the package with.
+"""Writes tests/interface.json, the public interface, which test_interface.py compares the package
+with.
 
     PYTHONPATH=tests python -m support.make_interface
 
 Run it only after a deliberate change of the interface, not to make a test pass. The file has
 
 - `names`: for each module that users import from, the public names in it;
-- `usage`: for each command of `narrative-twins`, the usage line of its `--help`: all options with their choices;
+- `usage`: for each command of `narrative-twins`, the usage line of its `--help`: all options with
+  their choices;
 - `scores`: the scores of some packaged stories by the default encoder, in float32.
 """
 
@@ -36,7 +38,19 @@ MODULES = (
     "show",
     "training",
 )
-COMMANDS = ("", "score", "show", "extract", "report", "evaluate", "app", "export", "push", "data", "data export")
+COMMANDS = (
+    "",
+    "score",
+    "show",
+    "extract",
+    "report",
+    "evaluate",
+    "app",
+    "export",
+    "push",
+    "data",
+    "data export",
+)
 COMMANDS += ("make", "make twins", "make judgments", "make align", "make entities")
 
 
@@ -65,16 +79,24 @@ def usage(command: str) -> str:
 
 
 def scores() -> list[dict[str, list[float]]]:
-    """Scores by operation: of 20 short stories, and of the first two windows of a synopsis, to be fast."""
+    """Scores by operation: of 20 short stories, and of the first two windows of a synopsis, to be
+    fast."""
     encoder = StoryEncoder.from_pretrained(device="cpu", dtype="float32")
     stories = [row["story"] for row in load_story_twins(split="validation[:20]")]
     stories += [row["story"][:2] for row in load_window_twins(split="validation[:1]")]
     found = [result.scores for result in score_stories(stories, encoder, on_truncation="ignore")]
-    return [{name: [round(score, 9) for score in values] for name, values in by_name.items()} for by_name in found]
+    return [
+        {name: [round(score, 9) for score in values] for name, values in by_name.items()}
+        for by_name in found
+    ]
 
 
 def main() -> None:
-    content = {"names": names(), "usage": {command: usage(command) for command in COMMANDS}, "scores": scores()}
+    content = {
+        "names": names(),
+        "usage": {command: usage(command) for command in COMMANDS},
+        "scores": scores(),
+    }
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

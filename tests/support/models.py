@@ -1,4 +1,5 @@
-"""Small random encoders of common kinds, with tokenizers trained on a few sentences: no files, no network."""
+"""Small random encoders of common kinds, with tokenizers trained on a few sentences: no files, no
+network."""
 
 from __future__ import annotations
 
@@ -14,11 +15,30 @@ try:
 except ImportError:  # before 5.4
     from sentence_transformers import models as modules
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from narrative_twins import StoryEncoder
 
-__all__ = ["FAMILIES", "LITTLE", "SENTENCES", "Learn", "encoder_of", "modules", "small", "tokenizer_of", "trainable"]
+__all__ = [
+    "FAMILIES",
+    "LITTLE",
+    "SENTENCES",
+    "Learn",
+    "encoder_of",
+    "modules",
+    "small",
+    "tokenizer_of",
+    "trainable",
+]
 
 SENTENCES = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a toy.
 "Where does it lead?" asked Mr. O'Brien, who had heard them. It was the child's.
@@ -26,7 +46,9 @@ She didn't answer. At dawn they walked to the river.
 The water had risen, and the bridge was gone! Her brother wanted to turn back... Nadia swam across alone.
 On the other side she saw the stone from the map. Under it lay 1,250 silver coins and a letter from their mother.
 They never told anyone, not even in 1987. Years later the mill burned down. I was there. It rained all night.
-Das Mädchen öffnete die Tür; niemand war da. Él corrió hacia el río. 東京は雨でした。 Привет, сказал он.""".split("\n")
+Das Mädchen öffnete die Tür; niemand war da. Él corrió hacia el río. 東京は雨でした。 Привет, сказал он.""".split(
+    "\n"
+)
 """Sentences to train tokenizers on, written for these tests."""
 
 
@@ -46,12 +68,16 @@ SPECIAL = {
 }
 
 
-def _wordpiece(lowercase: bool, special: list[str], first: str, last: str, unknown: str, learn: Learn) -> Tokenizer:
+def _wordpiece(
+    lowercase: bool, special: list[str], first: str, last: str, unknown: str, learn: Learn
+) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=learn.size, special_tokens=special, show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=learn.size, special_tokens=special, show_progress=False
+    )
     return _finish(tokenizer, trainer, first, last, learn)
 
 
@@ -72,7 +98,9 @@ def _byte_bpe(special: list[str], first: str, last: str, normalizer, learn: Lear
 
 def _unigram(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     trainer = trainers.UnigramTrainer(
@@ -82,22 +110,28 @@ def _unigram(special: list[str], first: str, last: str, learn: Learn) -> Tokeniz
 
 
 def _superwords(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
-    """BPE without pre-tokenization: tokens can cross sentences, so ids of sentences in a row differ from the text's."""
+    """BPE without pre-tokenization: tokens can cross sentences, so ids of sentences in a row differ
+    from the text's."""
     tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
-    trainer = trainers.BpeTrainer(vocab_size=learn.size // 3, special_tokens=special, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=learn.size // 3, special_tokens=special, show_progress=False
+    )
     return _finish(tokenizer, trainer, first, last, learn._replace(texts=(" ".join(learn.texts),)))
 
 
 def _finish(tokenizer: Tokenizer, trainer, first: str, last: str, learn: Learn) -> Tokenizer:
     tokenizer.train_from_iterator(learn.texts, trainer)
     ids = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
-    tokenizer.post_processor = processors.TemplateProcessing(f"{first} $A {last}", special_tokens=ids)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        f"{first} $A {last}", special_tokens=ids
+    )
     return tokenizer
 
 
 @cache
 def tokenizer_of(kind: str, learn: Learn = LITTLE):
-    """A tokenizer like those of the published checkpoints of a family; cached, since training breaks ties at random."""
+    """A tokenizer like those of the published checkpoints of a family; cached, since training
+    breaks ties at random."""
     if kind in ("bert", "bert-cased", "modernbert", "superwords"):
         special, ends = SPECIAL["bert"], ("[CLS]", "[SEP]")
     else:
@@ -135,7 +169,8 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         "num_attention_heads": 2,
         "intermediate_size": 48,
         "pad_token_id": tokenizer.pad_token_id,
-        # Large weights tell stories apart, as published checkpoints do; with small ones all vectors would be alike.
+        # Large weights tell stories apart, as published checkpoints do; with small ones all vectors
+        # would be alike.
         "initializer_range": 0.5,
     }
     if kind == "modernbert":
@@ -146,20 +181,32 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
             "bos_token_id": tokenizer.cls_token_id,
             "eos_token_id": tokenizer.sep_token_id,
         }
-        config = transformers.ModernBertConfig(max_position_embeddings=positions, **window, **ids, **size)
+        config = transformers.ModernBertConfig(
+            max_position_embeddings=positions, **window, **ids, **size
+        )
         return transformers.ModernBertModel(config).eval(), tokenizer
     model, config, kept = {
         "bert": (transformers.BertModel, transformers.BertConfig, 0),
         # These models do not use the positions up to the padding id.
-        "roberta": (transformers.RobertaModel, transformers.RobertaConfig, tokenizer.pad_token_id + 1),
+        "roberta": (
+            transformers.RobertaModel,
+            transformers.RobertaConfig,
+            tokenizer.pad_token_id + 1,
+        ),
         "mpnet": (transformers.MPNetModel, transformers.MPNetConfig, tokenizer.pad_token_id + 1),
-        "xlm-roberta": (transformers.XLMRobertaModel, transformers.XLMRobertaConfig, tokenizer.pad_token_id + 1),
+        "xlm-roberta": (
+            transformers.XLMRobertaModel,
+            transformers.XLMRobertaConfig,
+            tokenizer.pad_token_id + 1,
+        ),
     }[kind if kind in ("roberta", "mpnet", "xlm-roberta") else "bert"]
     return model(config(max_position_embeddings=positions + kept, **size)).eval(), tokenizer
 
 
 @cache
-def small(kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto") -> StoryEncoder:
+def small(
+    kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto"
+) -> StoryEncoder:
     """A random encoder of a kind, built once."""
     model, tokenizer = encoder_of(kind, positions)
     return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)

@@ -8,7 +8,8 @@ import math
 def ranks(values):
     """Ranks from 1, with mean ranks for ties."""
     return [
-        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values
+        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2
+        for value in values
     ]
 
 
@@ -43,14 +44,17 @@ def naive_votes(scored, votes):
     for operation in scored[0]:
         by_story = [story[operation] for story in scored]
         for metric, measure in (("spearman", naive_spearman), ("auc", naive_auc)):
-            values = [measure(scores, counts) for scores, counts in zip(by_story, votes, strict=True)]
+            values = [
+                measure(scores, counts) for scores, counts in zip(by_story, votes, strict=True)
+            ]
             found[f"{operation}_{metric}"] = naive_mean(values)
     return found
 
 
 def naive_points(scored, spans, points, rule="numbered"):
-    """AUC by turning point, within the windows (`spans`) of each story: in the window with the number of the turning
-    point, which leaves out those elsewhere, or in the window that contains it."""
+    """AUC by turning point, within the windows (`spans`) of each story: in the window with the
+    number of the turning point, which leaves out those elsewhere, or in the window that contains
+    it."""
     found = {}
     for operation in scored[0]:
         columns = []
@@ -58,12 +62,16 @@ def naive_points(scored, spans, points, rule="numbered"):
             areas = []
             for story, windows, story_points in zip(scored, spans, points, strict=True):
                 for window, (lo, hi) in enumerate(windows):
-                    if lo <= story_points[number] < hi and (rule == "containing" or window == number):
+                    if lo <= story_points[number] < hi and (
+                        rule == "containing" or window == number
+                    ):
                         relevant = [i == story_points[number] for i in range(lo, hi)]
                         areas.append(naive_auc(story[operation][lo:hi], relevant))
             columns.append(naive_mean(areas))
             found[f"{operation}_auc_{number + 1}"] = columns[-1]
-        found[f"{operation}_auc"] = naive_mean([None if math.isnan(value) else value for value in columns])
+        found[f"{operation}_auc"] = naive_mean(
+            [None if math.isnan(value) else value for value in columns]
+        )
     return found
 
 

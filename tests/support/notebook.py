@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m support.notebook [OUT]
 
-Without OUT the notebook itself is written (`make notebook`). Times and progress bars are left out, so that the same
-outputs make the same file.
+Without OUT the notebook itself is written (`make notebook`). Times and progress bars are left out,
+so that the same outputs make the same file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,15 @@ def execute(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         NotebookClient(
-            notebook, timeout=TIMEOUT, resources=resources, kernel_name="python3", record_timing=False
+            notebook,
+            timeout=TIMEOUT,
+            resources=resources,
+            kernel_name="python3",
+            record_timing=False,
         ).execute()
-    notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+    }
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]

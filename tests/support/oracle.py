@@ -1,5 +1,5 @@
-"""Naive references to compare the package with, which share no code with it. For salience every variant is written out
-as text, tokenized and encoded on its own."""
+"""Naive references to compare the package with, which share no code with it. For salience every
+variant is written out as text, tokenized and encoded on its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 
 def tokens_of(tokenizer, sentences):
-    """Token ids of the text of `sentences`, and the index of the sentence of each token, None for special tokens."""
+    """Token ids of the text of `sentences`, and the index of the sentence of each token, None for
+    special tokens."""
     text = ""
     spans = []
     for sentence in sentences:
@@ -17,7 +18,9 @@ def tokens_of(tokenizer, sentences):
         text += sentence
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     owners = []
-    for (start, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
+    for (start, end), special in zip(
+        encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True
+    ):
         overlaps = [max(0, min(end, hi) - max(start, lo)) for lo, hi in spans]
         if max(overlaps) == 0:  # the space between two sentences
             overlaps = [1 if lo == end else 0 for lo, hi in spans]
@@ -26,19 +29,22 @@ def tokens_of(tokenizer, sentences):
 
 
 class Oracle:
-    """Scores one story at a time with a `transformers` model and its fast tokenizer; the story must fit the context."""
+    """Scores one story at a time with a `transformers` model and its fast tokenizer; the story must
+    fit the context."""
 
     def __init__(self, model, tokenizer, pooling="mean"):
         self.model, self.tokenizer, self.pooling = model.eval(), tokenizer, pooling
 
     def embed(self, sentences, windows, window):
-        """The vector of `window` in the text of `sentences`; `windows` has the window of each sentence. All tokens are
-        pooled if `window` is None."""
+        """The vector of `window` in the text of `sentences`; `windows` has the window of each
+        sentence. All tokens are pooled if `window` is None."""
         ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
             states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
         chosen = [
-            t for t, owner in enumerate(owners) if window is None or owner is not None and windows[owner] == window
+            t
+            for t, owner in enumerate(owners)
+            if window is None or owner is not None and windows[owner] == window
         ]
         assert chosen, "nothing to pool"
         return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
@@ -47,12 +53,16 @@ class Oracle:
         """`{operation: [float]}` for a story with the windows `spans`."""
         n = len(sentences)
         window_of = [w for w, (lo, hi) in enumerate(spans) for _ in range(lo, hi)]
-        scores = {name: [0.0] * n for name in ("deletion", "shifting", "disruption", "summarization")}
+        scores = {
+            name: [0.0] * n for name in ("deletion", "shifting", "disruption", "summarization")
+        }
         for w, (lo, hi) in enumerate(spans):
             pooled = None if len(spans) == 1 else w
 
-            def vector(order):
-                return self.embed([sentences[j] for j in order], [window_of[j] for j in order], pooled)
+            def vector(order, pooled=pooled):
+                return self.embed(
+                    [sentences[j] for j in order], [window_of[j] for j in order], pooled
+                )
 
             base = vector(range(n))
             for i in range(lo, hi):
@@ -84,13 +94,19 @@ class Oracle:
             pooled = [*range(lo, hi), *([None] if len(spans) == 1 else [])]
 
             def mean(owners_pooled):
-                chosen = [state for state, owner in zip(states, owners, strict=True) if owner in owners_pooled]
+                chosen = [
+                    state
+                    for state, owner in zip(states, owners, strict=True)
+                    if owner in owners_pooled
+                ]
                 return sum(chosen) / len(chosen)
 
             for i in range(lo, hi):
                 scores["summarization"][i] = similarity(mean(pooled), mean([i]))
                 if hi - lo > 1:
-                    scores["deletion"][i] = 1 - similarity(mean(pooled), mean([own for own in pooled if own != i]))
+                    scores["deletion"][i] = 1 - similarity(
+                        mean(pooled), mean([own for own in pooled if own != i])
+                    )
                 if i > lo:
                     prefix = [own for own in pooled if own is None or own <= i]
                     before = [own for own in prefix if own != i]
@@ -116,26 +132,37 @@ def twins_loss(
     """The loss of a batch, written out pair by pair; every text is encoded on its own.
 
     Args:
-        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and `negative_twin`; each is a
-            pair of the sentences and the window of each sentence, -1 for none.
+        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and
+            `negative_twin`; each is a pair of the sentences and the window of each sentence, -1 for
+            none.
     """
-    # Pairs of vectors, with story, row and window of each pair; and vectors that are only negatives, with their row.
+    # Pairs of vectors, with story, row and window of each pair; and vectors that are only
+    # negatives, with their row.
     pairs, distractor_pairs, negatives = [], [], []
     for number, row in enumerate(texts):
         count = max(row["story"][1]) + 1
         vectors = {
-            side: [_window(model, tokenizer, *text, window if count > 1 else None, pooling) for window in range(count)]
+            side: [
+                _window(model, tokenizer, *text, window if count > 1 else None, pooling)
+                for window in range(count)
+            ]
             for side, text in row.items()
             if text is not None
         }
         for window in range(count):
-            pairs.append((vectors["story"][window], vectors["twin"][window], number, number, window))
+            pairs.append(
+                (vectors["story"][window], vectors["twin"][window], number, number, window)
+            )
         if distractors and "negative" in vectors:
             if "negative_twin" in vectors and count == 1:
                 name = f"distractor of {number}"
-                distractor_pairs.append((vectors["negative"][0], vectors["negative_twin"][0], name, number, 0))
+                distractor_pairs.append(
+                    (vectors["negative"][0], vectors["negative_twin"][0], name, number, 0)
+                )
             else:
-                negatives.extend((vector, number) for vector in vectors["negative"] if vector is not None)
+                negatives.extend(
+                    (vector, number) for vector in vectors["negative"] if vector is not None
+                )
     options = temperature, in_story_negatives, in_batch_negatives
     if distractor_loss == "joint":
         return _info_nce(pairs + distractor_pairs, negatives, *options)
@@ -145,7 +172,9 @@ def twins_loss(
 
 def _info_nce(pairs, negatives, temperature, in_story_negatives, in_batch_negatives):
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
-    everything = [(vector, story, row, window) for a, b, story, row, window in pairs for vector in (a, b)]
+    everything = [
+        (vector, story, row, window) for a, b, story, row, window in pairs for vector in (a, b)
+    ]
     losses = []
     for index, (query, story, row, window) in enumerate(everything):
         # The two vectors of a pair are neighbors.
@@ -171,7 +200,8 @@ def cosine(a, b):
 
 
 def _window(model, tokenizer, sentences, windows, window, pooling):
-    """The vector of a window of a text, or of the complete text if `window` is None; None if there is no token."""
+    """The vector of a window of a text, or of the complete text if `window` is None; None if there
+    is no token."""
     ids, owners = tokens_of(tokenizer, sentences)
     states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
     own = [

@@ -1,9 +1,11 @@
-"""Compare the engine with the naive oracle on real stories, all four operations at both levels (`make parity`):
+"""Compare the engine with the naive oracle on real stories, all four operations at both levels
+(`make parity`):
 
     PYTHONPATH=tests python -m support.parity FOLDER
 
-FOLDER contains `roc_val.json` (five-sentence stories, one window) and `tripod_train.json` (film synopses, five even
-windows). Prints the largest difference of any score; the exit code is 1 if one exceeds 1e-5.
+FOLDER contains `roc_val.json` (five-sentence stories, one window) and `tripod_train.json` (film
+synopses, five even windows). Prints the largest difference of any score; the exit code is 1 if one
+exceeds 1e-5.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ TOLERANCE = 1e-5
 
 
 def compare(path: Path, windows: int, kind: str) -> tuple[str, dict[str, float], int]:
-    """A description of the comparison, the largest difference for each operation, and the number of stories."""
+    """A description of the comparison, the largest difference for each operation, and the number of
+    stories."""
     torch.set_num_threads(1)
     rows = json.loads(path.read_text(encoding="utf-8")).values()
     stories = [Story.parse([s for s in row["sentences"] if s.strip()], windows) for row in rows]
@@ -44,7 +47,10 @@ def main() -> int:
     folder = Path(sys.argv[1])
     missing = [name for name in FILES if not (folder / name).exists()]
     if missing:
-        print(f"skipped: no {' and '.join(missing)} in {folder} (stories can't be redistributed; set DATA=)")
+        print(
+            f"skipped: no {' and '.join(missing)} in {folder} (stories can't be redistributed; set"
+            " DATA=)"
+        )
         return 0
     failed = False
     with ProcessPoolExecutor(max_workers=2) as pool:
@@ -56,7 +62,8 @@ def main() -> int:
             description, worst, count = job.result()
             failed |= max(worst.values()) > TOLERANCE
             print(
-                f"{description}, {count} stories: " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items()),
+                f"{description}, {count} stories: "
+                + ", ".join(f"{name} {value:.1e}" for name, value in worst.items()),
                 flush=True,
             )
     print("differences exceed the tolerance" if failed else f"all within {TOLERANCE}")

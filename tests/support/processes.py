@@ -1,6 +1,9 @@
-"""Child processes of tests. Each ends with the test that started it, also if the test fails or is killed.
+"""Child processes of tests. Each ends with the test that started it, also if the test fails or is
+killed.
 
-All descendants of a child are found by a variable in their environment, also those in other process groups."""
+All descendants of a child are found by a variable in their environment, also those in other process
+groups.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from typing import Any
 import psutil
 
 LIMIT = 900
-"""Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures wait so long."""
+"""Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures
+wait so long."""
 
 COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
 """The installed command."""
@@ -28,12 +32,17 @@ _numbers = itertools.count()
 
 
 @contextmanager
-def started(*command: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Start a command, and kill it and its descendants at the end of the block. Options are those of `Popen`."""
+def started(
+    *command: object, env: dict[str, str] | None = None, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, and kill it and its descendants at the end of the block. Options are those
+    of `Popen`."""
     _start_reaper()
     mark = f"{os.getpid()}-{next(_numbers)}."
     environment = {**(os.environ if env is None else env), _MARK: mark}
-    process = subprocess.Popen([str(part) for part in command], env=environment, text=True, **options)
+    process = subprocess.Popen(
+        [str(part) for part in command], env=environment, text=True, **options
+    )
     try:
         with process:
             try:
@@ -44,7 +53,9 @@ def started(*command: object, env: dict[str, str] | None = None, **options: Any)
         kill_marked(mark)
 
 
-def run_command(*command: object, input: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_command(
+    *command: object, input: str | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end and capture its output; options are those of `Popen`."""
     pipes = {"stdin": subprocess.PIPE if input is not None else subprocess.DEVNULL}
     pipes |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -61,7 +72,8 @@ def run_python(*command: object, **options: Any) -> str:
 
 
 def run_in_copy(work: Callable[[], object]) -> int:
-    """Run a short function in a copy of this process, and wait for it. Returns its exit code: 1 if it raised."""
+    """Run a short function in a copy of this process, and wait for it. Returns its exit code: 1 if
+    it raised."""
     child = os.fork()
     if not child:
         try:
@@ -90,21 +102,29 @@ def kill_marked(mark: str) -> None:
                 process.kill()
             except psutil.NoSuchProcess:
                 pass
-        time.sleep(0.01)  # not `wait_procs`, which would take the exit status from the `Popen` of a child
+        time.sleep(
+            0.01
+        )  # not `wait_procs`, which would take the exit status from the `Popen` of a child
 
 
 def _is_marked(process: psutil.Process, mark: str) -> bool:
     try:
-        return process.environ().get(_MARK, "").startswith(mark) and process.status() != psutil.STATUS_ZOMBIE
+        return (
+            process.environ().get(_MARK, "").startswith(mark)
+            and process.status() != psutil.STATUS_ZOMBIE
+        )
     except (psutil.Error, OSError):
         return False
 
 
 @cache
 def _start_reaper() -> subprocess.Popen[bytes]:
-    """Start a process that kills all marked processes of this one when this one has ended, even by SIGKILL: then its
-    standard input is closed."""
-    code = "import sys; sys.stdin.read(); from support.processes import kill_marked; kill_marked(sys.argv[1])"
+    """Start a process that kills all marked processes of this one when this one has ended, even by
+    SIGKILL: then its standard input is closed."""
+    code = (
+        "import sys; sys.stdin.read(); from support.processes import kill_marked;"
+        " kill_marked(sys.argv[1])"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code, f"{os.getpid()}-"],
         stdin=subprocess.PIPE,

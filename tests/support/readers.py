@@ -1,5 +1,5 @@
-"""What every reader of files must do with any bytes: tell what is wrong, and raise nothing else. One function for each
-kind of file, for property tests and for fuzzing.
+"""What every reader of files must do with any bytes: tell what is wrong, and raise nothing else.
+One function for each kind of file, for property tests and for fuzzing.
 
     python -m support.readers KIND [OPTION OF LIBFUZZER ...] [FOLDER OF INPUTS]
 
@@ -127,7 +127,10 @@ def checkpoints(data: bytes) -> None:
 
 READERS: dict[str, Callable[[bytes], None]] = {
     **{kind: stories(kind) for kind in ("txt", "jsonl", "json", "csv")},
-    **{f"rows-{kind}": rows(kind) for kind in ("jsonl", "json", "csv", "jsonl.gz", "csv.gz", "parquet")},
+    **{
+        f"rows-{kind}": rows(kind)
+        for kind in ("jsonl", "json", "csv", "jsonl.gz", "csv.gz", "parquet")
+    },
     **{f"book-{kind}": books(kind) for kind in ("txt", "md", "html", "epub", "docx")},
     "works": works,
     "results": results,

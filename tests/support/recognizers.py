@@ -31,9 +31,15 @@ ENTITIES = {
 
 @cache
 def _listed(entities: str):
-    spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
+    spacy = pytest.importorskip(
+        "spacy", reason="spaCy is not installed: pip install narrative_twins[entities]"
+    )
     pipeline = spacy.blank("en")
-    patterns = [{"label": label, "pattern": name} for label, names in json.loads(entities).items() for name in names]
+    patterns = [
+        {"label": label, "pattern": name}
+        for label, names in json.loads(entities).items()
+        for name in names
+    ]
     pipeline.add_pipe("entity_ruler").add_patterns(patterns)
     return pipeline
 
@@ -44,9 +50,12 @@ def recognizer(entities: Mapping[str, Sequence[str]] = ENTITIES):
 
 
 class Clustered:
-    """A pipeline with given clusters: lists of texts, each found at its first position that is in no cluster yet."""
+    """A pipeline with given clusters: lists of texts, each found at its first position that is in
+    no cluster yet."""
 
-    def __init__(self, *clusters: Sequence[str], entities: Mapping[str, Sequence[str]] = ENTITIES) -> None:
+    def __init__(
+        self, *clusters: Sequence[str], entities: Mapping[str, Sequence[str]] = ENTITIES
+    ) -> None:
         self.pipeline, self.clusters = recognizer(entities), clusters
 
     def pipe(self, texts):
@@ -56,7 +65,10 @@ class Clustered:
                 document.spans[f"coref_clusters_{number}"] = []
                 for words in cluster:
                     found = re.finditer(rf"\b{re.escape(words)}(?!\w)", document.text)
-                    span = next((match.span() for match in found if used.isdisjoint(range(*match.span()))), None)
+                    span = next(
+                        (match.span() for match in found if used.isdisjoint(range(*match.span()))),
+                        None,
+                    )
                     if span is not None:
                         used.update(range(*span))
                         document.spans[f"coref_clusters_{number}"].append(document.char_span(*span))

@@ -1,4 +1,5 @@
-"""Scores stories with nothing installed but what scoring needs, and compares them with those in README.md:
+"""Scores stories with nothing installed but what scoring needs, and compares them with those in
+README.md:
 
     python tests/support/scoring_alone.py
 
@@ -25,13 +26,19 @@ STORIES = FOLDER / "examples" / "stories"
 
 def scores_in_readme() -> list[float]:
     """The scores of summarization that README.md shows after its first example."""
-    shown = re.findall(r"^(0\.\d{3})  \S", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    shown = re.findall(
+        r"^(0\.\d{3})  \S", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     return [float(score) for score in shown]
 
 
 def main() -> None:
-    assert not any(map(find_spec, ("datasets", "sentence_transformers", "accelerate", "pyarrow", "scipy")))
-    result = pipeline("narrative-salience")((STORIES / "window_cleaner.txt").read_text(encoding="utf-8"))
+    assert not any(
+        map(find_spec, ("datasets", "sentence_transformers", "accelerate", "pyarrow", "scipy"))
+    )
+    result = pipeline("narrative-salience")(
+        (STORIES / "window_cleaner.txt").read_text(encoding="utf-8")
+    )
     scores = result["scores"]["summarization"]
     assert all(abs(a - b) < 0.005 for a, b in zip(scores, scores_in_readme(), strict=True)), scores
     assert command(["score", *sorted(map(str, STORIES.glob("*.txt"))), "--processes", "2"]) == 0
@@ -40,7 +47,7 @@ def main() -> None:
         assert command(["evaluate", "--data", "stories"]) == 1
     assert "pip install 'narrative_twins[train]'" in errors.getvalue(), errors.getvalue()
     try:
-        narrative_twins.push_encoder
+        narrative_twins.push_encoder  # noqa: B018
     except ImportError as error:
         print(error)
     else:

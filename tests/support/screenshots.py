@@ -30,16 +30,24 @@ def take(folder: Path) -> None:
         for name, (width, height, story) in VIEWS.items():
             page = chromium.new_page(viewport={"width": width, "height": height})
             page.goto(address)
-            page.get_by_label("Story", exact=True).fill((STORIES / f"{story}.txt").read_text(encoding="utf-8"))
+            page.get_by_label("Story", exact=True).fill(
+                (STORIES / f"{story}.txt").read_text(encoding="utf-8")
+            )
             page.get_by_role("button", name="Score").click()
             page.locator(".shaded").wait_for(timeout=LIMIT * 1000)
-            page.locator("#story textarea").evaluate("area => { area.scrollTop = 0; scrollTo(0, 0) }")
-            page.locator("#results").evaluate("element => { if (innerWidth < 800) element.scrollIntoView() }")
+            page.locator("#story textarea").evaluate(
+                "area => { area.scrollTop = 0; scrollTo(0, 0) }"
+            )
+            page.locator("#results").evaluate(
+                "element => { if (innerWidth < 800) element.scrollIntoView() }"
+            )
             page.locator(".sentence").nth(1).hover()
             page.wait_for_timeout(500)
             # Pages have few colours; with a palette the files are much smaller.
             screenshot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            screenshot.quantize(128, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+            screenshot.quantize(128, dither=Image.Dither.NONE).save(
+                folder / f"{name}.png", optimize=True
+            )
             print(f"{folder / name}.png, {(folder / f'{name}.png').stat().st_size // 1000} kB")
         chromium.close()
         server.send_signal(signal.SIGINT)

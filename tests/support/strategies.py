@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 WORDS = "the old mill burned down Nadia ran river I didn't 1,250 Über 東京 Привет mother's coins".split()
 
-sentence = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(lambda words: " ".join(words) + ".")
+sentence = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(
+    lambda words: " ".join(words) + "."
+)
 """A sentence of a few plain words."""
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)

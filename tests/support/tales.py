@@ -10,7 +10,8 @@ from support.oracle import similarity
 
 
 def book_of(*chapters: list[str], title: str | None = None) -> Book:
-    """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is a marked break."""
+    """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is
+    a marked break."""
     text, found = "", []
     for heading, *paragraphs in chapters:
         start = len(text)
@@ -28,16 +29,33 @@ def book_of(*chapters: list[str], title: str | None = None) -> Book:
 
 
 TALE = book_of(
-    ["Chapter 1: The Map", "Nadia found a map. It was old.", "Her brother laughed.", "***", "She ran. It rained."],
-    ["Chapter 2: The River", "The water had risen! The bridge was gone.", "Nadia swam across alone."],
-    ["Chapter 3", "The mill burned down.", "***", "I was there.", "***", "They never told anyone, not even in 1987."],
+    [
+        "Chapter 1: The Map",
+        "Nadia found a map. It was old.",
+        "Her brother laughed.",
+        "***",
+        "She ran. It rained.",
+    ],
+    [
+        "Chapter 2: The River",
+        "The water had risen! The bridge was gone.",
+        "Nadia swam across alone.",
+    ],
+    [
+        "Chapter 3",
+        "The mill burned down.",
+        "***",
+        "I was there.",
+        "***",
+        "They never told anyone, not even in 1987.",
+    ],
     title="The Mill",
 )
 
 
 def token_states(model, tokenizer, sentences, room):
-    """The states of the tokens of some sentences, read alone in passes of at most `room` tokens besides the special
-    ones, whose states are left out."""
+    """The states of the tokens of some sentences, read alone in passes of at most `room` tokens
+    besides the special ones, whose states are left out."""
     ids = tokenizer(" ".join(sentences), add_special_tokens=False)["input_ids"]
     states, special = [], tokenizer("a")["input_ids"]
     for start in range(0, len(ids), room):
@@ -59,5 +77,7 @@ def naive_scores(units):
         scores["summarization"].append(similarity(mean(units), mean([units[i]])))
         rest = [unit for j, unit in enumerate(units) if j != i]
         scores["deletion"].append(1 - similarity(mean(units), mean(rest)) if rest else 0.0)
-        scores["disruption"].append(1 - similarity(mean(units[: i + 1]), mean(units[:i])) if i else 0.0)
+        scores["disruption"].append(
+            1 - similarity(mean(units[: i + 1]), mean(units[:i])) if i else 0.0
+        )
     return scores

@@ -1,4 +1,5 @@
-"""What worker processes run in tests/salience/test_processes.py, which they find it in this module by its name."""
+"""What worker processes run in tests/salience/test_processes.py, which they find it in this module
+by its name."""
 
 from __future__ import annotations
 

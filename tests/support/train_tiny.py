@@ -1,4 +1,5 @@
-"""A short training run that test_trainer.py kills and resumes: `train_tiny.py SETTINGS OUTPUT [resume]`."""
+"""A short training run that test_trainer.py kills and resumes: `train_tiny.py SETTINGS OUTPUT
+[resume]`."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def main(settings: dict, output: Path, resume: bool) -> None:
     args = NarrativeTwinsTrainingArguments(
         str(output), use_cpu=True, report_to="none", disable_tqdm=True, **settings["arguments"]
     )
-    trainer = NarrativeTwinsTrainer(model, args, sets if len(sets) > 1 else next(iter(sets.values())))
+    trainer = NarrativeTwinsTrainer(
+        model, args, sets if len(sets) > 1 else next(iter(sets.values()))
+    )
     trainer.train(resume_from_checkpoint=resume or None)
     trainer.save_model(str(output / "final"))
     trainer.save_state()

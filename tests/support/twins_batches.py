@@ -27,10 +27,24 @@ def several(*windows: tuple[int, str]) -> tuple[list[str], list[int]]:
 
 S = SENTENCES
 STORIES = [
-    {"story": text(S[0], S[1]), "twin": text(S[2]), "negative": text(S[3]), "negative_twin": text(S[5], S[6])},
+    {
+        "story": text(S[0], S[1]),
+        "twin": text(S[2]),
+        "negative": text(S[3]),
+        "negative_twin": text(S[5], S[6]),
+    },
     {"story": text(S[4]), "twin": text("A flood.", S[1])},
-    {"story": text("It rained."), "twin": text("Rain fell."), "negative": text("She didn't answer.")},
-    {"story": text("I was there."), "twin": text("He was."), "negative": text(S[2]), "negative_twin": text(S[0])},
+    {
+        "story": text("It rained."),
+        "twin": text("Rain fell."),
+        "negative": text("She didn't answer."),
+    },
+    {
+        "story": text("I was there."),
+        "twin": text("He was."),
+        "negative": text(S[2]),
+        "negative_twin": text(S[0]),
+    },
 ]
 """Rows with a distractor and its twin, with a distractor only, and without distractors."""
 WINDOWS = [
@@ -56,7 +70,11 @@ FILMS = [
         "story": [[f"Nadia found {at} coins."], ["It rained."], ["They never told anyone."]],
         "twin": ["Money was found.", f"{at} of it.", "A flood.", "She was silent."],
         "twin_windows": [[0], [0, 1], [1], [2]],
-        "negative": [["Her brother laughed."], [f"The mill burned down {at} times."], ["I was there."]],
+        "negative": [
+            ["Her brother laughed."],
+            [f"The mill burned down {at} times."],
+            ["I was there."],
+        ],
     }
     for at in range(7)
 ]
@@ -75,7 +93,8 @@ LEVELS = {"stories": STORIES, "windows": WINDOWS}
 
 
 class Seen(NarrativeTwinsLoss):
-    """The loss of the trainer, which keeps the token ids and the windows of each batch in `batches`."""
+    """The loss of the trainer, which keeps the token ids and the windows of each batch in
+    `batches`."""
 
     def __init__(self, model, **options) -> None:
         super().__init__(model, **options)
@@ -105,7 +124,10 @@ def features(model: SentenceTransformer, texts, **options) -> dict[str, torch.Te
     for row in texts:
         rows.append({})
         for side, (sentences, windows) in row.items():
-            rows[-1] |= {side: sentences, f"{side}_windows": [[window] if window >= 0 else [] for window in windows]}
+            rows[-1] |= {
+                side: sentences,
+                f"{side}_windows": [[window] if window >= 0 else [] for window in windows],
+            }
     batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens, **options)(rows)
     # `StoryEncoder` has turned dropout off: restore the mode.
     model.train(model.training)
@@ -130,4 +152,6 @@ def assert_same(found, expected, tolerance: float = 1e-6) -> None:
     largest = max(gradient.abs().max().item() for gradient in expected[1].values())
     assert largest > 0.01, "there is a gradient to compare"
     for name, gradient in expected[1].items():
-        torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=tolerance * max(1, largest), msg=name)
+        torch.testing.assert_close(
+            found[1][name], gradient, rtol=0, atol=tolerance * max(1, largest), msg=name
+        )

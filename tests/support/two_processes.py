@@ -1,10 +1,10 @@
 """The script of each of two processes in test_two_processes.py, run by torchrun.
 
 two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
-two_processes.py train SETTINGS FOLDER  a short training run
-two_processes.py mlm SETTINGS FOLDER    a step of masked language modeling
-two_processes.py resume SETTINGS FOLDER the batches of runs, and of the same runs resumed
-two_processes.py steps SETTINGS FOLDER  the steps of runs, and of the same runs resumed; with FSDP, if it is set
+two_processes.py train SETTINGS FOLDER  a short training run two_processes.py mlm SETTINGS FOLDER
+a step of masked language modeling two_processes.py resume SETTINGS FOLDER the batches of runs, and
+of the same runs resumed two_processes.py steps SETTINGS FOLDER  the steps of runs, and of the same
+runs resumed; with FSDP, if it is set
 """
 
 from __future__ import annotations
@@ -24,11 +24,18 @@ from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import (
+    MaskedLanguageModelTrainingArguments,
+    NarrativeTwinsTrainingArguments,
+)
 from narrative_twins.training.evaluators import TwinsEvaluator
 from narrative_twins.training.gathering import is_sharded
 from narrative_twins.training.losses import NarrativeTwinsLoss
-from narrative_twins.training.mlm import MaskedLanguageModelTrainer, MaskedTextsCollator, masked_language_model
+from narrative_twins.training.mlm import (
+    MaskedLanguageModelTrainer,
+    MaskedTextsCollator,
+    masked_language_model,
+)
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -59,16 +66,21 @@ def train(file: Path, folder: Path) -> None:
     settings = json.loads(file.read_text())
     args = NarrativeTwinsTrainingArguments(str(folder / "output"), **settings["arguments"])
     sets = {name: Dataset.from_list(rows) for name, rows in settings["rows"].items()}
-    trainer = NarrativeTwinsTrainer(SentenceTransformer(settings["model"], device="cpu"), args, sets)
+    trainer = NarrativeTwinsTrainer(
+        SentenceTransformer(settings["model"], device="cpu"), args, sets
+    )
     trainer.train()
     seen = {"world": args.world_size, "steps": trainer.state.global_step}
     torch.save((seen, trainer.model.state_dict()), folder / f"trained-{dist.get_rank()}.pt")
 
 
 def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-    """Collate texts like `DataCollatorForLanguageModeling`, but with the same tokens masked in each run."""
+    """Collate texts like `DataCollatorForLanguageModeling`, but with the same tokens masked in each
+    run."""
     ids = pad_sequence([torch.tensor(text["input_ids"]) for text in texts], batch_first=True)
-    kept = pad_sequence([torch.ones(len(text["input_ids"]), dtype=torch.long) for text in texts], batch_first=True)
+    kept = pad_sequence(
+        [torch.ones(len(text["input_ids"]), dtype=torch.long) for text in texts], batch_first=True
+    )
     masked = (torch.arange(ids.shape[1]) % 3 == 1) & kept.bool()
     return {"input_ids": ids, "attention_mask": kept, "labels": ids.masked_fill(~masked, -100)}
 
@@ -80,18 +92,25 @@ def mlm(file: Path, folder: Path) -> None:
     # Processes share the rows of a step.
     settings["arguments"]["per_device_train_batch_size"] = len(settings["rows"]) // world
     args = MaskedLanguageModelTrainingArguments(str(folder / "output"), **settings["arguments"])
-    model = masked_language_model(settings["model"], hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = masked_language_model(
+        settings["model"], hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
     collator = MaskedTextsCollator(mask_every_third)  # type: ignore[arg-type]
     rows = Dataset.from_list(settings["rows"])
     trainer = MaskedLanguageModelTrainer(model, args, rows, data_collator=collator)
     trainer.train()
     if trainer.is_world_process_zero():
-        logged = [[entry["loss"], entry["grad_norm"]] for entry in trainer.state.log_history if "loss" in entry]
+        logged = [
+            [entry["loss"], entry["grad_norm"]]
+            for entry in trainer.state.log_history
+            if "loss" in entry
+        ]
         (folder / f"mlm-{world}.json").write_text(json.dumps(logged))
 
 
 def resume(file: Path, folder: Path) -> None:
-    """Save which batches each of several runs has in this process, from the start and resumed after `save_steps`."""
+    """Save which batches each of several runs has in this process, from the start and resumed after
+    `save_steps`."""
     settings = json.loads(file.read_text())
     found = {}
     for name, case in settings["runs"].items():
@@ -102,7 +121,9 @@ def resume(file: Path, folder: Path) -> None:
             (sets,) = sets.values()
         if case["shards"]:
             # More shards than processes, of different sizes.
-            sets = sets.to_iterable_dataset(num_shards=case["shards"]).shuffle(seed=1, buffer_size=3)
+            sets = sets.to_iterable_dataset(num_shards=case["shards"]).shuffle(
+                seed=1, buffer_size=3
+            )
         batches = []
         for checkpoint in (None, f"{output}/checkpoint-{args.save_steps}"):
             model = SentenceTransformer(settings["model"], device="cpu")
@@ -129,16 +150,23 @@ def shard_on_cpu() -> None:
 
 
 def steps(file: Path, folder: Path) -> None:
-    """Train several cases, or go on from a checkpoint (`resumed`), and save their encoders. The first process saves
-    losses, norms of gradients and evaluations of each step, and which modules were sharded."""
+    """Train several cases, or go on from a checkpoint (`resumed`), and save their encoders. The
+    first process saves losses, norms of gradients and evaluations of each step, and which modules
+    were sharded."""
     shard_on_cpu()
     settings = json.loads(file.read_text())
     found = {}
     for name, case in settings["cases"].items():
-        args = NarrativeTwinsTrainingArguments(str(folder / name), **settings["arguments"] | case.get("arguments", {}))
+        args = NarrativeTwinsTrainingArguments(
+            str(folder / name), **settings["arguments"] | case.get("arguments", {})
+        )
         model = SentenceTransformer(case["model"], device="cpu")
         rows: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
-        losses = {"judged": SalienceLoss(model, mini_batch_size=args.mini_batch_size)} if "judged" in rows else None
+        losses = (
+            {"judged": SalienceLoss(model, mini_batch_size=args.mini_batch_size)}
+            if "judged" in rows
+            else None
+        )
         if len(rows) == 1:
             (rows,) = rows.values()
         evaluator = TwinsEvaluator(settings["validation"])
@@ -147,9 +175,13 @@ def steps(file: Path, folder: Path) -> None:
         )
         trainer.train(case.get("resumed"))
         trainer.save_encoder(folder / f"encoder of {name}")
-        history = [entry for entry in trainer.state.log_history if {"loss", "eval_accuracy"} & set(entry)]
+        history = [
+            entry for entry in trainer.state.log_history if {"loss", "eval_accuracy"} & set(entry)
+        ]
         kept = "step", "loss", "grad_norm", "eval_loss", "eval_accuracy"
-        sharded = sorted({type(module).__name__ for module in trainer.model.modules() if is_sharded(module)})
+        sharded = sorted(
+            {type(module).__name__ for module in trainer.model.modules() if is_sharded(module)}
+        )
         found[name] = {
             "steps": [{key: entry[key] for key in kept if key in entry} for entry in history],
             "sharded": sharded,

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
+from narrative_twins.training.collator import (
+    DISTRACTOR,
+    DISTRACTOR_TWIN,
+    STORY,
+    TWIN,
+    TwinsCollator,
+)
 
 from support.models import FAMILIES, SENTENCES, encoder_of, small
 from support.oracle import tokens_of
@@ -33,7 +39,10 @@ def text(batch, row: int, side: int) -> tuple[list[int], list[int]]:
     """Token ids and windows of a text, without padding."""
     at = sides(batch).index((row, side))
     length = int(batch["texts_attention_mask"][at].sum())
-    return batch["texts_input_ids"][at, :length].tolist(), batch["texts_window_ids"][at, :length].tolist()
+    return (
+        batch["texts_input_ids"][at, :length].tolist(),
+        batch["texts_window_ids"][at, :length].tolist(),
+    )
 
 
 def short_rows():
@@ -49,7 +58,9 @@ def long_rows(draw):
     """Rows of several windows; each sentence of the twin belongs to one window or none."""
     count = draw(st.integers(2, 4))
     windows = st.lists(stories(1, 3), min_size=count, max_size=count)
-    window_ids = draw(st.permutations([*range(count), *draw(st.lists(st.integers(-1, count - 1), max_size=3))]))
+    window_ids = draw(
+        st.permutations([*range(count), *draw(st.lists(st.integers(-1, count - 1), max_size=3))])
+    )
     return {
         "story": draw(windows),
         "twin": draw(stories(len(window_ids), len(window_ids))),
@@ -59,7 +70,8 @@ def long_rows(draw):
 
 
 def texts_of(row):
-    """Yield side, sentences, window of each sentence, and whether the story has several windows, for each text."""
+    """Yield side, sentences, window of each sentence, and whether the story has several windows,
+    for each text."""
     several = isinstance(row["story"][0], list)
     for side, column in enumerate(("story", "twin", "negative", "negative_twin")):
         content = row.get(column)
@@ -69,7 +81,9 @@ def texts_of(row):
             windows = [number for number, window in enumerate(content) for _ in window]
             content = [sentence for window in content for sentence in window]
         elif several:
-            windows = [candidates[0] if candidates else -1 for candidates in row[f"{column}_windows"]]
+            windows = [
+                candidates[0] if candidates else -1 for candidates in row[f"{column}_windows"]
+            ]
         else:
             windows = [0] * len(content)
         yield side, content, windows, several
@@ -105,8 +119,18 @@ def test_batch_matches_naive_encoding(kind, rows):
 
 
 def test_distractors_can_be_turned_off():
-    row = {"story": SENTENCES[:2], "twin": SENTENCES[2:4], "negative": SENTENCES[4:5], "negative_twin": SENTENCES[5:6]}
-    assert sides(collator(distractors=False)([row, row])) == [(0, STORY), (0, TWIN), (1, STORY), (1, TWIN)]
+    row = {
+        "story": SENTENCES[:2],
+        "twin": SENTENCES[2:4],
+        "negative": SENTENCES[4:5],
+        "negative_twin": SENTENCES[5:6],
+    }
+    assert sides(collator(distractors=False)([row, row])) == [
+        (0, STORY),
+        (0, TWIN),
+        (1, STORY),
+        (1, TWIN),
+    ]
     assert sides(collator()([row]))[2:] == [(0, DISTRACTOR), (0, DISTRACTOR_TWIN)]
 
 
@@ -117,17 +141,28 @@ def test_distractor_twin_needs_distractor():
 
 def test_distractors_of_several_windows_have_no_twin():
     windows = [[sentence] for sentence in SENTENCES]
-    row = {"story": windows[:2], "twin": windows[2:4], "negative": windows[4:6], "negative_twin": windows[5:7]}
+    row = {
+        "story": windows[:2],
+        "twin": windows[2:4],
+        "negative": windows[4:6],
+        "negative_twin": windows[5:7],
+    }
     assert sides(collator()([row])) == [(0, STORY), (0, TWIN), (0, DISTRACTOR)]
 
 
 def test_sentence_without_window_is_encoded_but_not_pooled():
     windows = [["Nadia ran."], ["It rained."]]
-    row = {"story": windows, "twin": ["Nadia ran.", "I was there.", "It rained."], "twin_windows": [[0], [], [1]]}
+    row = {
+        "story": windows,
+        "twin": ["Nadia ran.", "I was there.", "It rained."],
+        "twin_windows": [[0], [], [1]],
+    }
     ids, window_ids = text(collator()([row]), 0, TWIN)
     tokenizer = encoder_of("bert")[1]
     assert ids == tokenizer("Nadia ran. I was there. It rained.")["input_ids"]
-    lengths = [len(tokenizer(sentence, add_special_tokens=False)["input_ids"]) for sentence in row["twin"]]
+    lengths = [
+        len(tokenizer(sentence, add_special_tokens=False)["input_ids"]) for sentence in row["twin"]
+    ]
     assert window_ids == [-1, *[0] * lengths[0], *[-1] * lengths[1], *[1] * lengths[2], -1]
 
 
@@ -205,7 +240,9 @@ def test_dropout_twins_are_the_same_text_twice():
     for number, row in enumerate(rows):
         ids = text(batch, number, STORY)[0]
         assert text(batch, number, TWIN)[0] == ids
-        column = next(name for name in ("story", "twin") if tokenizer(row[name][0])["input_ids"] == ids)
+        column = next(
+            name for name in ("story", "twin") if tokenizer(row[name][0])["input_ids"] == ids
+        )
         drawn[column] += 1
         distractor = row["negative" if column == "story" else "negative_twin"][0]
         for side in (DISTRACTOR, DISTRACTOR_TWIN):
@@ -232,8 +269,12 @@ def test_dropout_twins_of_several_windows():
         assert text(batch, number, TWIN) == (ids, window_ids)
         assert max(window_ids) == 1
         drawn.add(tokenizer.decode(ids[1:2]))
-        # Only a distractor twin could replace the distractor, and there is none with several windows.
-        assert text(batch, number, DISTRACTOR)[0] == tokenizer("She laughed. I was there.")["input_ids"]
+        # Only a distractor twin could replace the distractor, and there is none with several
+        # windows.
+        assert (
+            text(batch, number, DISTRACTOR)[0]
+            == tokenizer("She laughed. I was there.")["input_ids"]
+        )
     assert len(drawn) == 2
 
 
@@ -241,8 +282,20 @@ def test_row_without_twin_gets_a_dropout_twin():
     lone = {"story": SENTENCES[:2], "twin": None, "negative": SENTENCES[2:3]}
     pair = {"story": SENTENCES[:2], "twin": SENTENCES[2:4]}
     batch = collator()([lone, pair])
-    assert sides(batch) == [(0, STORY), (0, TWIN), (0, DISTRACTOR), (0, DISTRACTOR_TWIN), (1, STORY), (1, TWIN)]
-    assert text(batch, 0, STORY) == text(batch, 0, TWIN) == text(batch, 1, STORY) != text(batch, 1, TWIN)
+    assert sides(batch) == [
+        (0, STORY),
+        (0, TWIN),
+        (0, DISTRACTOR),
+        (0, DISTRACTOR_TWIN),
+        (1, STORY),
+        (1, TWIN),
+    ]
+    assert (
+        text(batch, 0, STORY)
+        == text(batch, 0, TWIN)
+        == text(batch, 1, STORY)
+        != text(batch, 1, TWIN)
+    )
     assert text(batch, 0, DISTRACTOR) == text(batch, 0, DISTRACTOR_TWIN)
 
 
@@ -264,7 +317,9 @@ def test_text_beyond_the_context_is_cut_with_one_warning(caplog):
 
 
 def test_invalid_settings_are_refused():
-    with pytest.raises(ValueError, match="twins='triplets' is unknown; use 'narrative' or 'dropout'"):
+    with pytest.raises(
+        ValueError, match="twins='triplets' is unknown; use 'narrative' or 'dropout'"
+    ):
         collator(twins="triplets")
     with pytest.raises(ValueError, match="training needs a fast tokenizer"):
         TwinsCollator(SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))

@@ -18,6 +18,6 @@ def test_mean_and_standard_deviation_over_the_seeds_at_their_common_steps():
     }
     found = curves_of_runs(runs, ["eval_loss", "eval_auc", "eval_other"])
     assert list(found) == ["eval_loss", "eval_auc"] and list(found["eval_loss"]) == ["twins"]
-    (first, second) = found["eval_loss"]["twins"]
+    first, second = found["eval_loss"]["twins"]
     assert first == pytest.approx((1, 0.6, 0.02**0.5)) and second == pytest.approx((2, 0.3, 0))
     assert found["eval_auc"] == {"masked": [(1, 0.5, 0.0)]}

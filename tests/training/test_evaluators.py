@@ -17,17 +17,37 @@ from support.naive_metrics import naive_points, naive_votes, values
 from support.oracle import Oracle, cosine
 
 STORIES = [
-    (["Nadia found a map.", "Her brother laughed.", "At dawn they walked.", "It rained."], [0, 3, 1, 0]),
+    (
+        ["Nadia found a map.", "Her brother laughed.", "At dawn they walked.", "It rained."],
+        [0, 3, 1, 0],
+    ),
     (["The water had risen.", "The bridge was gone!", "Nadia swam across alone."], [0, 2, 2]),
     (["I was there.", "Nadia ran."], [1, 1]),
-    (["It rained all night.", "They told no one.", "The mill burned down.", "Silver coins."], [4, 0, 0, 1]),
+    (
+        ["It rained all night.", "They told no one.", "The mill burned down.", "Silver coins."],
+        [4, 0, 0, 1],
+    ),
 ]
 """Sentences and votes; in the third story all votes are equal."""
 
 
 FILMS = [
-    ([["Nadia ran.", "It rained.", "A toy."], ["She swam.", "They told no one."], ["I was there.", "Why?"]], [1, 4, 5]),
-    ([["At dawn they walked.", "It rained."], ["A map."], ["Silver coins.", "A letter.", "He laughed."]], [0, 2, 5]),
+    (
+        [
+            ["Nadia ran.", "It rained.", "A toy."],
+            ["She swam.", "They told no one."],
+            ["I was there.", "Why?"],
+        ],
+        [1, 4, 5],
+    ),
+    (
+        [
+            ["At dawn they walked.", "It rained."],
+            ["A map."],
+            ["Silver coins.", "A letter.", "He laughed."],
+        ],
+        [0, 2, 5],
+    ),
 ]
 """Windows, and the turning point of each; a window with one sentence has no AUC."""
 
@@ -44,7 +64,9 @@ def test_votes(name):
     scored = [oracle.score(story, [(0, len(story))]) for story, _ in STORIES]
     expected = naive_votes(scored, [votes for _, votes in STORIES])
     prefix = f"{name}_" if name else ""
-    assert found == pytest.approx({prefix + key: value for key, value in expected.items()}, nan_ok=True, abs=1e-6)
+    assert found == pytest.approx(
+        {prefix + key: value for key, value in expected.items()}, nan_ok=True, abs=1e-6
+    )
     assert evaluator.primary_metric == f"{prefix}summarization_spearman"
     assert evaluator.primary_metric in found
     evaluator(model)
@@ -64,7 +86,13 @@ def test_turning_points(nested):
             rows.append({"story": windows, "turning_points": points})
         else:
             flat = [sentence for window in windows for sentence in window]
-            rows.append({"story": flat, "windows": [list(span) for span in spans[-1]], "turning_points": points})
+            rows.append(
+                {
+                    "story": flat,
+                    "windows": [list(span) for span in spans[-1]],
+                    "turning_points": points,
+                }
+            )
     evaluator = SalienceEvaluator(rows)
     oracle = Oracle(model[0].auto_model, model.tokenizer)
     scored = [
@@ -82,10 +110,18 @@ def test_labels_of_other_forms(tmp_path):
         {"story": story, "choices": [i + 1 for i, count in enumerate(counts) for _ in range(count)]}
         for story, counts in STORIES
     ]
-    graded = [{"story": story, "labels": [n / 4 for n in counts], "windows": 2} for story, counts in STORIES]
+    graded = [
+        {"story": story, "labels": [n / 4 for n in counts], "windows": 2}
+        for story, counts in STORIES
+    ]
     marked = [{"text": "Nadia ran. It rained. A toy.", "spans": [[0, 4], [11, 21]]}]
     loaded = []
-    for name, rows in {"votes": votes, "graded": graded, "marked": marked, "both": votes + graded}.items():
+    for name, rows in {
+        "votes": votes,
+        "graded": graded,
+        "marked": marked,
+        "both": votes + graded,
+    }.items():
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(rows))
         loaded.append(load_story_salience(path, "train", cache_dir=str(tmp_path)))
@@ -116,9 +152,14 @@ def test_context_can_be_set():
 
 
 def test_twins_are_compared_at_the_context_of_training():
-    """The twin has another first word and the same ending, the distractor the same first words and another ending."""
+    """The twin has another first word and the same ending, the distractor the same first words and
+    another ending."""
     ending = ["The mill burned down.", "They told no one."] * 12
-    row = {"story": ["Nadia ran.", *ending], "twin": ["Ada ran.", *ending], "negative": ["Nadia ran.", *["Why?"] * 24]}
+    row = {
+        "story": ["Nadia ran.", *ending],
+        "twin": ["Ada ran.", *ending],
+        "negative": ["Nadia ran.", *["Why?"] * 24],
+    }
     model = trainable()
     assert TwinsEvaluator([row])(model) == {"accuracy": 1.0}
     assert TwinsEvaluator([row], context_tokens=5)(model) == {"accuracy": 0.0}
@@ -126,12 +167,20 @@ def test_twins_are_compared_at_the_context_of_training():
 
 def test_rows_without_labels_are_refused():
     for rows in ([], [{"story": ["Nadia ran."]}], [{"story": ["Nadia ran."], "counts": None}]):
-        with pytest.raises(ValueError, match="rows with 'counts', 'labels' or 'turning_points' are needed"):
+        with pytest.raises(
+            ValueError, match="rows with 'counts', 'labels' or 'turning_points' are needed"
+        ):
             SalienceEvaluator(rows)
     votes, points = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
     for rows, message in (
-        ([votes, {"story": ["No."], "labels": None}], "row 1 has no 'counts' or 'labels', which row 0 has"),
-        ([points, points, votes], "row 2 has no 'turning_points', which row 0 has; leave out rows without labels"),
+        (
+            [votes, {"story": ["No."], "labels": None}],
+            "row 1 has no 'counts' or 'labels', which row 0 has",
+        ),
+        (
+            [points, points, votes],
+            "row 2 has no 'turning_points', which row 0 has; leave out rows without labels",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             SalienceEvaluator(rows)
@@ -144,11 +193,19 @@ def test_rows_without_labels_are_refused():
 
 
 SHORT = [
-    {"story": ["Nadia ran.", "It rained."], "twin": ["She ran in the rain."], "negative": ["A letter."]},
+    {
+        "story": ["Nadia ran.", "It rained."],
+        "twin": ["She ran in the rain."],
+        "negative": ["A letter."],
+    },
     {"story": ["Silver coins."], "twin": ["Why?"], "negative": ["Silver coins."]},
     {"story": ["I was there."], "twin": ["I was there."], "negative": ["He laughed."]},
     {"story": ["I was there."], "twin": ["He was."], "negative": None},
-    {"story": ["They told no one."], "twin": ["At dawn they walked."], "negative": ["She swam across alone."]},
+    {
+        "story": ["They told no one."],
+        "twin": ["At dawn they walked."],
+        "negative": ["She swam across alone."],
+    },
 ]
 
 
@@ -186,10 +243,15 @@ def naive_accuracy(model, rows):
                     sentences.append(sentence)
                     if f"{side}_windows" not in row:
                         windows.append(0 if isinstance(part, str) else number)
-            texts[side] = sentences, [ids[0] if isinstance(ids, list) and ids else ids for ids in windows]
+            texts[side] = (
+                sentences,
+                [ids[0] if isinstance(ids, list) and ids else ids for ids in windows],
+            )
         count = max(texts["story"][1]) + 1
         for window in range(count):
-            story, twin, negative = (oracle.embed(*texts[side], window if count > 1 else None) for side in texts)
+            story, twin, negative = (
+                oracle.embed(*texts[side], window if count > 1 else None) for side in texts
+            )
             nearer.append(cosine(story, twin) > cosine(story, negative))
     return sum(map(int, nearer)) / len(nearer)
 

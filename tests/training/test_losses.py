@@ -1,4 +1,5 @@
-"""The twins loss: against its formula pair by pair, with gradients, and against the loss of sentence-transformers."""
+"""The twins loss: against its formula pair by pair, with gradients, and against the loss of
+sentence-transformers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support.models import modules
 from support.oracle import twins_loss
-from support.twins_batches import LEVELS, STORIES, WINDOWS, assert_same, features, model_of, several, trained
+from support.twins_batches import (
+    LEVELS,
+    STORIES,
+    WINDOWS,
+    assert_same,
+    features,
+    model_of,
+    several,
+    trained,
+)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.05])
@@ -24,11 +34,18 @@ from support.twins_batches import LEVELS, STORIES, WINDOWS, assert_same, feature
 @pytest.mark.parametrize("in_story_negatives", [True, False])
 @pytest.mark.parametrize("distractors", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
-def test_loss_and_gradients_match_the_formula(level, distractors, in_story_negatives, pooling, temperature):
-    """Within 1e-6 at a temperature of 0.5, and 1e-5 at 0.05, because cosines are rounded. The encoder runs in float64,
-    because in float32 the states of a text vary as much with its batch; the loss is in float32."""
+def test_loss_and_gradients_match_the_formula(
+    level, distractors, in_story_negatives, pooling, temperature
+):
+    """Within 1e-6 at a temperature of 0.5, and 1e-5 at 0.05, because cosines are rounded. The
+    encoder runs in float64, because in float32 the states of a text vary as much with its batch;
+    the loss is in float32."""
     model = model_of(pooling).double()
-    settings = {"temperature": temperature, "distractors": distractors, "in_story_negatives": in_story_negatives}
+    settings = {
+        "temperature": temperature,
+        "distractors": distractors,
+        "in_story_negatives": in_story_negatives,
+    }
     loss = NarrativeTwinsLoss(model, **settings)
     found = trained(loss([features(model, LEVELS[level])]), model)
     expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], pooling, **settings)
@@ -54,7 +71,9 @@ def test_losses_of_the_ablations_match_the_formula(level, settings, size):
     model = model_of().double()
     loss = NarrativeTwinsLoss(model, 0.5, mini_batch_size=size, **settings)
     found = trained(loss([features(model, LEVELS[level])]), model)
-    expected = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], temperature=0.5, **settings)
+    expected = twins_loss(
+        model[0].auto_model, model.tokenizer, LEVELS[level], temperature=0.5, **settings
+    )
     assert_same(found, trained(expected, model))
     plain = twins_loss(model[0].auto_model, model.tokenizer, LEVELS[level], temperature=0.5)
     assert abs(found[0] - plain.item()) > 1e-3, "the setting changes the loss"
@@ -65,13 +84,21 @@ def test_distractors_in_a_loss_of_their_own():
     model = model_of().double()
     stories = [{side: row[side] for side in ("story", "twin")} for row in STORIES]
     distractors = [
-        {"story": row["negative"], "twin": row["negative_twin"]} for row in STORIES if "negative_twin" in row
+        {"story": row["negative"], "twin": row["negative_twin"]}
+        for row in STORIES
+        if "negative_twin" in row
     ]
-    parts = [NarrativeTwinsLoss(model)([features(model, part)]).item() for part in (stories, distractors)]
+    parts = [
+        NarrativeTwinsLoss(model)([features(model, part)]).item() for part in (stories, distractors)
+    ]
     separate = NarrativeTwinsLoss(model, distractor_loss="separate")
     assert separate([features(model, STORIES)]).item() == pytest.approx(sum(parts) / 2, abs=1e-5)
-    assert separate([features(model, stories)]).item() == pytest.approx(parts[0], abs=1e-5), "there are no distractors"
-    with pytest.raises(ValueError, match="distractor_loss='separate' needs stories with one window"):
+    assert separate([features(model, stories)]).item() == pytest.approx(parts[0], abs=1e-5), (
+        "there are no distractors"
+    )
+    with pytest.raises(
+        ValueError, match="distractor_loss='separate' needs stories with one window"
+    ):
         separate([features(model, WINDOWS)])
 
 
@@ -79,7 +106,9 @@ def test_batch_without_negatives_is_refused():
     model = model_of()
     loss = NarrativeTwinsLoss(model, distractors=False, in_batch_negatives=False)
     assert loss([features(model, WINDOWS)]) > 0
-    with pytest.raises(ValueError, match="no window of the batch has a negative: in_batch_negatives is off"):
+    with pytest.raises(
+        ValueError, match="no window of the batch has a negative: in_batch_negatives is off"
+    ):
         loss([features(model, STORIES)])
 
 
@@ -88,7 +117,8 @@ def test_plain_columns_of_text_are_refused():
     model = model_of()
     for columns in (["Nadia ran."], ["Nadia ran.", "She swam."]):
         with pytest.raises(
-            ValueError, match=f"{len(columns)} column.* NarrativeTwinsTrainer .* data_collator=TwinsColl"
+            ValueError,
+            match=f"{len(columns)} column.* NarrativeTwinsTrainer .* data_collator=TwinsColl",
         ):
             NarrativeTwinsLoss(model)([model.preprocess([text]) for text in columns])
 
@@ -100,7 +130,9 @@ def test_loss_matches_the_formula_in_other_precisions(dtype):
     found = NarrativeTwinsLoss(model)([features(model, STORIES)])
     assert found.dtype == torch.float32
     expected = twins_loss(model[0].auto_model.float(), model.tokenizer, STORIES)
-    assert found.item() == pytest.approx(expected.item(), abs=3e-5 if dtype == torch.float32 else 0.5)
+    assert found.item() == pytest.approx(
+        expected.item(), abs=3e-5 if dtype == torch.float32 else 0.5
+    )
 
 
 @given(data=st.data())
@@ -112,13 +144,20 @@ def test_loss_matches_the_formula_on_any_batch(data):
     sentence = st.sampled_from(["Nadia ran.", "It rained.", "She swam.", "A toy.", "Why?"])
 
     def text(all_windows: bool):
-        windows = st.permutations([*range(count), *data.draw(st.lists(st.integers(0, count - 1), max_size=2))])
+        windows = st.permutations(
+            [*range(count), *data.draw(st.lists(st.integers(0, count - 1), max_size=2))]
+        )
         if not all_windows:
-            windows = st.lists(st.integers(0 if count == 1 else -1, count - 1), min_size=1, max_size=4)
+            windows = st.lists(
+                st.integers(0 if count == 1 else -1, count - 1), min_size=1, max_size=4
+            )
         drawn = data.draw(windows)
         return [data.draw(sentence) for _ in drawn], drawn
 
-    batch = [{"story": text(True), "twin": text(number == 0)} for number in range(data.draw(st.integers(1, 3)))]
+    batch = [
+        {"story": text(True), "twin": text(number == 0)}
+        for number in range(data.draw(st.integers(1, 3)))
+    ]
     for row in batch:
         for side in data.draw(st.sampled_from([(), ("negative",), ("negative", "negative_twin")])):
             row[side] = text(False)
@@ -127,7 +166,10 @@ def test_loss_matches_the_formula_on_any_batch(data):
     try:
         found = NarrativeTwinsLoss(model, **options)([features(model, batch)])
     except ValueError as error:
-        assert "no window of the batch has a negative" in str(error) and not options["in_batch_negatives"]
+        assert (
+            "no window of the batch has a negative" in str(error)
+            and not options["in_batch_negatives"]
+        )
         found = torch.tensor(0.0)
     expected = twins_loss(model[0].auto_model, model.tokenizer, batch, **options)
     assert found.item() == pytest.approx(expected.item(), abs=1e-6)
@@ -137,7 +179,9 @@ def test_without_distractors_and_windows_it_is_multiple_negatives_ranking_loss()
     model = model_of().double()
     pairs = [{side: row[side] for side in ("story", "twin")} for row in STORIES]
     found = trained(NarrativeTwinsLoss(model, 0.5)([features(model, pairs)]), model)
-    theirs = MultipleNegativesRankingLoss(model, scale=2, directions=("query_to_doc", "query_to_query"))
+    theirs = MultipleNegativesRankingLoss(
+        model, scale=2, directions=("query_to_doc", "query_to_query")
+    )
     a, b = ([" ".join(row[side][0]) for row in pairs] for side in ("story", "twin"))
     loss = sum(theirs([model.preprocess(x) for x in order], None) for order in ([a, b], [b, a])) / 2
     assert_same(found, trained(loss, model))
@@ -162,13 +206,19 @@ def seeded(loss: NarrativeTwinsLoss, batch, model, seed: int = 5):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_gradient_caching_repeats_dropout_masks(level):
-    """With one mini-batch it equals the plain loss with the same masks; with several, mini-batches without caching."""
+    """With one mini-batch it equals the plain loss with the same masks; with several, mini-batches
+    without caching."""
     model = model_of(training=True).double()
     batch = features(model, LEVELS[level])
-    plain, single = NarrativeTwinsLoss(model, 0.5), NarrativeTwinsLoss(model, 0.5, mini_batch_size=100)
+    plain, single = (
+        NarrativeTwinsLoss(model, 0.5),
+        NarrativeTwinsLoss(model, 0.5, mini_batch_size=100),
+    )
     expected = seeded(plain, batch, model)
     assert_same(seeded(single, batch, model), expected)
-    assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-5), "there is dropout"
+    assert seeded(plain, batch, model, 6)[0] != pytest.approx(expected[0], abs=1e-5), (
+        "there is dropout"
+    )
 
     cached = NarrativeTwinsLoss(model, 0.5, mini_batch_size=2)
     found = seeded(cached, batch, model)
@@ -184,7 +234,13 @@ class Uncached(NarrativeTwinsLoss):
         size = self.mini_batch_size
         starts = range(0, len(texts["side"]), size)
         return self.calculate_loss(
-            [[self.embed_minibatch(texts, start, start + size, True, False)[0] for start in starts]], labels
+            [
+                [
+                    self.embed_minibatch(texts, start, start + size, True, False)[0]
+                    for start in starts
+                ]
+            ],
+            labels,
         )
 
 
@@ -193,7 +249,10 @@ class Uncached(NarrativeTwinsLoss):
 def test_dropout_twins_have_different_vectors(level, size, monkeypatch):
     """Only with dropout off they are."""
     seen = []
-    monkeypatch.setattr("narrative_twins.training.losses.cos_sim", lambda a, b: seen.append(cos_sim(a, b)) or seen[-1])
+    monkeypatch.setattr(
+        "narrative_twins.training.losses.cos_sim",
+        lambda a, b: seen.append(cos_sim(a, b)) or seen[-1],
+    )
     model = model_of()
     loss = NarrativeTwinsLoss(model, mini_batch_size=size)
     batch = features(model, LEVELS[level], twins="dropout")
@@ -213,9 +272,14 @@ def test_invalid_settings_are_refused():
             NarrativeTwinsLoss(model, temperature)
     with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
         NarrativeTwinsLoss(model, mini_batch_size=0)
-    with pytest.raises(ValueError, match="distractor_loss='own' is unknown; use 'joint' or 'separate'"):
+    with pytest.raises(
+        ValueError, match="distractor_loss='own' is unknown; use 'joint' or 'separate'"
+    ):
         NarrativeTwinsLoss(model, distractor_loss="own")
-    with pytest.raises(ValueError, match="distractor_loss='separate' is a loss of distractors, but distractors=False"):
+    with pytest.raises(
+        ValueError,
+        match="distractor_loss='separate' is a loss of distractors, but distractors=False",
+    ):
         NarrativeTwinsLoss(model, distractors=False, distractor_loss="separate")
     for other in ({"distractors": False}, {"distractor_loss": "separate"}):
         with pytest.raises(ValueError, match="no negatives are left"):
@@ -229,7 +293,9 @@ def test_invalid_settings_are_refused():
 def test_batch_without_a_pair_is_refused(size):
     """Each text has a token in only one of two windows, and not in the same one."""
     model = model_of()
-    batch = features(model, [{"story": several((0, "Nadia ran."), (1, "Rain.")), "twin": several((1, "Rain."))}])
+    batch = features(
+        model, [{"story": several((0, "Nadia ran."), (1, "Rain.")), "twin": several((1, "Rain."))}]
+    )
     batch["window_ids"][0][batch["window_ids"][0] == 1] = -1
     with pytest.raises(ValueError, match="no window of the batch has a token in both twins"):
         NarrativeTwinsLoss(model, mini_batch_size=size)([batch])

@@ -13,9 +13,16 @@ from transformers import TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, NarrativeTwinsTrainingArguments
+from narrative_twins.training.arguments import (
+    MaskedLanguageModelTrainingArguments,
+    NarrativeTwinsTrainingArguments,
+)
 from narrative_twins.training.evaluators import TwinsEvaluator
-from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model, tokenized_rows
+from narrative_twins.training.mlm import (
+    MaskedLanguageModelTrainer,
+    masked_language_model,
+    tokenized_rows,
+)
 from narrative_twins.training.optimizer import MasterWeightsAdamW
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -40,22 +47,38 @@ def rows(*content) -> Dataset:
 
 
 def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
-    options = {key: settings.pop(key) for key in ("pooling", "evaluator", "eval_dataset") if key in settings}
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **settings}
+    options = {
+        key: settings.pop(key)
+        for key in ("pooling", "evaluator", "eval_dataset")
+        if key in settings
+    }
+    settings = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        **settings,
+    }
     arguments = MaskedLanguageModelTrainingArguments(str(out), **settings)
     return MaskedLanguageModelTrainer(folder, arguments, data, **options)
 
 
 def test_defaults_are_the_settings_of_the_paper(tmp_path):
     arguments = MaskedLanguageModelTrainingArguments(str(tmp_path))
-    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (5, 3e-5, 0.01)
+    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (
+        5,
+        3e-5,
+        0.01,
+    )
     assert arguments.mlm_probability == 0.15
     assert arguments.lr_scheduler_type == "linear" and arguments.warmup_steps == 0
 
 
 def test_all_texts_of_all_data_sets_are_used():
     tokens = small().tokens
-    found = tokenized_rows({"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens)
+    found = tokenized_rows(
+        {"stories": rows(ROW), "windows": rows(WINDOWS), "lone": rows({"story": STORY})}, tokens
+    )
     assert [len(texts) for texts in found["input_ids"]] == [4, 3, 1], "an example is a row"
     texts = [ids for row in found["input_ids"] for ids in row]
     read = [tokens.tokenizer.decode(ids, skip_special_tokens=True) for ids in texts]
@@ -77,7 +100,9 @@ def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
     batch = trainer.data_collator(list(trainer.train_dataset))
     masked = batch["labels"] != -100
-    special = torch.isin(batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids))
+    special = torch.isin(
+        batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids)
+    )
     assert not (masked & special).any()
     assert masked.float().mean() == pytest.approx(0.15, abs=0.02)
 
@@ -86,7 +111,9 @@ def naive_loss(model, batches):
     """The mean loss of the masked tokens of all batches, one text at a time, without padding."""
     losses = []
     for batch in batches:
-        for ids, mask, labels in zip(*(batch[key] for key in ("input_ids", "attention_mask", "labels")), strict=True):
+        for ids, mask, labels in zip(
+            *(batch[key] for key in ("input_ids", "attention_mask", "labels")), strict=True
+        ):
             length = int(mask.sum())
             logits = model(input_ids=ids[None, :length]).logits[0]
             for at in range(length):
@@ -98,21 +125,38 @@ def naive_loss(model, batches):
 @pytest.fixture(scope="module")
 def plain_model(bert_folder):
     """A model without dropout in float64."""
-    return masked_language_model(bert_folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).double()
+    return masked_language_model(
+        bert_folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    ).double()
 
 
-MIXED = [ROW, {"story": STORY * 3}, {key: ROW[key] for key in ("story", "twin")}, ROW, ROW, {"story": STORY[:1]}]
+MIXED = [
+    ROW,
+    {"story": STORY * 3},
+    {key: ROW[key] for key in ("story", "twin")},
+    ROW,
+    ROW,
+    {"story": STORY[:1]},
+]
 
 
 @pytest.mark.parametrize("size", [None, 1, 3, 100])
 @pytest.mark.parametrize("accumulated", [1, 3])
-def test_loss_and_gradients_are_those_of_the_mean_over_masked_tokens(plain_model, tmp_path, size, accumulated):
+def test_loss_and_gradients_are_those_of_the_mean_over_masked_tokens(
+    plain_model, tmp_path, size, accumulated
+):
     """Of all texts of the rows of a step, in mini-batches, and in batches that are accumulated."""
-    options = {"gradient_accumulation_steps": accumulated, "mini_batch_size": size, "mlm_probability": 0.4}
+    options = {
+        "gradient_accumulation_steps": accumulated,
+        "mini_batch_size": size,
+        "mlm_probability": 0.4,
+    }
     trainer = trainer_of(plain_model, tmp_path, rows(*MIXED), **options)
     data = list(trainer.train_dataset)
     share = len(data) // accumulated
-    batches = [trainer.data_collator(data[start : start + share]) for start in range(0, len(data), share)]
+    batches = [
+        trainer.data_collator(data[start : start + share]) for start in range(0, len(data), share)
+    ]
     assert sum(len(batch["input_ids"]) for batch in batches) == 4 + 1 + 2 + 4 + 4 + 1
     batches, count = trainer.get_batch_samples(iter(batches), accumulated, torch.device("cpu"))
     plain_model.zero_grad()
@@ -130,7 +174,9 @@ def test_steps_are_as_many_as_on_narrative_twins(bert_folder, tmp_path, count):
     data = rows(*[ROW] * count)
     options = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
     options |= {"per_device_train_batch_size": 4, "num_train_epochs": 2}
-    twins = NarrativeTwinsTrainer(trainable(), NarrativeTwinsTrainingArguments(str(tmp_path), **options), data)
+    twins = NarrativeTwinsTrainer(
+        trainable(), NarrativeTwinsTrainingArguments(str(tmp_path), **options), data
+    )
     masked = trainer_of(bert_folder, tmp_path, data, **options)
     for trainer in (twins, masked):
         trainer.train()
@@ -210,7 +256,12 @@ def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
 
 def test_incomplete_checkpoint_is_skipped(bert_folder, tmp_path, caplog):
     """For example, of a run that was killed while saving."""
-    settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
+    settings = {
+        "max_steps": 4,
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "per_device_train_batch_size": 2,
+    }
     data = rows(*[ROW] * 4)
     trainer_of(bert_folder, tmp_path, data, **settings).train()
     (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")

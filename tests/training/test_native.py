@@ -1,4 +1,5 @@
-"""Our trainers take what users of transformers and sentence-transformers know: stock code beside ours."""
+"""Our trainers take what users of transformers and sentence-transformers know: stock code beside
+ours."""
 
 from __future__ import annotations
 
@@ -13,9 +14,8 @@ from datasets import Dataset
 from datasets.fingerprint import Hasher
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
-from transformers import BertForMaskedLM, TrainingArguments, integrations, pipeline
+from transformers import BertForMaskedLM, TrainingArguments, integrations, pipeline, trainer_utils
 from transformers import trainer as transformers_trainer
-from transformers import trainer_utils
 
 from narrative_twins import (
     MaskedLanguageModelTrainer,
@@ -45,12 +45,23 @@ STORIES = [
     }
     for at in range(12)
 ]
-PAIRS = [{"sentence1": f"She swam {at} times.", "sentence2": "He ran.", "score": 1.0} for at in range(8)]
-STORY = "Nadia found a map under the floor of the old mill. It rained. She ran to the river, and swam across."
+PAIRS = [
+    {"sentence1": f"She swam {at} times.", "sentence2": "He ran.", "score": 1.0} for at in range(8)
+]
+STORY = (
+    "Nadia found a map under the floor of the old mill. It rained. She ran to the river, and swam"
+    " across."
+)
 
 
 def settings(**options):
-    return {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **options}
+    return {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        **options,
+    }
 
 
 def arguments(folder, **options) -> NarrativeTwinsTrainingArguments:
@@ -74,15 +85,24 @@ def without_dropout():
     return model
 
 
-@pytest.mark.parametrize("flag", ["gradient_checkpointing", pytest.param("torch_compile", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "flag", ["gradient_checkpointing", pytest.param("torch_compile", marks=pytest.mark.slow)]
+)
 def test_flags_train_as_without_them_and_as_in_the_stock_trainer(flag, tmp_path):
-    options = {"max_steps": 3, "per_device_train_batch_size": 4, "logging_steps": 1, "learning_rate": 1e-3}
+    options = {
+        "max_steps": 3,
+        "per_device_train_batch_size": 4,
+        "logging_steps": 1,
+        "learning_rate": 1e-3,
+    }
     if flag == "torch_compile":
         options |= {"torch_compile_backend": "inductor"}
     found = []
     for flags in ({}, {flag: True}):
         model = without_dropout()
-        trainer = NarrativeTwinsTrainer(model, arguments(tmp_path, **options, **flags), Dataset.from_list(STORIES))
+        trainer = NarrativeTwinsTrainer(
+            model, arguments(tmp_path, **options, **flags), Dataset.from_list(STORIES)
+        )
         trainer.train()
         found.append(logged(trainer))
         assert linear_layers(model) == {torch.nn.Linear}, "training changes them for its time only"
@@ -90,13 +110,17 @@ def test_flags_train_as_without_them_and_as_in_the_stock_trainer(flag, tmp_path)
     model = without_dropout()
     stock = SentenceTransformerTrainer(
         model,
-        SentenceTransformerTrainingArguments(str(tmp_path), **settings(**options, weight_decay=0.01, **{flag: True})),
+        SentenceTransformerTrainingArguments(
+            str(tmp_path), **settings(**options, weight_decay=0.01, **{flag: True})
+        ),
         Dataset.from_list(STORIES),
         loss=NarrativeTwinsLoss(model),
         data_collator=TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens),
     )
     stock.train()
-    assert found[1] == pytest.approx(found[0], abs=1e-4) and found[1] == pytest.approx(logged(stock), abs=1e-4)
+    assert found[1] == pytest.approx(found[0], abs=1e-4) and found[1] == pytest.approx(
+        logged(stock), abs=1e-4
+    )
     assert len(found[1]) == 3
 
 
@@ -109,7 +133,9 @@ def test_linear_layers_are_fast_while_training(tmp_path):
             return super().forward(sentence_features, labels)
 
     model = trainable()
-    NarrativeTwinsTrainer(model, arguments(tmp_path, max_steps=1), Dataset.from_list(STORIES), loss=Loss(model)).train()
+    NarrativeTwinsTrainer(
+        model, arguments(tmp_path, max_steps=1), Dataset.from_list(STORIES), loss=Loss(model)
+    ).train()
     assert seen == [{FastLinear}]
 
 
@@ -159,8 +185,12 @@ def test_fingerprints_are_equal_from_process_to_process_and_call_to_call():
 def test_map_over_a_data_set_in_two_processes(fast, tmp_path):
     for part in encoder_of("bert"):
         part.save_pretrained(tmp_path)
-    pipe = pipeline("narrative-salience", model=str(tmp_path), device="cpu", operations="summarization")
-    rows = Dataset.from_list([{"sentences": ["Nadia ran.", f"It rained {at} times.", "Why?"]} for at in range(4)])
+    pipe = pipeline(
+        "narrative-salience", model=str(tmp_path), device="cpu", operations="summarization"
+    )
+    rows = Dataset.from_list(
+        [{"sentences": ["Nadia ran.", f"It rained {at} times.", "Why?"]} for at in range(4)]
+    )
     alone, shared = rows.map(pipe), rows.map(pipe, num_proc=2)
     assert [row["scores"] for row in alone] == [row["scores"] for row in shared]
     assert alone["scores"][:] == [pipe(row)["scores"] for row in rows]
@@ -179,7 +209,9 @@ def backend(*trials):
         def run(self, trainer, n_trials, direction):
             runs = []
             for number, trial in enumerate(trials):
-                trainer.train(resume_from_checkpoint=None, trial=SimpleNamespace(number=number, params=trial))
+                trainer.train(
+                    resume_from_checkpoint=None, trial=SimpleNamespace(number=number, params=trial)
+                )
                 runs.append(trainer_utils.BestRun(str(number), logged(trainer)[0], trial))
             return runs
 
@@ -190,13 +222,19 @@ def backend(*trials):
 
 
 def search(trainer):
-    return trainer.hyperparameter_search(hp_space=lambda trial: trial.params, backend="optuna", n_trials=3)
+    return trainer.hyperparameter_search(
+        hp_space=lambda trial: trial.params, backend="optuna", n_trials=3
+    )
 
 
 def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
     # All rows are in a batch, so their order does not matter.
     options = {"max_steps": 2, "per_device_train_batch_size": 12, "logging_steps": 1}
-    trials = {"temperature": 0.05}, {"temperature": 0.5}, {"temperature": 0.05, "distractors": False}
+    trials = (
+        {"temperature": 0.05},
+        {"temperature": 0.5},
+        {"temperature": 0.05, "distractors": False},
+    )
     made = []
 
     def model_init():
@@ -231,7 +269,11 @@ def test_losses_of_users_are_kept_or_made_anew(tmp_path):
     args = arguments(tmp_path, **options)
     data = Dataset.from_list(STORIES)
     fixed = NarrativeTwinsTrainer(
-        None, args, data, model_init=lambda: trainable(), loss=NarrativeTwinsLoss(model, temperature=0.3)
+        None,
+        args,
+        data,
+        model_init=lambda: trainable(),
+        loss=NarrativeTwinsLoss(model, temperature=0.3),
     )
     with backend({"temperature": 0.5}):
         search(fixed)
@@ -289,7 +331,9 @@ def test_masked_language_modeling_starts_each_trial_anew(tmp_path):
 @pytest.mark.parametrize("kind", [SentenceTransformerTrainingArguments, TrainingArguments])
 def test_arguments_of_another_class_are_refused(kind, tmp_path):
     args = kind(str(tmp_path), **settings())
-    with pytest.raises(ValueError, match=f"class {kind.__name__}, .* use NarrativeTwinsTrainingArguments, "):
+    with pytest.raises(
+        ValueError, match=f"class {kind.__name__}, .* use NarrativeTwinsTrainingArguments, "
+    ):
         NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES))
     with pytest.raises(ValueError, match="use MaskedLanguageModelTrainingArguments, "):
         MaskedLanguageModelTrainer(masked_model(), args, Dataset.from_list(STORIES))
@@ -306,7 +350,11 @@ class Truncated(torch.nn.Module):
         return iter(self.model)
 
     def forward(self, features):
-        return {name: value[..., : self.size] for name, value in self.model(features).items() if "embedding" in name}
+        return {
+            name: value[..., : self.size]
+            for name, value in self.model(features).items()
+            if "embedding" in name
+        }
 
 
 @pytest.mark.parametrize("texts", [TEXTS, WINDOWS], ids=["stories", "windows"])
@@ -316,7 +364,11 @@ def test_matryoshka_loss_truncates_the_windows(texts, mini_batch_size):
     batch = features(model, texts)
     sizes = {32: 1.0, 8: 0.5, 3: 2.0}
     expected = trained(
-        sum(weight * NarrativeTwinsLoss(Truncated(model, size))([batch]) for size, weight in sizes.items()), model
+        sum(
+            weight * NarrativeTwinsLoss(Truncated(model, size))([batch])
+            for size, weight in sizes.items()
+        ),
+        model,
     )
     inner = NarrativeTwinsLoss(model, mini_batch_size=mini_batch_size)
     loss = losses.MatryoshkaLoss(model, inner, list(sizes), list(sizes.values()))
@@ -327,7 +379,9 @@ def test_wrapped_losses(tmp_path):
     model = trainable()
     data = Dataset.from_list(STORIES)
     matryoshka = losses.MatryoshkaLoss(model, NarrativeTwinsLoss(model), [32, 8])
-    trainer = NarrativeTwinsTrainer(model, arguments(tmp_path, max_steps=1, logging_steps=1), data, loss=matryoshka)
+    trainer = NarrativeTwinsTrainer(
+        model, arguments(tmp_path, max_steps=1, logging_steps=1), data, loss=matryoshka
+    )
     trainer.train()
     assert len(logged(trainer)) == 1
     for wrapper in (
@@ -335,14 +389,19 @@ def test_wrapped_losses(tmp_path):
         losses.Matryoshka2dLoss(model, NarrativeTwinsLoss(model), [32, 8]),
     ):
         for loss, rows in ((wrapper, data), ({"twins": wrapper}, {"twins": data})):
-            with pytest.raises(ValueError, match=f"{type(wrapper).__name__} does not work around NarrativeTwinsLoss"):
+            with pytest.raises(
+                ValueError,
+                match=f"{type(wrapper).__name__} does not work around NarrativeTwinsLoss",
+            ):
                 NarrativeTwinsTrainer(model, arguments(tmp_path), rows, loss=loss)
 
 
 def test_prompts_are_refused_for_twins(tmp_path):
     model, data = trainable(), Dataset.from_list(STORIES)
     for prompts in ("Story: ", {"story": "Story: "}, {"twins": "Story: "}):
-        with pytest.raises(ValueError, match="prompts=.*: narrative twins are encoded without prompts"):
+        with pytest.raises(
+            ValueError, match="prompts=.*: narrative twins are encoded without prompts"
+        ):
             NarrativeTwinsTrainer(model, arguments(tmp_path, prompts=prompts), {"twins": data})
 
 
@@ -355,7 +414,12 @@ def both(model, folder, loss=None, **options):
 
 def test_twins_beside_another_data_set_and_loss(tmp_path):
     model = trainable()
-    options = {"per_device_train_batch_size": 4, "logging_steps": 1, "learning_rate": 2e-4, "num_train_epochs": 6}
+    options = {
+        "per_device_train_batch_size": 4,
+        "logging_steps": 1,
+        "learning_rate": 2e-4,
+        "num_train_epochs": 6,
+    }
     trainer = both(model, tmp_path, eval_strategy="epoch", **options)
     trainer.train()
     for name in ("eval_twins_loss", "eval_pairs_loss"):
@@ -370,7 +434,9 @@ def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(twins, tmp_path):
     model = trainable().eval()
     options = {"per_device_train_batch_size": 4, "prompts": {"pairs": "Compare: "}}
     given = {"module": NarrativeTwinsLoss(model), "function": NarrativeTwinsLoss}
-    loss = {"pairs": losses.CosineSimilarityLoss(model)} | ({"twins": given[twins]} if twins in given else {})
+    loss = {"pairs": losses.CosineSimilarityLoss(model)} | (
+        {"twins": given[twins]} if twins in given else {}
+    )
     mixed = both(model, tmp_path, loss, **options)
     alone = NarrativeTwinsTrainer(model, arguments(tmp_path), Dataset.from_list(STORIES))
     stock = SentenceTransformerTrainer(
@@ -388,8 +454,15 @@ def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(twins, tmp_path):
 
 def test_rows_of_twins_are_checked_beside_others(tmp_path):
     model = trainable()
-    data = {"twins": Dataset.from_list([*STORIES, {"story": []}]), "pairs": Dataset.from_list(PAIRS)}
+    data = {
+        "twins": Dataset.from_list([*STORIES, {"story": []}]),
+        "pairs": Dataset.from_list(PAIRS),
+    }
     with pytest.raises(RowError, match=r"^train_dataset\['twins'\], row 12: 'story' is empty"):
-        NarrativeTwinsTrainer(model, arguments(tmp_path), data, loss={"pairs": losses.CosineSimilarityLoss(model)})
+        NarrativeTwinsTrainer(
+            model, arguments(tmp_path), data, loss={"pairs": losses.CosineSimilarityLoss(model)}
+        )
     with pytest.raises(RowError, match=r"^train_dataset\['pairs'\], row 0: no column 'story'"):
-        NarrativeTwinsTrainer(model, arguments(tmp_path), {**data, "twins": Dataset.from_list(STORIES)})
+        NarrativeTwinsTrainer(
+            model, arguments(tmp_path), {**data, "twins": Dataset.from_list(STORIES)}
+        )

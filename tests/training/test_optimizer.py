@@ -112,7 +112,9 @@ def test_weights_may_lack_a_gradient_in_some_steps():
     for number in range(6):
         for at, gradient in enumerate(drawn(number, torch.bfloat16)):
             present = (number + at) % 3 > 0
-            ours[at].grad, copies[at].grad = (gradient, gradient.float()) if present else (None, None)
+            ours[at].grad, copies[at].grad = (
+                (gradient, gradient.float()) if present else (None, None)
+            )
         optimizer.step()
         reference.step()
     assert all(torch.equal(p, copy.to(p.dtype)) for p, copy in zip(ours, copies, strict=True))
@@ -141,7 +143,8 @@ def test_loaded_state_continues_like_the_original(fused):
             assert torch.equal(again.state[q][key], value)
             assert again.state[q][key] is not value
     assert any(
-        not torch.equal(state["master"], state["master"].bfloat16().float()) for state in optimizer.state.values()
+        not torch.equal(state["master"], state["master"].bfloat16().float())
+        for state in optimizer.state.values()
     ), "copies are more precise than weights"
     for number in range(3, 6):
         step(optimizer, ours, number)

@@ -1,4 +1,5 @@
-"""The salience loss: equal to a naive account of it, and trained alone and beside the twins loss."""
+"""The salience loss: equal to a naive account of it, and trained alone and beside the twins
+loss."""
 
 from __future__ import annotations
 
@@ -30,9 +31,24 @@ OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 S = SENTENCES
 STORIES = [
     {"id": "votes", "story": [S[0], S[2], "It rained.", S[5]], "counts": [0, 3, 1, 1]},
-    {"id": "windows", "story": S[:6], "windows": [[0, 2], [2, 6]], "labels": [0.5, 1.0, 0.0, 0.2, 0.0, 0.6]},
-    {"id": "a window without votes", "story": S[1:5], "windows": [[0, 2], [2, 4]], "labels": [0.0, 0.0, 0.0, 1.0]},
-    {"id": "windows of one sentence", "story": S[:3], "windows": [[0, 1], [1, 2], [2, 3]], "labels": [1.0, 0.0, 1.0]},
+    {
+        "id": "windows",
+        "story": S[:6],
+        "windows": [[0, 2], [2, 6]],
+        "labels": [0.5, 1.0, 0.0, 0.2, 0.0, 0.6],
+    },
+    {
+        "id": "a window without votes",
+        "story": S[1:5],
+        "windows": [[0, 2], [2, 4]],
+        "labels": [0.0, 0.0, 0.0, 1.0],
+    },
+    {
+        "id": "windows of one sentence",
+        "story": S[:3],
+        "windows": [[0, 1], [1, 2], [2, 3]],
+        "labels": [1.0, 0.0, 1.0],
+    },
 ]
 
 
@@ -42,15 +58,17 @@ def double_model(pooling="mean"):
 
 
 def batch_of(model, rows, operations=None, **options):
-    collator = JudgedStoriesCollator(StoryEncoder.from_sentence_transformer(model).tokens, operations, **options)
+    collator = JudgedStoriesCollator(
+        StoryEncoder.from_sentence_transformer(model).tokens, operations, **options
+    )
     batch = collator(rows)
     model.train(model.training)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}
 
 
 def naive_loss(model, rows, weights, temperatures, pooling="mean", across_windows=False) -> float:
-    """The mean over windows, or over stories across their windows, of the weighted mean over operations of the
-    divergence, from scores of single texts."""
+    """The mean over windows, or over stories across their windows, of the weighted mean over
+    operations of the divergence, from scores of single texts."""
     oracle, losses = Oracle(model[0].auto_model, model.tokenizer, pooling), []
     for row in rows:
         n, labels = len(row["story"]), row.get("counts") or row["labels"]
@@ -79,7 +97,9 @@ def test_equal_to_a_naive_account(operations, pooling):
     loss = SalienceLoss(model, operations)
     weights = dict.fromkeys([operations] if isinstance(operations, str) else operations, 1.0)
     found = loss([batch_of(model, STORIES, operations)]).item()
-    assert found == pytest.approx(naive_loss(model, STORIES, weights, TEMPERATURES, pooling), rel=1e-4)
+    assert found == pytest.approx(
+        naive_loss(model, STORIES, weights, TEMPERATURES, pooling), rel=1e-4
+    )
     assert found > 0.001
 
 
@@ -88,23 +108,37 @@ def test_across_windows_equal_to_a_naive_account(mini_batch_size):
     model = double_model()
     loss = SalienceLoss(model, OPERATIONS, across_windows=True, mini_batch_size=mini_batch_size)
     found = loss([batch_of(model, STORIES, OPERATIONS, across_windows=True)]).item()
-    expected = naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES, across_windows=True)
+    expected = naive_loss(
+        model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES, across_windows=True
+    )
     assert found == pytest.approx(expected, rel=1e-4)
-    assert found != pytest.approx(naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES), rel=1e-2)
+    assert found != pytest.approx(
+        naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES), rel=1e-2
+    )
 
 
 def test_a_story_whose_votes_are_in_a_window_that_is_left_out():
     model = double_model()
     story = {"story": S[:3], "windows": [[0, 1], [1, 3]], "labels": [1.0, 0.0, 0.0]}
-    assert SalienceLoss(model, across_windows=True)([batch_of(model, [story], across_windows=True)]).item() == 0
+    assert (
+        SalienceLoss(model, across_windows=True)(
+            [batch_of(model, [story], across_windows=True)]
+        ).item()
+        == 0
+    )
 
 
 def test_weights_and_temperatures():
     model = double_model()
-    weights, temperatures = {"summarization": 1.0, "deletion": 0.5, "disruption": 0.0}, {"deletion": 0.5}
+    weights, temperatures = (
+        {"summarization": 1.0, "deletion": 0.5, "disruption": 0.0},
+        {"deletion": 0.5},
+    )
     loss = SalienceLoss(model, weights, temperatures)
     expected = naive_loss(model, STORIES, weights, TEMPERATURES | temperatures)
-    assert loss([batch_of(model, STORIES, list(weights))]).item() == pytest.approx(expected, rel=1e-4)
+    assert loss([batch_of(model, STORIES, list(weights))]).item() == pytest.approx(
+        expected, rel=1e-4
+    )
     assert SalienceLoss(model, "deletion", 0.3).temperatures == {"deletion": 0.3}
     assert loss.get_config_dict()["operations"] == weights
 
@@ -116,10 +150,14 @@ def test_shifting_to_few_positions():
     batch = JudgedStoriesCollator(tokens, loss.operations)([story])
     found = loss([{key.removeprefix("texts_"): value for key, value in batch.items()}]).item()
     encoder = StoryEncoder.from_sentence_transformer(model)
-    (result,) = score_stories([{"sentences": story["story"]}], encoder, operations="shifting", max_shifts=1)
+    (result,) = score_stories(
+        [{"sentences": story["story"]}], encoder, operations="shifting", max_shifts=1
+    )
     powers = [math.exp(score / TEMPERATURES["shifting"]) for score in result.scores["shifting"]]
     shares = [count / sum(story["counts"]) for count in story["counts"]]
-    expected = sum(a * math.log(a / (b / sum(powers))) for a, b in zip(shares, powers, strict=True) if a)
+    expected = sum(
+        a * math.log(a / (b / sum(powers))) for a, b in zip(shares, powers, strict=True) if a
+    )
     assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -148,10 +186,15 @@ def test_cached_gradients_are_the_same(training):
     found = []
     for size in (None, 1000):
         torch.manual_seed(0)
-        found.append(trained(SalienceLoss(model, mini_batch_size=size)([batch_of(model, STORIES)]), model))
+        found.append(
+            trained(SalienceLoss(model, mini_batch_size=size)([batch_of(model, STORIES)]), model)
+        )
     assert_same(found[1], found[0])
     if not training:
-        assert_same(trained(SalienceLoss(model, mini_batch_size=3)([batch_of(model, STORIES)]), model), found[0])
+        assert_same(
+            trained(SalienceLoss(model, mini_batch_size=3)([batch_of(model, STORIES)]), model),
+            found[0],
+        )
 
 
 def test_equal_texts_are_encoded_once():
@@ -198,7 +241,9 @@ class First(Operation):
 
 def test_operations_of_users_are_trained():
     model = model_of()
-    value, gradients = trained(SalienceLoss(model, First())([batch_of(model, STORIES, First())]), model)
+    value, gradients = trained(
+        SalienceLoss(model, First())([batch_of(model, STORIES, First())]), model
+    )
     assert value > 0 and any(part.any() for part in gradients.values())
 
 
@@ -209,7 +254,10 @@ def test_operations_of_users_are_trained():
         ({"operations": {"deletion": -1}}, "weights must be at least 0"),
         ({"operations": {"deletion": 0}}, "and one of them above"),
         ({"temperature": 0}, "must be above 0"),
-        ({"operations": "deletion", "temperature": {"shifting": 1}}, "temperature has 'shifting', which is not among"),
+        (
+            {"operations": "deletion", "temperature": {"shifting": 1}},
+            "temperature has 'shifting', which is not among",
+        ),
         ({"max_shifts": 0}, "max_shifts=0"),
         ({"mini_batch_size": 0}, "mini_batch_size=0 is not a count"),
     ],
@@ -227,8 +275,14 @@ def test_other_batches_are_refused():
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"story": ["A.", "B."]}, "'counts' or 'labels' must have a number for each of its 2 sentences"),
-        ({"story": ["A.", "B."], "labels": [1.0]}, "must have a number for each of its 2 sentences"),
+        (
+            {"story": ["A.", "B."]},
+            "'counts' or 'labels' must have a number for each of its 2 sentences",
+        ),
+        (
+            {"story": ["A.", "B."], "labels": [1.0]},
+            "must have a number for each of its 2 sentences",
+        ),
         ({"story": ["A.", "B."], "labels": [1.0, -1.0]}, "finite numbers of at least 0"),
         ({"story": [], "labels": []}, "'story' must be a list of sentences"),
     ],
@@ -244,13 +298,22 @@ def test_invalid_rows(row, problem, tmp_path):
 # Training
 
 JUDGED = [
-    {"story": [S[at % 5], "It rained.", f"Her brother found {at} coins."], "counts": [0, 0, 1 + at]} for at in range(8)
+    {"story": [S[at % 5], "It rained.", f"Her brother found {at} coins."], "counts": [0, 0, 1 + at]}
+    for at in range(8)
 ]
-TWINS = [{"story": [f"Nadia found {at} coins."], "twin": [f"{at} coins were found."]} for at in range(8)]
+TWINS = [
+    {"story": [f"Nadia found {at} coins."], "twin": [f"{at} coins were found."]} for at in range(8)
+]
 
 
 def trainer_of(model, folder, data, loss, **options):
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_steps": 1}
+    settings = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        "logging_steps": 1,
+    }
     settings |= {"per_device_train_batch_size": 4, "learning_rate": 2e-4, "num_train_epochs": 4}
     args = NarrativeTwinsTrainingArguments(str(folder), **settings | options)
     return NarrativeTwinsTrainer(model, args, data, loss=loss)
@@ -274,7 +337,8 @@ def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
     model = trainable()
     loss = SalienceLoss(model, "summarization", mini_batch_size=mini_batch_size)
     before = loss_now(model, "summarization")
-    # Long enough for any random tokenizer: over twelve of them the loss fell to 0.09 to 0.65 of what it was.
+    # Long enough for any random tokenizer: over twelve of them the loss fell to 0.09 to 0.65 of
+    # what it was.
     options = {"num_train_epochs": 30, "learning_rate": 3e-3}
     trainer = trainer_of(model, tmp_path, Dataset.from_list(JUDGED), loss, **options)
     trainer.train()
@@ -284,10 +348,14 @@ def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
 def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
     """Stories across their windows, on the texts of the loss's own operations."""
     model = trainable()
-    rows = [{"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]}] * 2
+    rows = [
+        {"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]}
+    ] * 2
     for across_windows, groups in ((False, [0, 1]), (True, [0, 0, 1, 1])):
         loss = SalienceLoss(model, "shifting", max_shifts=1, across_windows=across_windows)
-        trainer = trainer_of(model, tmp_path, Dataset.from_list(rows), loss, per_device_train_batch_size=2)
+        trainer = trainer_of(
+            model, tmp_path, Dataset.from_list(rows), loss, per_device_train_batch_size=2
+        )
         (batch,) = trainer.get_train_dataloader()
         assert [judged.group for judged in batch["texts_judged"]] == groups
         expected = loss.collator(StoryEncoder.from_sentence_transformer(model).tokens)(rows)
@@ -299,7 +367,9 @@ def test_training_beside_twins_and_resuming(tmp_path):
         torch.manual_seed(0)
         model = trainable()
         data = {"twins": Dataset.from_list(TWINS), "judged": Dataset.from_list(JUDGED)}
-        return trainer_of(model, folder, data, {"judged": SalienceLoss(model, "summarization")}, seed=1, **options)
+        return trainer_of(
+            model, folder, data, {"judged": SalienceLoss(model, "summarization")}, seed=1, **options
+        )
 
     whole = run(tmp_path / "whole", save_strategy="steps", save_steps=8)
     whole.train()
@@ -334,11 +404,19 @@ def test_training_by_the_stock_trainer(tmp_path):
 
 def test_packaged_votes_are_judgments(tmp_path):
     model = trainable()
-    rows = load_story_salience(split="validation", distractors=True, cache_dir=str(tmp_path)).select(range(4))
-    assert [id_.removesuffix("-negative") for id_ in rows["id"]] == [rows["id"][0]] * 2 + [rows["id"][2]] * 2
+    rows = load_story_salience(
+        split="validation", distractors=True, cache_dir=str(tmp_path)
+    ).select(range(4))
+    assert [id_.removesuffix("-negative") for id_ in rows["id"]] == [rows["id"][0]] * 2 + [
+        rows["id"][2]
+    ] * 2
     twins = load_story_twins(split="validation[:2]", cache_dir=str(tmp_path))
-    assert rows["story"][:] == [twins[at][column] for at in (0, 1) for column in ("story", "negative")]
-    assert rows["counts"][:] == [twins[at][f"{column}_votes"] for at in (0, 1) for column in ("story", "negative")]
+    assert rows["story"][:] == [
+        twins[at][column] for at in (0, 1) for column in ("story", "negative")
+    ]
+    assert rows["counts"][:] == [
+        twins[at][f"{column}_votes"] for at in (0, 1) for column in ("story", "negative")
+    ]
     batch = batch_of(model, list(rows))
     assert len(batch["judged"]) == 4
     assert [judged.labels for judged in batch["judged"]] == rows["counts"][:]

@@ -17,23 +17,33 @@ from narrative_twins.training.script import (
     validation_evaluator,
 )
 
-ROWS = Dataset.from_list([{"story": [f"Story {n}."], "twin": ["Twin."], "negative": ["Other."]} for n in range(5)])
+ROWS = Dataset.from_list(
+    [{"story": [f"Story {n}."], "twin": ["Twin."], "negative": ["Other."]} for n in range(5)]
+)
 
 
 def test_one_split():
     assert len(select_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
-    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "a file has only the split train"
+    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, (
+        "a file has only the split train"
+    )
     with pytest.raises(ValueError, match="no split 'validation', only train, test"):
         select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
 
 
 def test_a_stream_remains_one():
     stream = select_split({"train": ROWS.to_iterable_dataset()}, "train", 2)
-    assert isinstance(stream, IterableDataset) and [row["story"] for row in stream] == ROWS["story"][:2]
+    assert (
+        isinstance(stream, IterableDataset)
+        and [row["story"] for row in stream] == ROWS["story"][:2]
+    )
 
 
 def test_train_and_validation():
-    sources = {None: DatasetDict(train=ROWS, validation=ROWS.select([4])), "file": DatasetDict(train=ROWS.select([3]))}
+    sources = {
+        None: DatasetDict(train=ROWS, validation=ROWS.select([4])),
+        "file": DatasetDict(train=ROWS.select([3])),
+    }
 
     def stories(**settings) -> list[list[str] | None]:
         found = train_and_validation(sources.__getitem__, ScriptArguments(**settings))
@@ -48,7 +58,14 @@ def test_judged_stories():
     labels = {"labels": DatasetDict(train=ROWS)}
     with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
     rows = [{"story": ["A."], "turning_points": None}, with_points]
-    assert len(labelled_stories(labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows)) == 3
+    assert (
+        len(
+            labelled_stories(
+                labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows
+            )
+        )
+        == 3
+    )
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert (
         labelled_stories(labels.get, ScriptArguments(), None)
@@ -63,8 +80,13 @@ def test_evaluators_depend_on_the_data():
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
     assert validation_evaluator(script, lone) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(script, ROWS, labelled, SimpleNamespace(context_tokens=40)).evaluators
-    assert (salience.name, [operation.name for operation in salience.operations]) == ("salience", ["deletion"])
+    salience, twins = validation_evaluator(
+        script, ROWS, labelled, SimpleNamespace(context_tokens=40)
+    ).evaluators
+    assert (salience.name, [operation.name for operation in salience.operations]) == (
+        "salience",
+        ["deletion"],
+    )
     assert (twins.name, len(twins.rows)) == ("twins", 5)
     assert salience.context_tokens == twins.context_tokens == 40, "the context of training"
 
@@ -94,11 +116,17 @@ def test_metrics_table():
 
 
 def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
-    arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none"
+    )
     assert validation_evaluator(ScriptArguments(), None, arguments=arguments) is None
-    assert arguments.eval_strategy == "no" and "name validation rows with --eval_source" in caplog.text
+    assert (
+        arguments.eval_strategy == "no" and "name validation rows with --eval_source" in caplog.text
+    )
     # With validation rows, their loss is measured.
-    arguments = NarrativeTwinsTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none")
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none"
+    )
     lone = Dataset.from_list([{"story": ["a"], "twin": None, "negative": None}])
     assert validation_evaluator(ScriptArguments(), lone, arguments=arguments) is None
     assert arguments.eval_strategy == "steps"

@@ -20,12 +20,20 @@ def stream(rows=FILMS, shards: int = 1, shuffled: bool = True):
 
 
 def arguments(folder, **options) -> NarrativeTwinsTrainingArguments:
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "max_steps": 10}
+    settings = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        "max_steps": 10,
+    }
     settings |= {"per_device_train_batch_size": 2, "learning_rate": 1e-3, "logging_steps": 1}
     return NarrativeTwinsTrainingArguments(str(folder), **settings | options)
 
 
-def train(folder, data, resume=None, **options) -> tuple[list[tuple[str, str]], NarrativeTwinsTrainer]:
+def train(
+    folder, data, resume=None, **options
+) -> tuple[list[tuple[str, str]], NarrativeTwinsTrainer]:
     model = trainable()
     loss = Seen(model)
     trainer = NarrativeTwinsTrainer(model, arguments(folder, **options), data, loss=loss)
@@ -36,10 +44,17 @@ def train(folder, data, resume=None, **options) -> tuple[list[tuple[str, str]], 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_run_goes_on_at_the_right_row(workers, tmp_path):
     """In the third pass over a shuffled stream of windows: 7 rows, 4 batches a pass."""
-    options = {"save_strategy": "steps", "save_steps": 9, "max_steps": 11, "dataloader_num_workers": workers}
+    options = {
+        "save_strategy": "steps",
+        "save_steps": 9,
+        "max_steps": 11,
+        "dataloader_num_workers": workers,
+    }
     whole, trainer = train(tmp_path, stream(shards=2), **options)
     assert trainer.state.global_step == len(whole) == 11
-    assert whole[8:] not in (whole[:3], whole[4:7]) and whole[:4] != whole[4:8], "each pass has an order of its own"
+    assert whole[8:] not in (whole[:3], whole[4:7]) and whole[:4] != whole[4:8], (
+        "each pass has an order of its own"
+    )
     expected = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
     resumed, trainer = train(tmp_path, stream(shards=2), str(tmp_path / "checkpoint-9"), **options)
     assert resumed == whole[9:]
@@ -50,7 +65,12 @@ def test_a_resumed_run_goes_on_at_the_right_row(workers, tmp_path):
 @pytest.mark.parametrize("steps", [3, 4, 5])
 def test_a_resume_near_the_end_of_a_pass(steps, tmp_path):
     """4 batches a pass, two of them in a step."""
-    options = {"gradient_accumulation_steps": 2, "max_steps": 6, "save_strategy": "steps", "save_steps": steps}
+    options = {
+        "gradient_accumulation_steps": 2,
+        "max_steps": 6,
+        "save_strategy": "steps",
+        "save_steps": steps,
+    }
     whole, _ = train(tmp_path, stream(), **options)
     resumed, _ = train(tmp_path, stream(), str(tmp_path / f"checkpoint-{steps}"), **options)
     assert resumed == whole[2 * steps :]
@@ -66,7 +86,9 @@ def test_longer_run_from_a_finished_one(tmp_path):
 def test_each_pass_has_random_choices_of_its_own(tmp_path):
     batches, _ = train(tmp_path, stream(shuffled=False), max_steps=20)
     passes = [batches[at : at + 4] for at in range(0, 20, 4)]
-    assert len({str([ids for ids, _ in each]) for each in passes}) == 1, "the stream is not shuffled"
+    assert len({str([ids for ids, _ in each]) for each in passes}) == 1, (
+        "the stream is not shuffled"
+    )
     assert len({str([windows for _, windows in each]) for each in passes}) > 1
 
 
@@ -89,9 +111,18 @@ def test_the_encoder_is_saved_after_a_stream(tmp_path):
     ("options", "message"),
     [
         ({"max_steps": -1}, "train_dataset is a stream, whose length is not known; set max_steps"),
-        ({"tokens_per_batch": 100}, "tokens_per_batch=100 needs the lengths of all rows, and train_dataset is"),
-        ({"batch_sampler": "no_duplicates"}, "batch_sampler='no_duplicates' chooses rows by number, and train_dataset"),
-        ({"train_sampling_strategy": "group_by_length"}, "'group_by_length' is .*; remove it, and set tokens"),
+        (
+            {"tokens_per_batch": 100},
+            "tokens_per_batch=100 needs the lengths of all rows, and train_dataset is",
+        ),
+        (
+            {"batch_sampler": "no_duplicates"},
+            "batch_sampler='no_duplicates' chooses rows by number, and train_dataset",
+        ),
+        (
+            {"train_sampling_strategy": "group_by_length"},
+            "'group_by_length' is .*; remove it, and set tokens",
+        ),
     ],
 )
 def test_settings_that_need_a_length_are_refused(options, message, tmp_path):
@@ -101,7 +132,9 @@ def test_settings_that_need_a_length_are_refused(options, message, tmp_path):
 
 def test_several_data_sets_with_a_stream_are_refused(tmp_path):
     rows = {"stories": Dataset.from_list(FILMS), "films": stream()}
-    with pytest.raises(ValueError, match=r"train_dataset\['films'\] is a stream.*interleave_datasets"):
+    with pytest.raises(
+        ValueError, match=r"train_dataset\['films'\] is a stream.*interleave_datasets"
+    ):
         NarrativeTwinsTrainer(trainable(), arguments(tmp_path), rows)
 
 

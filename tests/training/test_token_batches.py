@@ -1,4 +1,5 @@
-"""Batches that are limited by tokens: none exceeds the limit, and they depend on the seed and the epoch alone."""
+"""Batches that are limited by tokens: none exceeds the limit, and they depend on the seed and the
+epoch alone."""
 
 from __future__ import annotations
 
@@ -21,14 +22,19 @@ from support.models import SENTENCES, small, trainable
 from support.twins_batches import MIXED, Seen
 
 FILMS = [
-    {"story": [SENTENCES[: 1 + at], ["It rained."]], "twin": [["It rained."], ["A flood.", "She was silent."]]}
+    {
+        "story": [SENTENCES[: 1 + at], ["It rained."]],
+        "twin": [["It rained."], ["A flood.", "She was silent."]],
+    }
     for at in range(5)
 ]
 """Some with long windows."""
 
 
 def sizes():
-    return st.lists(st.builds(RowSize, st.integers(3, 300), st.integers(2, 4)), min_size=1, max_size=60)
+    return st.lists(
+        st.builds(RowSize, st.integers(3, 300), st.integers(2, 4)), min_size=1, max_size=60
+    )
 
 
 @given(sizes(), st.integers(1, 2000), st.integers(1, 20), st.integers(0, 3))
@@ -36,7 +42,9 @@ def test_no_batch_exceeds_the_limits(rows, tokens, most, epoch):
     sampler = TokenBatchSampler(rows, tokens, most, seed=1)
     sampler.set_epoch(epoch)
     batches = list(sampler)
-    assert Counter(row for batch in batches for row in batch) == Counter(range(len(rows))), "each row once"
+    assert Counter(row for batch in batches for row in batch) == Counter(range(len(rows))), (
+        "each row once"
+    )
     assert len(batches) == len(sampler) and all(len(batch) <= most for batch in batches)
     for batch in batches:
         padded = max(rows[row].longest for row in batch) * sum(rows[row].texts for row in batch)
@@ -72,11 +80,17 @@ def test_last_rows_are_shared_out():
 
 
 def test_rows_above_the_limit_are_told_once(caplog):
-    sampler = TokenBatchSampler([RowSize(10, 2), RowSize(200, 4), RowSize(300, 2), RowSize(10, 2)], 100, 8)
-    assert {1: True, 2: True} == {batch[0]: len(batch) == 1 for batch in sampler if batch[0] in (1, 2)}
+    sampler = TokenBatchSampler(
+        [RowSize(10, 2), RowSize(200, 4), RowSize(300, 2), RowSize(10, 2)], 100, 8
+    )
+    assert {1: True, 2: True} == {
+        batch[0]: len(batch) == 1 for batch in sampler if batch[0] in (1, 2)
+    }
     list(sampler)
     (message,) = caplog.messages
-    assert "2 of 4 rows have more than tokens_per_batch=100 tokens by themselves, up to 800" in message
+    assert (
+        "2 of 4 rows have more than tokens_per_batch=100 tokens by themselves, up to 800" in message
+    )
 
 
 @pytest.mark.parametrize("tokens", [0, -5])
@@ -90,9 +104,15 @@ def test_processes_have_equally_many_batches(rows, processes):
     """As accelerate shares them out for training."""
     sampler = TokenBatchSampler(rows, 500, 8, drop_last=True)
     sampler.batch_size = None
-    shards = [BatchSamplerShard(sampler, processes, rank, even_batches=False) for rank in range(processes)]
+    shards = [
+        BatchSamplerShard(sampler, processes, rank, even_batches=False) for rank in range(processes)
+    ]
     parts = [list(shard) for shard in shards]
-    assert {len(part) for part in parts} == {len(sampler) // processes} == {len(shard) for shard in shards}
+    assert (
+        {len(part) for part in parts}
+        == {len(sampler) // processes}
+        == {len(shard) for shard in shards}
+    )
     rows_of_all = [row for part in parts for batch in part for row in batch]
     assert len(set(rows_of_all)) == len(rows_of_all)
 
@@ -115,13 +135,26 @@ def test_sizes_are_those_of_batches(twins, distractors, context):
 
 
 def arguments(folder, **options) -> NarrativeTwinsTrainingArguments:
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "max_grad_norm": 0}
-    settings |= {"per_device_train_batch_size": 6, "per_device_eval_batch_size": 5, "tokens_per_batch": 250}
+    settings = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        "max_grad_norm": 0,
+    }
+    settings |= {
+        "per_device_train_batch_size": 6,
+        "per_device_eval_batch_size": 5,
+        "tokens_per_batch": 250,
+    }
     return NarrativeTwinsTrainingArguments(str(folder), **settings | options)
 
 
 def shapes(loader) -> list[tuple[int, tuple[int, ...]]]:
-    return [(int(batch["texts_row"].max()) + 1, tuple(batch["texts_input_ids"].shape)) for batch in loader]
+    return [
+        (int(batch["texts_row"].max()) + 1, tuple(batch["texts_input_ids"].shape))
+        for batch in loader
+    ]
 
 
 def test_trainer_limits_training_batches(tmp_path):
@@ -130,7 +163,9 @@ def test_trainer_limits_training_batches(tmp_path):
     found = shapes(trainer.get_train_dataloader())
     assert sum(count for count, _ in found) == 24 and max(count for count, _ in found) <= 6
     assert all(texts * longest <= 250 for _, (texts, longest) in found)
-    assert [count for count, _ in shapes(trainer.get_eval_dataloader())] == [5, 5, 5, 5, 4], "rows, as without"
+    assert [count for count, _ in shapes(trainer.get_eval_dataloader())] == [5, 5, 5, 5, 4], (
+        "rows, as without"
+    )
     sets = {"stories": rows, "films": Dataset.from_list(FILMS)}
     trainer = NarrativeTwinsTrainer(trainable(), arguments(tmp_path, window_batch_size=2), sets)
     found = shapes(trainer.get_train_dataloader())
@@ -141,7 +176,9 @@ def test_trainer_limits_training_batches(tmp_path):
 @pytest.mark.parametrize("rows", [MIXED, FILMS], ids=["stories", "windows"])
 def test_one_data_set_by_rows_has_a_length(rows, tmp_path):
     settings = arguments(tmp_path, tokens_per_batch=None, window_batch_size=2)
-    loader = NarrativeTwinsTrainer(trainable(), settings, Dataset.from_list(rows)).get_train_dataloader()
+    loader = NarrativeTwinsTrainer(
+        trainable(), settings, Dataset.from_list(rows)
+    ).get_train_dataloader()
     assert len(loader) == len(list(loader)) == {24: 4, 5: 3}[len(rows)]
 
 
@@ -149,13 +186,21 @@ def test_a_resumed_run_has_the_same_batches(tmp_path):
     def train(resume=None):
         model = trainable()
         loss = Seen(model)
-        args = arguments(tmp_path, num_train_epochs=3, save_strategy="steps", save_steps=steps, learning_rate=1e-3)
+        args = arguments(
+            tmp_path,
+            num_train_epochs=3,
+            save_strategy="steps",
+            save_steps=steps,
+            learning_rate=1e-3,
+        )
         trainer = NarrativeTwinsTrainer(model, args, Dataset.from_list(MIXED), loss=loss)
         trainer.train(resume)
         return loss.batches, trainer.state.global_step
 
     rows = Dataset.from_list(MIXED)
-    per_epoch = len(NarrativeTwinsTrainer(trainable(), arguments(tmp_path), rows).get_train_dataloader())
+    per_epoch = len(
+        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), rows).get_train_dataloader()
+    )
     steps = per_epoch + 2
     whole, last = train()
     assert last == len(whole) == 3 * per_epoch
@@ -166,9 +211,15 @@ def test_a_resumed_run_has_the_same_batches(tmp_path):
 def test_a_batch_of_one_story_trains_on_what_it_has(row, tmp_path):
     """Its distractor; without one, the loss is 0, and nothing is learned from it."""
     row = {column: MIXED[row][column] for column in TWINS_COLUMNS}
-    trainer = NarrativeTwinsTrainer(trainable(), arguments(tmp_path, tokens_per_batch=1), Dataset.from_list([row] * 2))
-    (first, _) = trainer.get_train_dataloader()
+    trainer = NarrativeTwinsTrainer(
+        trainable(), arguments(tmp_path, tokens_per_batch=1), Dataset.from_list([row] * 2)
+    )
+    first, _ = trainer.get_train_dataloader()
     loss = trainer.compute_loss(trainer.model, first)
     loss.backward()
-    gradient = max(p.grad.abs().max().item() for p in trainer.model.parameters() if p.grad is not None)
-    assert torch.isfinite(loss) and (loss.item() > 0) == (gradient > 0) == (row["negative"] is not None)
+    gradient = max(
+        p.grad.abs().max().item() for p in trainer.model.parameters() if p.grad is not None
+    )
+    assert torch.isfinite(loss) and (loss.item() > 0) == (gradient > 0) == (
+        row["negative"] is not None
+    )

@@ -1,4 +1,5 @@
-"""Training: reproducible loss curves, killed and resumed runs, invalid data, saved models and their cards."""
+"""Training: reproducible loss curves, killed and resumed runs, invalid data, saved models and their
+cards."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ import torch
 from datasets import Dataset
 from packaging.version import Version
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from transformers import AutoModel, AutoTokenizer, TrainerCallback
 
 from narrative_twins import StoryEncoder
@@ -47,7 +52,11 @@ WINDOWS = [
         "story": [[f"Nadia found {at} coins."], ["It rained."], ["They never told anyone."]],
         "twin": ["Money was found.", f"{at} of it.", "A flood.", "She was silent."],
         "twin_windows": [[0], [0, 1], [1], [2]],
-        "negative": [["Her brother laughed."], [f"The mill burned down {at} times."], ["I was there."]],
+        "negative": [
+            ["Her brother laughed."],
+            [f"The mill burned down {at} times."],
+            ["I was there."],
+        ],
     }
     for at in range(7)
 ]
@@ -55,11 +64,14 @@ WINDOWS = [
 
 @pytest.mark.parametrize("name", make_curves.RUNS)
 def test_loss_curves_are_reproducible(name):
-    """Fifty steps on the package's own data with dropout, against the curve in the repository. Rounding differs between
-    machines: weights that differ by a millionth change the curve by less, a hundredth of the tolerance."""
+    """Fifty steps on the package's own data with dropout, against the curve in the repository.
+    Rounding differs between machines: weights that differ by a millionth change the curve by less,
+    a hundredth of the tolerance.
+    """
     stored = json.loads(make_curves.FILE.read_text())[name]
     assert len(stored) == make_curves.STEPS
-    # Without MKL, and in early releases, torch has other dropout masks: then compare two runs on the same machine.
+    # Without MKL, and in early releases, torch has other dropout masks: then compare two runs on
+    # the same machine.
     comparable = torch.backends.mkl.is_available() and Version(torch.__version__) >= Version("2.13")
     expected = stored if comparable else make_curves.curve(name)
     assert make_curves.curve(name) == pytest.approx(expected, rel=1e-4)
@@ -74,10 +86,15 @@ RUNS = {
 
 
 @pytest.mark.parametrize(
-    "name", ["stories and windows", *(pytest.param(name, marks=pytest.mark.slow) for name in ("stories", "bfloat16"))]
+    "name",
+    [
+        "stories and windows",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("stories", "bfloat16")),
+    ],
 )
 def test_killed_and_resumed_run_matches_an_uninterrupted_run(name, tmp_path):
-    """Killed in the second of three epochs, with dropout and with other random twins in each epoch."""
+    """Killed in the second of three epochs, with dropout and with other random twins in each
+    epoch."""
     options, steps = RUNS[name]
     arguments = {
         "twins": "narrative" if name == "bfloat16" else "dropout",
@@ -104,14 +121,24 @@ def test_killed_and_resumed_run_matches_an_uninterrupted_run(name, tmp_path):
     assert not (tmp_path / "killed" / "final").exists(), "killed before the end"
     train_tiny.main(settings, tmp_path / "killed", resume=True)
 
-    found, expected = (load_file(tmp_path / run / "final" / "model.safetensors") for run in ("killed", "uninterrupted"))
+    found, expected = (
+        load_file(tmp_path / run / "final" / "model.safetensors")
+        for run in ("killed", "uninterrupted")
+    )
     initial = load_file(tmp_path / "model" / "model.safetensors")
     assert found.keys() == expected.keys() == initial.keys()
     for weight in found:
         torch.testing.assert_close(found[weight], expected[weight], rtol=0, atol=1e-6, msg=weight)
-    assert any((found[weight].float() - initial[weight]).abs().max() > 1e-3 for weight in found), "weights have changed"
-    states = [json.loads((tmp_path / run / "trainer_state.json").read_text()) for run in ("killed", "uninterrupted")]
-    losses, all_losses = ([entry["loss"] for entry in state["log_history"] if "loss" in entry] for state in states)
+    assert any((found[weight].float() - initial[weight]).abs().max() > 1e-3 for weight in found), (
+        "weights have changed"
+    )
+    states = [
+        json.loads((tmp_path / run / "trainer_state.json").read_text())
+        for run in ("killed", "uninterrupted")
+    ]
+    losses, all_losses = (
+        [entry["loss"] for entry in state["log_history"] if "loss" in entry] for state in states
+    )
     assert losses == pytest.approx(all_losses, abs=1e-6)
     assert len(losses) == 3 * steps
 
@@ -120,7 +147,11 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, caplog):
     """For example, of a run that was killed while saving."""
     arguments = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2}
     trainable().save(str(tmp_path / "model"), create_model_card=False)
-    settings = {"rows": {"stories": STORIES}, "model": str(tmp_path / "model"), "arguments": arguments}
+    settings = {
+        "rows": {"stories": STORIES},
+        "model": str(tmp_path / "model"),
+        "arguments": arguments,
+    }
     train_tiny.main(settings, tmp_path / "run", resume=False)
     state = tmp_path / "run" / "checkpoint-4" / "trainer_state.json"
     state.write_text(state.read_text()[:100])
@@ -158,7 +189,8 @@ def test_checkpoint_with_code_is_refused(name, tmp_path, checkpoint_folder):
     torch.save({"state": Code(tmp_path / "executed")}, tmp_path / "run" / "checkpoint-2" / name)
     settings = json.loads((checkpoint_folder / "settings.json").read_text())
     with pytest.raises(
-        ValueError, match=rf"checkpoint-2/{name} names code to execute \(.*exec\), which no trainer saves"
+        ValueError,
+        match=rf"checkpoint-2/{name} names code to execute \(.*exec\), which no trainer saves",
     ):
         train_tiny.main(settings, tmp_path / "run", resume=True)
     assert not (tmp_path / "executed").exists()
@@ -204,20 +236,35 @@ def test_loss_that_is_not_finite_stops_the_run(value, dtype, advice, tmp_path):
         Dataset.from_list(STORIES),
     )
     found, step = trainer.loss.forward, iter(range(5))
-    trainer.loss.forward = lambda *args, **options: found(*args, **options) * (value if next(step) == 2 else 1)
+    trainer.loss.forward = lambda *args, **options: (
+        found(*args, **options) * (value if next(step) == 2 else 1)
+    )
     with pytest.raises(FloatingPointError, match=f"the loss is {value} in step 3, .*{advice}"):
         trainer.train()
-    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-1", "checkpoint-2"]
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [
+        "checkpoint-1",
+        "checkpoint-2",
+    ]
 
 
 def test_training_without_rows_says_so(tmp_path):
-    for empty in (Dataset.from_list(STORIES).select([]), {"stories": Dataset.from_list(STORIES).select([])}, {}):
+    for empty in (
+        Dataset.from_list(STORIES).select([]),
+        {"stories": Dataset.from_list(STORIES).select([])},
+        {},
+    ):
         with pytest.raises(ValueError, match="there are no rows"):
             NarrativeTwinsTrainer(trainable(), arguments(tmp_path), empty)
 
 
 def arguments(folder: Path, **options) -> NarrativeTwinsTrainingArguments:
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **options}
+    settings = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        **options,
+    }
     return NarrativeTwinsTrainingArguments(str(folder), **settings)
 
 
@@ -244,12 +291,19 @@ def test_defaults_are_the_settings_of_the_paper(tmp_path):
 
 
 def test_arguments_are_passed_to_collator_and_loss(tmp_path):
-    settings = {"temperature": 0.1, "distractors": False, "in_story_negatives": False, "mini_batch_size": 3}
+    settings = {
+        "temperature": 0.1,
+        "distractors": False,
+        "in_story_negatives": False,
+        "mini_batch_size": 3,
+    }
     args = arguments(tmp_path, twins="dropout", context_tokens=20, seed=3, **settings)
     trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES))
     assert settings.items() <= trainer.loss.get_config_dict().items()
     others = {"in_batch_negatives": False, "distractor_loss": "separate"}
-    loss = NarrativeTwinsTrainer(trainable(), arguments(tmp_path, **others), Dataset.from_list(STORIES)).loss
+    loss = NarrativeTwinsTrainer(
+        trainable(), arguments(tmp_path, **others), Dataset.from_list(STORIES)
+    ).loss
     assert others.items() <= loss.get_config_dict().items()
     collator = trainer.data_collator
     assert (collator.twins, collator.distractors, collator.seed) == ("dropout", False, 3)
@@ -260,16 +314,26 @@ def test_arguments_are_passed_to_collator_and_loss(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"twin": [["She ran."], ["It rained."]], "twin_windows": None}, r"'twin' has 2 window\(s\) and 'story' 3"),
+        (
+            {"twin": [["She ran."], ["It rained."]], "twin_windows": None},
+            r"'twin' has 2 window\(s\) and 'story' 3",
+        ),
         ({"story": []}, "'story' is empty"),
         ({"story": None}, "no column 'story'"),
-        ({"twin_windows": [[0], [1], [3], [2]]}, r"'twin_windows\[2\]' has 3; whole numbers from 0 to 2 are needed"),
+        (
+            {"twin_windows": [[0], [1], [3], [2]]},
+            r"'twin_windows\[2\]' has 3; whole numbers from 0 to 2 are needed",
+        ),
     ],
 )
 def test_invalid_row_is_named_before_training_starts(tmp_path, change, message, where):
     valid = WINDOWS[0]
     if "twin" in change:
-        valid = {**valid, "twin": [["Money was found."], ["A flood."], ["She was silent."]], "twin_windows": None}
+        valid = {
+            **valid,
+            "twin": [["Money was found."], ["A flood."], ["She was silent."]],
+            "twin_windows": None,
+        }
     rows = Dataset.from_list([valid, valid, {**valid, **change}])
     data = {"train_dataset": Dataset.from_list([valid]), where: rows}
     with pytest.raises(RowError, match=f"^{where}, row 2: {message}"):
@@ -280,15 +344,21 @@ def test_invalid_row_is_named_before_training_starts(tmp_path, change, message, 
 
 def test_empty_data_set_is_refused(tmp_path):
     with pytest.raises(RowError, match="train_dataset: there are no rows"):
-        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), Dataset.from_list(STORIES).select([]))
+        NarrativeTwinsTrainer(
+            trainable(), arguments(tmp_path), Dataset.from_list(STORIES).select([])
+        )
 
 
 def test_stream_is_checked_while_training(tmp_path):
     args = arguments(tmp_path, max_steps=3, per_device_train_batch_size=2)
-    trainer = NarrativeTwinsTrainer(trainable(), args, Dataset.from_list(STORIES).to_iterable_dataset())
+    trainer = NarrativeTwinsTrainer(
+        trainable(), args, Dataset.from_list(STORIES).to_iterable_dataset()
+    )
     trainer.train()
     assert trainer.state.global_step == 3
-    invalid = Dataset.from_list([*STORIES[:4], STORIES[4] | {"twin": ["  "]}, *STORIES[5:]]).to_iterable_dataset()
+    invalid = Dataset.from_list(
+        [*STORIES[:4], STORIES[4] | {"twin": ["  "]}, *STORIES[5:]]
+    ).to_iterable_dataset()
     trainer = NarrativeTwinsTrainer(trainable(), args, invalid)
     with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
         trainer.train()
@@ -300,16 +370,28 @@ def without_dropout():
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        return SentenceTransformer(modules=[modules.Transformer(folder), modules.Pooling(32)], device="cpu")
+        return SentenceTransformer(
+            modules=[modules.Transformer(folder), modules.Pooling(32)], device="cpu"
+        )
 
 
 def test_dropout_twins_need_dropout(tmp_path):
-    rows, mixed = Dataset.from_list(STORIES), Dataset.from_list([STORIES[0], {**STORIES[1], "twin": None}])
+    rows, mixed = (
+        Dataset.from_list(STORIES),
+        Dataset.from_list([STORIES[0], {**STORIES[1], "twin": None}]),
+    )
     dropout = arguments(tmp_path, twins="dropout")
-    with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout.* modernbert"):
+    with pytest.raises(
+        ValueError, match="twins='dropout' needs an encoder with dropout.* modernbert"
+    ):
         NarrativeTwinsTrainer(without_dropout(), dropout, rows)
-    for data, where in ((mixed, "train_dataset, row 1"), ({"a": rows, "b": mixed}, r"train_dataset\['b'\], row 1")):
-        with pytest.raises(ValueError, match=rf"a row without a twin \({where}\) needs an encoder with dropout"):
+    for data, where in (
+        (mixed, "train_dataset, row 1"),
+        ({"a": rows, "b": mixed}, r"train_dataset\['b'\], row 1"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"a row without a twin \({where}\) needs an encoder with dropout"
+        ):
             NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), data)
     NarrativeTwinsTrainer(without_dropout(), arguments(tmp_path), rows)
     NarrativeTwinsTrainer(trainable("modernbert"), dropout, rows)
@@ -326,7 +408,11 @@ def test_trainable_encoder_has_dropout():
     assert model[0].auto_model.config.attention_dropout == 0.1
     assert trainable("modernbert", dropout=0.3)[0].auto_model.config.attention_dropout == 0.3
     assert trainable("bert")[0].auto_model.config.attention_probs_dropout_prob == 0.1
-    for encoder, differs in ((model, True), (model.eval(), False), (without_dropout().train(), False)):
+    for encoder, differs in (
+        (model, True),
+        (model.eval(), False),
+        (without_dropout().train(), False),
+    ):
         encoder.train(encoder is not model or differs)
         first, second = states(encoder)
         assert torch.allclose(first, second, atol=1e-5) is not differs
@@ -341,7 +427,12 @@ def finished(tmp_path_factory):
     """A trainer after a run with evaluators, checkpoints and the best model loaded at the end."""
     folder = tmp_path_factory.mktemp("finished")
     rows = [
-        {**row, "story": [*row["story"], SECRET.format(at)], "id": f"marmoset{at}", "title": f"Marmosets {at}"}
+        {
+            **row,
+            "story": [*row["story"], SECRET.format(at)],
+            "id": f"marmoset{at}",
+            "title": f"Marmosets {at}",
+        }
         for at, row in enumerate(STORIES)
     ]
     labelled = [{"story": row["story"], "counts": [0, 1, 3]} for row in rows]
@@ -388,7 +479,9 @@ def test_metrics_are_logged_and_select_the_best_model(finished):
 def test_curves_are_written_and_plotted(finished):
     folder = Path(finished.args.output_dir)
     curves = json.loads((folder / "curves.json").read_text())
-    logged = [(entry["step"], entry["loss"]) for entry in finished.state.log_history if "loss" in entry]
+    logged = [
+        (entry["step"], entry["loss"]) for entry in finished.state.log_history if "loss" in entry
+    ]
     assert curves["loss"] == [list(point) for point in logged]
     assert [step for step, _ in curves["loss"]] == list(range(1, 10))
     assert [step for step, _ in curves["eval_twins_accuracy"]] == [3, 6, 9]
@@ -417,11 +510,16 @@ def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
     folder = str(Path(finished.args.output_dir) / "final")
     texts = ["Nadia found 3 coins. It rained.", "Why?"]
     expected = finished.model.eval().encode(texts)
-    assert SentenceTransformer(folder, device="cpu").encode(texts) == pytest.approx(expected, abs=1e-5)
+    assert SentenceTransformer(folder, device="cpu").encode(texts) == pytest.approx(
+        expected, abs=1e-5
+    )
     encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
     chunks = [encoder.tokenize([text]).chunks((0,), None) for text in texts]
     assert encoder.encode(chunks) == pytest.approx(expected, abs=1e-5)
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     for text, vector in zip(texts, expected, strict=True):
         with torch.no_grad():
             states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
@@ -429,14 +527,24 @@ def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
 
 
 def test_incomplete_batches_are_dropped_in_training_only(tmp_path):
-    args = arguments(tmp_path, dataloader_drop_last=True, per_device_train_batch_size=5, per_device_eval_batch_size=5)
+    args = arguments(
+        tmp_path,
+        dataloader_drop_last=True,
+        per_device_train_batch_size=5,
+        per_device_eval_batch_size=5,
+    )
     rows = Dataset.from_list(STORIES)
     trainer = NarrativeTwinsTrainer(trainable(), args, rows, rows)
-    for loader, sizes in ((trainer.get_train_dataloader(), [5, 5]), (trainer.get_eval_dataloader(), [5, 5, 2])):
+    for loader, sizes in (
+        (trainer.get_train_dataloader(), [5, 5]),
+        (trainer.get_eval_dataloader(), [5, 5, 2]),
+    ):
         assert [int(batch["texts_row"].max()) + 1 for batch in loader] == sizes
     assert args.dataloader_drop_last
     for few in (rows.select(range(4)), {"a": rows.select(range(4)), "b": rows.select(range(3))}):
-        with pytest.raises(ValueError, match="the training rows do not fill a batch of 5, and dataloader_drop_last"):
+        with pytest.raises(
+            ValueError, match="the training rows do not fill a batch of 5, and dataloader_drop_last"
+        ):
             NarrativeTwinsTrainer(trainable(), args, few).train()
 
 
@@ -444,16 +552,26 @@ def test_incomplete_batches_are_dropped_in_training_only(tmp_path):
 def test_loss_names_the_collator_that_it_needs(columns, tmp_path):
     """In the trainer of sentence-transformers, with its own collator of columns of text."""
     model = trainable()
-    args = SentenceTransformerTrainingArguments(str(tmp_path), use_cpu=True, report_to="none", save_strategy="no")
+    args = SentenceTransformerTrainingArguments(
+        str(tmp_path), use_cpu=True, report_to="none", save_strategy="no"
+    )
     rows = Dataset.from_dict({column: ["Nadia ran.", "It rained."] for column in columns})
     trainer = SentenceTransformerTrainer(model, args, rows, loss=NarrativeTwinsLoss(model))
-    with pytest.raises(ValueError, match="needs batches of TwinsCollator.* train with NarrativeTwinsTrainer"):
+    with pytest.raises(
+        ValueError, match="needs batches of TwinsCollator.* train with NarrativeTwinsTrainer"
+    ):
         trainer.train()
 
 
 def test_loss_and_collator_work_in_the_trainer_of_sentence_transformers(tmp_path):
     model = trainable()
-    settings = {"max_steps": 1, "use_cpu": True, "report_to": "none", "save_strategy": "no", "logging_steps": 1}
+    settings = {
+        "max_steps": 1,
+        "use_cpu": True,
+        "report_to": "none",
+        "save_strategy": "no",
+        "logging_steps": 1,
+    }
     args = SentenceTransformerTrainingArguments(str(tmp_path), **settings)
     collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens)
     rows, loss = Dataset.from_list(STORIES), NarrativeTwinsLoss(model)
@@ -462,7 +580,9 @@ def test_loss_and_collator_work_in_the_trainer_of_sentence_transformers(tmp_path
 
 def test_low_precision_is_trained_with_float32_copies(tmp_path):
     for dtype, kind in (("float32", torch.optim.AdamW), ("bfloat16", MasterWeightsAdamW)):
-        trainer = NarrativeTwinsTrainer(trainable(dtype=dtype), arguments(tmp_path), Dataset.from_list(STORIES))
+        trainer = NarrativeTwinsTrainer(
+            trainable(dtype=dtype), arguments(tmp_path), Dataset.from_list(STORIES)
+        )
         assert type(trainer.create_optimizer()) is kind
 
 
@@ -485,7 +605,8 @@ def test_low_precision_is_trained_with_eager_attention(dtype, attention, tmp_pat
 
 def test_columns_may_be_none_in_any_row(tmp_path):
     rows = [
-        {**row, "title": None if at % 2 else "x", "number": None if at % 2 else at} for at, row in enumerate(STORIES)
+        {**row, "title": None if at % 2 else "x", "number": None if at % 2 else at}
+        for at, row in enumerate(STORIES)
     ]
     for column in ("twin", "negative", "negative_twin"):
         rows[2] = {**rows[2], column: None}
@@ -523,5 +644,8 @@ def test_rows_with_windows_have_their_own_batch_size(tmp_path):
     args = arguments(tmp_path, per_device_train_batch_size=4, window_batch_size=2)
     sets = {"stories": Dataset.from_list(STORIES), "windows": Dataset.from_list(WINDOWS)}
     batches = list(NarrativeTwinsTrainer(trainable(), args, sets).get_train_dataloader())
-    sizes = [(int(batch["texts_window_ids"].max()) + 1, int(batch["texts_row"].max()) + 1) for batch in batches]
+    sizes = [
+        (int(batch["texts_window_ids"].max()) + 1, int(batch["texts_row"].max()) + 1)
+        for batch in batches
+    ]
     assert sorted(sizes) == [*[(1, 4)] * 3, (3, 1), *[(3, 2)] * 3]

@@ -27,7 +27,8 @@ CHANGED = {
 
 
 def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
-    """Some rows of a batch as a separate batch: without surplus padding, with rows counted from 0."""
+    """Some rows of a batch as a separate batch: without surplus padding, with rows counted from
+    0."""
     kept = torch.tensor([row in rows for row in batch["row"].tolist()])
     part = {key: value[kept] for key, value in batch.items()}
     longest = int(part["attention_mask"].sum(dim=1).max())
@@ -42,10 +43,17 @@ def together(tmp_path_factory):
     model = trainable().eval()
     model.save(str(folder / "model"), create_model_card=False)
     model.double()
-    # The processes have different numbers of rows and windows, and distractors with and without twins.
+    # The processes have different numbers of rows and windows, and distractors with and without
+    # twins.
     levels = {"stories": (STORIES, {0}), "windows": (WINDOWS, {0, 1})}
     levels["short and long"] = (
-        [{"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])}, *WINDOWS],
+        [
+            {
+                "story": (["Nadia ran.", "Rain."], [0, 1]),
+                "twin": (["She ran.", "It rained."], [0, 1]),
+            },
+            *WINDOWS,
+        ],
         {0},
     )
     cases, expected = {}, {}
@@ -65,7 +73,8 @@ def together(tmp_path_factory):
     torch.save(cases, folder / "cases.pt")
     run_two("loss", folder / "cases.pt", folder)
     return {
-        name: (one, [torch.load(folder / f"{name}-{rank}.pt") for rank in (0, 1)]) for name, one in expected.items()
+        name: (one, [torch.load(folder / f"{name}-{rank}.pt") for rank in (0, 1)])
+        for name, one in expected.items()
     }
 
 
@@ -84,12 +93,18 @@ def test_loss_and_gradients_match_one_process(together, level, size):
 def test_training_in_two_processes(tmp_path):
     trainable().save(str(tmp_path / "model"), create_model_card=False)
     short = {"twin": ["She ran."], "negative": ["A toy."]}
-    windows = {"twin": ["She ran.", "A flood."], "twin_windows": [[0], [0, 1]], "negative": [["A toy."], ["Why?"]]}
+    windows = {
+        "twin": ["She ran.", "A flood."],
+        "twin_windows": [[0], [0, 1]],
+        "negative": [["A toy."], ["Why?"]],
+    }
     settings = {
         "model": str(tmp_path / "model"),
         "rows": {
             "stories": [{"story": [f"Nadia ran {at}."]} | short for at in range(10)],
-            "windows": [{"story": [[f"Nadia ran {at}."], ["It rained."]]} | windows for at in range(7)],
+            "windows": [
+                {"story": [[f"Nadia ran {at}."], ["It rained."]]} | windows for at in range(7)
+            ],
         },
         "arguments": {
             "use_cpu": True,
@@ -112,23 +127,30 @@ def test_training_in_two_processes(tmp_path):
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     start = trainable().state_dict()
-    assert any(not torch.equal(first[name], start[name]) for name in first), "the weights have changed"
+    assert any(not torch.equal(first[name], start[name]) for name in first), (
+        "the weights have changed"
+    )
 
 
 @pytest.mark.parametrize("size", [None, 3])
 def test_masked_language_modeling_matches_one_process(size, tmp_path):
-    """Loss and norm of the gradient, although the processes have different numbers of texts and masked tokens."""
+    """Loss and norm of the gradient, although the processes have different numbers of texts and
+    masked tokens."""
     model, tokenizer = encoder_of("bert")
     BertForMaskedLM(model.config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     rows = [
-        {"story": [f"Nadia found {at} coins."] * (1 + at), "twin": ["She did."] * (at > 3) or None} for at in range(8)
+        {"story": [f"Nadia found {at} coins."] * (1 + at), "twin": ["She did."] * (at > 3) or None}
+        for at in range(8)
     ]
     settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
-    # The weights do not change, because Adam turns rounding errors of tiny gradients into full updates.
+    # The weights do not change, because Adam turns rounding errors of tiny gradients into full
+    # updates.
     settings |= {"max_steps": 2, "logging_steps": 1, "learning_rate": 0.0, "mini_batch_size": size}
     file = tmp_path / "settings.json"
-    file.write_text(json.dumps({"model": str(tmp_path / "model"), "rows": rows, "arguments": settings}))
+    file.write_text(
+        json.dumps({"model": str(tmp_path / "model"), "rows": rows, "arguments": settings})
+    )
     two_processes.mlm(file, tmp_path)
     run_two("mlm", file, tmp_path)
     one, two = (json.loads((tmp_path / f"mlm-{count}.json").read_text()) for count in (1, 2))
@@ -136,8 +158,8 @@ def test_masked_language_modeling_matches_one_process(size, tmp_path):
 
 
 def test_resumed_runs_have_the_same_batches(tmp_path):
-    """A stream in its third pass, and data sets by tokens and by rows in their second epoch. No rows are in both
-    processes, and both have equally many batches."""
+    """A stream in its third pass, and data sets by tokens and by rows in their second epoch. No
+    rows are in both processes, and both have equally many batches."""
     trainable().save(str(tmp_path / "model"), create_model_card=False)
     stream = {"rows": {"films": FILMS}, "shards": 3, "arguments": {"max_steps": 5, "save_steps": 4}}
     mixed = {"tokens_per_batch": 250, "num_train_epochs": 2, "save_steps": 9}
@@ -150,7 +172,12 @@ def test_resumed_runs_have_the_same_batches(tmp_path):
             "arguments": {"num_train_epochs": 3, "save_steps": 5},
         },
     }
-    arguments = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "per_device_train_batch_size": 2}
+    arguments = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "per_device_train_batch_size": 2,
+    }
     settings = {"model": str(tmp_path / "model"), "runs": runs, "arguments": arguments}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     run_two("resume", tmp_path / "settings.json", tmp_path)

@@ -17,20 +17,24 @@ from narrative_twins.encoder.truncation import is_truncated
 from narrative_twins.encoder.weight_files import modules_problem
 
 SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]
-"""How a sentence vector is made of token states: as the settings of the checkpoint say, or by the model's pooler."""
+"""How a sentence vector is made of token states: as the settings of the checkpoint say, or by the
+model's pooler."""
 
 
 class SentenceEmbedder:
     """Embeds sentences as an array of shape (sentences, dimensions).
 
     Args:
-        name: folder or Hub id of a sentence-transformer (OSError if missing); None for the package's default encoder.
+        name: folder or Hub id of a sentence-transformer (OSError if missing); None for the
+            package's default encoder.
         device: torch device; default an accelerator if there is one.
         batch_size: sentences in a forward pass.
-        pooling: `"checkpoint"` for the pooling of sentence-transformers that the checkpoint is saved with, mean pooling
-            if there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained: the first token
-            after a dense layer with tanh, whose weights must be in the checkpoint (OSError if they are not).
-        allow_pickle: also load weights in pickles, which can execute code; else only safetensors (OSError).
+        pooling: `"checkpoint"` for the pooling of sentence-transformers that the checkpoint is
+            saved with, mean pooling if there is none; `"pooler"` for the `pooler_output` of the
+            model, as SimCSE was trained: the first token after a dense layer with tanh, whose
+            weights must be in the checkpoint (OSError if they are not).
+        allow_pickle: also load weights in pickles, which can execute code; else only safetensors
+            (OSError).
 
     Attributes:
         truncated: number of sentences so far that were truncated to the encoder's context.
@@ -55,15 +59,22 @@ class SentenceEmbedder:
             self._model = SentenceTransformer(
                 self._name,
                 device=device,
-                model_kwargs={"dtype": "float32", "use_safetensors": None if allow_pickle else True},
+                model_kwargs={
+                    "dtype": "float32",
+                    "use_safetensors": None if allow_pickle else True,
+                },
             )
         except Exception as error:  # of any kind, since the files may contain anything
             raise OSError(one_line(f"encoder {self._name!r} can't be loaded: {error}")) from error
         backbone: Any = self._model[0].auto_model
-        check_vocabulary(self._name, self._model.tokenizer, backbone.get_input_embeddings().num_embeddings)
+        check_vocabulary(
+            self._name, self._model.tokenizer, backbone.get_input_embeddings().num_embeddings
+        )
         if pooling == "pooler":
             transformer: Any = self._model[0]
-            transformer.modality_config = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
+            transformer.modality_config = {
+                "text": {"method": "forward", "method_output_name": "pooler_output"}
+            }
             transformer.module_output_name = "sentence_embedding"
             self._model = SentenceTransformer(modules=[transformer], device=device)
         self._batch_size = batch_size
@@ -77,5 +88,8 @@ class SentenceEmbedder:
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         self.truncated += sum(is_truncated(self._model, sentence) for sentence in sentences)
         return self._model.encode(
-            list(sentences), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
+            list(sentences),
+            batch_size=self._batch_size,
+            show_progress_bar=False,
+            convert_to_numpy=True,
         )

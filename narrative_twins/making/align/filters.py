@@ -12,8 +12,15 @@ from narrative_twins.making.align.works import Candidate
 OTHER_LANGUAGES = "other"
 """The key of `MAX_SIMILARITY` for unknown languages and for those without a limit of their own."""
 
-MAX_SIMILARITY: Mapping[str, float] = {"fr": 0.681, "de": 0.674, "it": 0.612, "es": 0.591, OTHER_LANGUAGES: 0.6}
-"""By language, the similarity to the story above which a telling counts as a translation; see `tell_me_again`."""
+MAX_SIMILARITY: Mapping[str, float] = {
+    "fr": 0.681,
+    "de": 0.674,
+    "it": 0.612,
+    "es": 0.591,
+    OTHER_LANGUAGES: 0.6,
+}
+"""By language, the similarity to the story above which a telling counts as a translation; see
+`tell_me_again`."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +29,12 @@ class Filters:
 
     Attributes:
         min_sentences: fewest sentences of the story.
-        max_difference: largest difference in sentences between story and twin. The paper on narrative twins uses the
-            standard deviation of the story lengths, 13.7 in its data.
+        max_difference: largest difference in sentences between story and twin. The paper on
+            narrative twins uses the standard deviation of the story lengths, 13.7 in its data.
         min_window: fewest sentences of the twin in a window.
-        max_similarity: by language, see `MAX_SIMILARITY`. Copies of the story never pass. Other tellings pass if their
-            similarity is unknown, or if neither their language nor `OTHER_LANGUAGES` has a limit.
+        max_similarity: by language, see `MAX_SIMILARITY`. Copies of the story never pass. Other
+            tellings pass if their similarity is unknown, or if neither their language nor
+            `OTHER_LANGUAGES` has a limit.
     """
 
     min_sentences: int = 20
@@ -41,7 +49,9 @@ class Filters:
             raise ValueError(f"max_difference={self.max_difference} is not a number of 0 or more")
         for language, value in self.max_similarity.items():
             if not -1 <= value <= 1:
-                raise ValueError(f"the maximum similarity {value} ({language}) is not a number from -1 to 1")
+                raise ValueError(
+                    f"the maximum similarity {value} ({language}) is not a number from -1 to 1"
+                )
 
     def too_different(self, story: Sequence[str], candidate: Candidate) -> bool:
         """Whether the lengths differ by more than `max_difference`."""
@@ -57,7 +67,8 @@ class Filters:
         return candidate.similarity is not None and candidate.similarity > limit
 
     def fills_windows(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
-        """Whether each of `windows` windows has enough sentences of the twin, given the windows of each sentence."""
+        """Whether each of `windows` windows has enough sentences of the twin, given the windows of
+        each sentence."""
         return min(window_sizes(windows_of, windows)) >= self.min_window
 
     def settings(self) -> dict[str, Any]:
@@ -77,11 +88,12 @@ def _normalized(sentences: Sequence[str]) -> str:
 
 @dataclass
 class Counts:
-    """Number of works read, and dropped by reason; the same for the tellings of works with a long enough story.
+    """Number of works read, and dropped by reason; the same for the tellings of works with a long
+    enough story.
 
-    `works` is the sum of `unreadable`, `no_story`, `short`, `no_twin` and `kept`; `tellings` of `length`, `similar`,
-    `windows`, `not_drawn` and `kept`. `earlier_rows` are rows of an earlier run whose work or twin is
-    not in the input now.
+    `works` is the sum of `unreadable`, `no_story`, `short`, `no_twin` and `kept`; `tellings` of
+    `length`, `similar`, `windows`, `not_drawn` and `kept`. `earlier_rows` are rows of an earlier
+    run whose work or twin is not in the input now.
     """
 
     works: int = 0
@@ -117,4 +129,7 @@ class Counts:
         yield "- not drawn, another telling was", self.not_drawn
         yield "- kept, as a twin", self.kept
         if self.earlier_rows:
-            yield "rows of an earlier run, of works or twins that are no longer in the input", self.earlier_rows
+            yield (
+                "rows of an earlier run, of works or twins that are no longer in the input",
+                self.earlier_rows,
+            )

@@ -1,4 +1,5 @@
-"""Works: a story and other tellings of it, one of which may become its twin; and the files that works are read from."""
+"""Works: a story and other tellings of it, one of which may become its twin; and the files that
+works are read from."""
 
 from __future__ import annotations
 
@@ -23,8 +24,17 @@ MAX_ARCHIVE = 20_000_000_000
 """Bytes of all documents of an archive; the largest known corpus has a tenth of it."""
 _TOLERANCE = 0.001
 """How far a cosine in half precision may be outside of -1 to 1."""
-_ARCHIVE_ERRORS = (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-"""Raised for archives that are damaged, password-protected, or compressed by an unsupported method."""
+_ARCHIVE_ERRORS = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""Raised for archives that are damaged, password-protected, or compressed by an unsupported
+method."""
 
 
 class Candidate(NamedTuple):
@@ -51,33 +61,45 @@ class Work(NamedTuple):
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[Document]:
-    """Yield each row of JSON Lines files (`.jsonl`, `.ndjson`), and each document or list item of JSON files.
+    """Yield each row of JSON Lines files (`.jsonl`, `.ndjson`), and each document or list item of
+    JSON files.
 
-    Folders and `.zip` archives are searched for these files, in order of their names; if some are in a folder
-    `summaries`, as in `Tell me again!`, only those are read. `-` is standard input, in JSON Lines. A file that is none
-    of these or can't be read yields a document with a problem.
+    Folders and `.zip` archives are searched for these files, in order of their names; if some are
+    in a folder `summaries`, as in `Tell me again!`, only those are read. `-` is standard input, in
+    JSON Lines. A file that is none of these or can't be read yields a document with a problem.
     """
     for path in paths:
         if path == STDIN:
             yield from read_stories([path], "jsonl")
         elif os.path.isdir(path):
-            found = (file.relative_to(path).as_posix() for file in Path(path).rglob("*") if file.is_file())
+            found = (
+                file.relative_to(path).as_posix()
+                for file in Path(path).rglob("*")
+                if file.is_file()
+            )
             names = _work_files(found)
-            yield from read_stories([str(Path(path) / name) for name in names]) if names else [_no_works(path)]
+            yield from (
+                read_stories([str(Path(path) / name) for name in names])
+                if names
+                else [_no_works(path)]
+            )
         elif not os.path.exists(path) or path.lower().endswith(_SUFFIXES):
             yield from read_stories([path])
         elif path.lower().endswith(".zip"):
             yield from _zipped(path)
         else:
             kinds = f"{', '.join(_SUFFIXES)}, .zip or a folder of these"
-            yield Document(path, None, f"has an unsupported format; unpack or convert it to {kinds}")
+            yield Document(
+                path, None, f"has an unsupported format; unpack or convert it to {kinds}"
+            )
 
 
 def plain_work(row: Mapping[str, Any], where: str) -> Work:
     """A work from a row with a `story`, a list of `twins`, and optionally an `id` and a `title`.
 
-    A telling is a text or a list of sentences; a twin may also be an object with `text` or `sentences`, and optionally
-    `language` and `similarity`. The default id is the digest of the story. Missing and invalid columns raise RowError.
+    A telling is a text or a list of sentences; a twin may also be an object with `text` or
+    `sentences`, and optionally `language` and `similarity`. The default id is the digest of the
+    story. Missing and invalid columns raise RowError.
     """
     story = sentences_of(require_column(row, where, "story"), "story", where)
     twins = check_list(require_column(row, where, "twins"), "twins", where, "tellings")
@@ -96,7 +118,12 @@ def plain_work(row: Mapping[str, Any], where: str) -> Work:
             )
         )
     title = optional_text(find_column(row, "title"), "title", where)
-    return Work(id_of(story) if name is None else checked_text(str(name), "id", where), title, story, candidates)
+    return Work(
+        id_of(story) if name is None else checked_text(str(name), "id", where),
+        title,
+        story,
+        candidates,
+    )
 
 
 def sentences_of(content: Any, column: str, where: str) -> list[str]:
@@ -112,7 +139,9 @@ def optional_text(value: Any, column: str, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise RowError(where, f"'{column}' is {type(value).__name__}; a text is needed, or leave it out")
+        raise RowError(
+            where, f"'{column}' is {type(value).__name__}; a text is needed, or leave it out"
+        )
     return checked_text(value, column, where)
 
 
@@ -126,12 +155,20 @@ def checked_text(text: str, column: str, where: str) -> str:
 
 
 def optional_similarity(value: Any, column: str, where: str) -> float | None:
-    """A number from -1 to 1 (rounding errors are clipped), or None, also for NaN; raises RowError for other values."""
+    """A number from -1 to 1 (rounding errors are clipped), or None, also for NaN; raises RowError
+    for other values."""
     if value is None or value != value:
         return None
     # Percentages are refused too.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1 + _TOLERANCE:
-        problem = f"'{column}' is {shown_value(value)}; a similarity of at most 1 is needed, or leave it out"
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or abs(value) > 1 + _TOLERANCE
+    ):
+        problem = (
+            f"'{column}' is {shown_value(value)}; a similarity of at most 1 is needed, or leave"
+            " it out"
+        )
         raise RowError(where, problem)
     return max(-1.0, min(1.0, float(value)))
 
@@ -148,7 +185,9 @@ def _work_files(names: Iterable[str]) -> list[str]:
 
 
 def _no_works(path: str) -> Document:
-    return Document(path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check its content")
+    return Document(
+        path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check its content"
+    )
 
 
 def _zipped(path: str) -> Iterator[Document]:
@@ -164,8 +203,11 @@ def _zipped(path: str) -> Iterator[Document]:
         yield Document(path, None, f"can't be read ({error}); check that the file is complete")
 
 
-def _member(archive: zipfile.ZipFile, name: str, where: str, left: int) -> Generator[Document, None, int]:
-    """Yield the documents in a file of an archive, of which `left` bytes may be read; returns how many it has."""
+def _member(
+    archive: zipfile.ZipFile, name: str, where: str, left: int
+) -> Generator[Document, None, int]:
+    """Yield the documents in a file of an archive, of which `left` bytes may be read; returns how
+    many it has."""
     whole = not name.lower().endswith((".jsonl", ".ndjson"))
     lines = None
     try:
@@ -173,5 +215,9 @@ def _member(archive: zipfile.ZipFile, name: str, where: str, left: int) -> Gener
             lines = LimitedFile(file, total=min(left, MAX_LINE) if whole else left)
             yield from stories_in(lines, where)
     except _ARCHIVE_ERRORS as error:
-        yield Document(where, None, f"can't be read ({error}); check that the archive is complete and has no password")
+        yield Document(
+            where,
+            None,
+            f"can't be read ({error}); check that the archive is complete and has no password",
+        )
     return 0 if lines is None else lines.count

@@ -1,4 +1,5 @@
-"""Entity resolution: the mentions of a row grouped into people, places, organizations and other entities."""
+"""Entity resolution: the mentions of a row grouped into people, places, organizations and other
+entities."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from narrative_twins.making.entities.mentions import Cluster, Kind, Mention, TextMentions, TextSpan, follows_the
+from narrative_twins.making.entities.mentions import (
+    Cluster,
+    Kind,
+    Mention,
+    TextMentions,
+    TextSpan,
+    follows_the,
+)
 from narrative_twins.making.entities.names import Gender, GivenNames
 
 
@@ -15,11 +23,17 @@ class Entity:
     """A person, place, organization or other entity of a row, with all its names."""
 
     kind: Kind
-    parts: set[str] = field(default_factory=set)  # The words of a person's names, else the full names, case-folded.
+    parts: set[str] = field(
+        default_factory=set
+    )  # The words of a person's names, else the full names, case-folded.
     mentions: list[Mention] = field(default_factory=list)
     spans: set[TextSpan] = field(default_factory=set)  # Where its names are, recognized or not.
-    upper_case: set[TextSpan] = field(default_factory=set)  # Spans in upper case, unlike its recognized names.
-    genders: Counter[Gender] = field(default_factory=Counter)  # The number of pronouns and titles by gender.
+    upper_case: set[TextSpan] = field(
+        default_factory=set
+    )  # Spans in upper case, unlike its recognized names.
+    genders: Counter[Gender] = field(
+        default_factory=Counter
+    )  # The number of pronouns and titles by gender.
 
     @property
     def names(self) -> list[str]:
@@ -29,7 +43,8 @@ class Entity:
 
     @property
     def given(self) -> list[str]:
-        """Case-folded words that may be given names: all words but the last ones of names of several words."""
+        """Case-folded words that may be given names: all words but the last ones of names of
+        several words."""
         forms = dict.fromkeys(mention.form for mention in self.mentions)
         names = sorted(map(_words, forms), key=len, reverse=True)
         surnames = {words[-1] for words in names if len(words) > 1}
@@ -59,13 +74,17 @@ class Entity:
         self.genders += other.genders
 
 
-def entities_of(found: Sequence[TextMentions], texts: Sequence[Sequence[str]], names: GivenNames) -> list[Entity]:
-    """The entities of a row in the order they appear, from the mentions and the sentences of each text.
+def entities_of(
+    found: Sequence[TextMentions], texts: Sequence[Sequence[str]], names: GivenNames
+) -> list[Entity]:
+    """The entities of a row in the order they appear, from the mentions and the sentences of each
+    text.
 
-    Mentions are grouped by coreference cluster. Groups are then merged by name: people if the words of one's longest
-    name are among the other's names (`Karenina`, `Anna Karenina`) and nothing tells them apart, others if they share a
-    name. If several people match, the first with the gender of the group is chosen, if that is known. The given names
-    in `names` indicate the gender of people.
+    Mentions are grouped by coreference cluster. Groups are then merged by name: people if the words
+    of one's longest name are among the other's names (`Karenina`, `Anna Karenina`) and nothing
+    tells them apart, others if they share a name. If several people match, the first with the
+    gender of the group is chosen, if that is known. The given names in `names` indicate the gender
+    of people.
     """
     entities: list[Entity] = []
     # Long names first, so that the entity of `Anna Karenina` exists when `Karenina` is matched.
@@ -74,7 +93,8 @@ def entities_of(found: Sequence[TextMentions], texts: Sequence[Sequence[str]], n
         if not matching:
             entities.append(group)
             continue
-        # Entities of the gender of the group first (all, if it is unknown), in the order they appear.
+        # Entities of the gender of the group first (all, if it is unknown), in the order they
+        # appear.
         first, *others = sorted(
             matching, key=lambda entity: (group.gender not in (None, entity.gender), _first(entity))
         )
@@ -94,8 +114,11 @@ def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
 
 def _groups(found: Sequence[TextMentions], texts: Sequence[Sequence[str]]) -> Iterable[Entity]:
     """Mentions grouped by cluster, or without one by name and, for people, gender of the title."""
-    mentions = list(_without_plurals([mention for text in found for mention in text.mentions], texts))
-    # A pipeline may label a name differently in different places: the most frequent kind is used for all of them.
+    mentions = list(
+        _without_plurals([mention for text in found for mention in text.mentions], texts)
+    )
+    # A pipeline may label a name differently in different places: the most frequent kind is used
+    # for all of them.
     votes: dict[str, Counter[Kind]] = {}
     for mention in mentions:
         votes.setdefault(mention.form, Counter())[mention.kind] += 1
@@ -111,9 +134,14 @@ def _groups(found: Sequence[TextMentions], texts: Sequence[Sequence[str]]) -> It
     return groups.values()
 
 
-def _without_plurals(mentions: Sequence[Mention], texts: Sequence[Sequence[str]]) -> Iterator[Mention]:
-    """Yield the mentions; `Browns` in `the Browns` becomes a mention of `Brown` if a person has that name."""
-    people = {word for mention in mentions if mention.kind == "person" for word in _words(mention.form)}
+def _without_plurals(
+    mentions: Sequence[Mention], texts: Sequence[Sequence[str]]
+) -> Iterator[Mention]:
+    """Yield the mentions; `Browns` in `the Browns` becomes a mention of `Brown` if a person has
+    that name."""
+    people = {
+        word for mention in mentions if mention.kind == "person" for word in _words(mention.form)
+    }
     singular = {plural_of(word): word for word in people}
     for mention in mentions:
         word = singular.get(mention.form)
@@ -143,15 +171,22 @@ def _longest_name(entity: Entity) -> set[str]:
 
 
 def _may_be_same(entity: Entity, group: Entity, names: GivenNames) -> bool:
-    """Whether a group can be merged into an entity: kind and names match, and nothing tells them apart."""
+    """Whether a group can be merged into an entity: kind and names match, and nothing tells them
+    apart."""
     if entity.kind != group.kind or entity.parts.isdisjoint(group.parts):
         return False
-    return entity.kind != "person" or (_longest_name(group) <= entity.parts and not _are_distinct(entity, group, names))
+    return entity.kind != "person" or (
+        _longest_name(group) <= entity.parts and not _are_distinct(entity, group, names)
+    )
 
 
-def has_other_gender(entity: Entity, gender: Gender | None, words: Set[str], names: GivenNames) -> bool:
-    """Whether a person can't be meant by these words of the person's names, beside a title or pronouns of `gender`. The
-    given names show the person's gender only if `words` has none of them; titles and pronouns are stronger evidence."""
+def has_other_gender(
+    entity: Entity, gender: Gender | None, words: Set[str], names: GivenNames
+) -> bool:
+    """Whether a person can't be meant by these words of the person's names, beside a title or
+    pronouns of `gender`. The given names show the person's gender only if `words` has none of them;
+    titles and pronouns are stronger evidence.
+    """
     known = entity.gender or (gender_of(entity, names) if words.isdisjoint(entity.given) else None)
     return gender is not None and known not in (None, gender)
 
@@ -160,7 +195,8 @@ def _are_distinct(entity: Entity, group: Entity, names: GivenNames) -> bool:
     """Whether two people are distinct though one has words of the other's names."""
     if has_other_gender(entity, group.gender, group.parts, names):
         return True
-    # Two clusters of one text that share only a surname are different people, perhaps of one family.
+    # Two clusters of one text that share only a surname are different people, perhaps of one
+    # family.
     texts = {mention.cluster[0] for mention in entity.mentions if mention.cluster}
     cluster = _cluster(group)
     return cluster is not None and cluster[0] in texts and group.parts.isdisjoint(entity.given)

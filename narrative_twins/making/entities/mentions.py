@@ -1,4 +1,5 @@
-"""Names in texts: the entities and coreference clusters of a spaCy document, mapped to sentences."""
+"""Names in texts: the entities and coreference clusters of a spaCy document, mapped to
+sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from narrative_twins.making.entities.names import Gender
-from narrative_twins.making.entities.titles import after_titles, is_pronoun, is_title, pronoun_gender, title_gender
+from narrative_twins.making.entities.titles import (
+    after_titles,
+    is_pronoun,
+    is_title,
+    pronoun_gender,
+    title_gender,
+)
 
 Kind: TypeAlias = Literal["person", "place", "organization", "miscellaneous"]
 Cluster: TypeAlias = tuple[int, str]
@@ -34,12 +41,14 @@ KINDS: dict[str, Kind] = {
     "LANGUAGE": "miscellaneous",
     "PRODUCT": "miscellaneous",
 }
-"""The kind of each entity label of spaCy pipelines; entities with other labels, such as dates, are not replaced."""
+"""The kind of each entity label of spaCy pipelines; entities with other labels, such as dates, are
+not replaced."""
 
 CLUSTERS = "coref_clusters_"
 """Prefix of the keys of `doc.spans` that hold coreference clusters."""
 
-# Articles and possessive pronouns are not replaced even if a pipeline has them in a name, as in `His Majesty`.
+# Articles and possessive pronouns are not replaced even if a pipeline has them in a name, as in
+# `His Majesty`.
 _ARTICLE = re.compile(r"(?:the|my|your|his|her|its|our|their)\s+", re.IGNORECASE)
 _THE = re.compile(r"(?<!\w)the\s+$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’ʼ][sS]$")
@@ -50,7 +59,8 @@ _ABBREVIATION = re.compile(r"(?<![\w'’])(\w+)\.\s+$")
 
 
 class SpacySpan(Protocol):
-    """The used part of a spaCy span: its half-open range of characters in the text, and its label."""
+    """The used part of a spaCy span: its half-open range of characters in the text, and its
+    label."""
 
     @property
     def start_char(self) -> int: ...  # noqa: D102
@@ -70,7 +80,8 @@ class SpacyDoc(Protocol):
 
 
 class TextSpan(NamedTuple):
-    """A half-open range of characters in a sentence: indices of the text and the sentence, start and end."""
+    """A half-open range of characters in a sentence: indices of the text and the sentence, start
+    and end."""
 
     text: int
     sentence: int
@@ -80,7 +91,8 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Mention:
-    """A recognized name, its kind, its cluster if it has one, and the gender of a title before it."""
+    """A recognized name, its kind, its cluster if it has one, and the gender of a title before
+    it."""
 
     span: TextSpan
     name: str
@@ -114,8 +126,8 @@ def join_sentences(sentences: Sequence[str]) -> str:
 
 
 def find_mentions(document: SpacyDoc, text: int, sentences: Sequence[str]) -> TextMentions:
-    """The mentions in a document for `join_sentences(sentences)`; `text` is the index of the text in the row. An entity
-    across a sentence boundary becomes one mention in each sentence."""
+    """The mentions in a document for `join_sentences(sentences)`; `text` is the index of the text
+    in the row. An entity across a sentence boundary becomes one mention in each sentence."""
     spans = _SentenceSpans(text, sentences)
     clusters, genders = _clusters(document, spans)
     found = TextMentions([], [], genders)
@@ -129,27 +141,35 @@ def find_mentions(document: SpacyDoc, text: int, sentences: Sequence[str]) -> Te
             name = spans.text_of(bare)
             # Skip pronouns and entities of punctuation only.
             if split_words(name) and not _is_pronoun(name):
-                title = title_gender(sentences[bare.sentence], bare.start) if kind == "person" else None
+                title = (
+                    title_gender(sentences[bare.sentence], bare.start) if kind == "person" else None
+                )
                 cluster = clusters.get(bare, clusters.get(span))
                 found.mentions.append(Mention(bare, name, kind, cluster, title))
     return found
 
 
 def occurrences(sentence: str, names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the half-open ranges where names are whole words of a sentence; if several match, the first listed."""
+    """Yield the half-open ranges where names are whole words of a sentence; if several match, the
+    first listed."""
     # Most names are in few sentences only: drop the others before searching each position.
     names = [name for name in names if name in sentence]
     at = 0 if names else len(sentence)
     while at < len(sentence):
         ends = (at + len(name) for name in names if sentence.startswith(name, at))
-        end = None if _within_word(sentence, at) else next((e for e in ends if not _within_word(sentence, e)), None)
+        end = (
+            None
+            if _within_word(sentence, at)
+            else next((e for e in ends if not _within_word(sentence, e)), None)
+        )
         if end is not None:
             yield at, end
         at = end or at + 1
 
 
 def begins_sentence(sentence: str, at: int) -> bool:
-    """Whether a sentence may begin at a position (also after a quote or colon), so any word has a capital letter."""
+    """Whether a sentence may begin at a position (also after a quote or colon), so any word has a
+    capital letter."""
     # The period of a title or an initial (`Mr.`, `J.`) does not end a sentence.
     abbreviation = _ABBREVIATION.search(sentence[:at])
     if abbreviation is not None and (is_title(abbreviation[1]) or _is_initial(abbreviation[1])):
@@ -176,17 +196,22 @@ def _in_word(char: str) -> bool:
 
 
 class _SentenceSpans:
-    """Maps character ranges of a joined text to spans of its sentences; `text` is the index of the text in the row."""
+    """Maps character ranges of a joined text to spans of its sentences; `text` is the index of the
+    text in the row."""
 
     def __init__(self, text: int, sentences: Sequence[str]) -> None:
         self.text, self.sentences = text, sentences
         self.starts = [0, *accumulate(len(sentence) + 1 for sentence in sentences)]
 
     def of(self, entity: SpacySpan) -> Iterator[TextSpan]:
-        """Yield the span of an entity in each of its sentences, without surrounding quotes, articles and `'s`."""
+        """Yield the span of an entity in each of its sentences, without surrounding quotes,
+        articles and `'s`."""
         first = bisect_right(self.starts, entity.start_char) - 1
         for number in range(first, len(self.sentences)):
-            start, end = entity.start_char - self.starts[number], entity.end_char - self.starts[number]
+            start, end = (
+                entity.start_char - self.starts[number],
+                entity.end_char - self.starts[number],
+            )
             if end <= 0:
                 break
             sentence = self.sentences[number]
@@ -199,13 +224,16 @@ class _SentenceSpans:
 
     def without_title(self, span: TextSpan) -> TextSpan:
         """The span of a person's name without the titles before it."""
-        return span._replace(start=after_titles(self.sentences[span.sentence], span.start, span.end))
+        return span._replace(
+            start=after_titles(self.sentences[span.sentence], span.start, span.end)
+        )
 
 
 def _clusters(
     document: SpacyDoc, spans: _SentenceSpans
 ) -> tuple[dict[TextSpan, Cluster], dict[Cluster, Counter[Gender]]]:
-    """The cluster of each span, the first if it is in several, and the number of pronouns of each gender by cluster."""
+    """The cluster of each span, the first if it is in several, and the number of pronouns of each
+    gender by cluster."""
     clusters: dict[TextSpan, Cluster] = {}
     genders: dict[Cluster, Counter[Gender]] = {}
     for key in sorted(key for key in document.spans if key.startswith(CLUSTERS)):

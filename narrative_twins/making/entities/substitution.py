@@ -1,6 +1,8 @@
-"""Entity substitution: replaces the names of people, places and other entities in rows of narrative twins.
+"""Entity substitution: replaces the names of people, places and other entities in rows of narrative
+twins.
 
-A twin gets other names than its story, so an encoder that is trained on them can't tell twins by the same names.
+A twin gets other names than its story, so an encoder that is trained on them can't tell twins by
+the same names.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from random import Random
 from string import ascii_uppercase
 from typing import Any, Protocol
 
-from narrative_twins.data.rows import NEGATIVE_TWIN_NAMES, TEXT_COLUMNS, TWIN_NAMES, RowError, check_texts
+from narrative_twins.data.rows import (
+    NEGATIVE_TWIN_NAMES,
+    TEXT_COLUMNS,
+    TWIN_NAMES,
+    RowError,
+    check_texts,
+)
 from narrative_twins.making.entities.identities import Entity, entities_of, gender_of
 from narrative_twins.making.entities.mentions import (
     Kind,
@@ -28,7 +36,11 @@ from narrative_twins.making.entities.mentions import (
 from narrative_twins.making.entities.missed import find_missed
 from narrative_twins.making.entities.names import GivenNames, read_names
 
-LABELS: dict[Kind, str] = {"place": "Location", "organization": "Organization", "miscellaneous": "Entity"}
+LABELS: dict[Kind, str] = {
+    "place": "Location",
+    "organization": "Organization",
+    "miscellaneous": "Entity",
+}
 """Kinds of entities that are replaced by a label and a letter."""
 
 TWIN_SIDES = (TWIN_NAMES, NEGATIVE_TWIN_NAMES)
@@ -54,26 +66,36 @@ class Substituted:
 
 
 class EntitySubstitution:
-    """Replaces the names in the twins of each row, so that the story and its twin have no name in common.
+    """Replaces the names in the twins of each row, so that the story and its twin have no name in
+    common.
 
-    The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur nowhere else in the
-    row; story and distractor (`negative`) keep their texts. Within a text, a person gets one given name for first name,
-    surname and full name. Places become `Location A`, `Location B` and so on, organizations `Organization A`, other
-    entities `Entity A`, in the order they appear. All other text is kept, pronouns included. A name that the pipeline
-    missed in one place and found in another, in any text of the row, is replaced in both, unless it may be a common
-    word there (see `find_missed`).
+    The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur
+    nowhere else in the row; story and distractor (`negative`) keep their texts. Within a text, a
+    person gets one given name for first name, surname and full name. Places become `Location A`,
+    `Location B` and so on, organizations `Organization A`, other entities `Entity A`, in the order
+    they appear. All other text is kept, pronouns included. A name that the pipeline missed in one
+    place and found in another, in any text of the row, is replaced in both, unless it may be a
+    common word there (see `find_missed`).
 
-    Source: the substitution of the paper on narrative twins, after "Tell me again!" (Hatzel and Biemann, 2024).
+    Source: the substitution of the paper on narrative twins, after "Tell me again!" (Hatzel and
+    Biemann, 2024).
 
     Args:
-        pipeline: a spaCy pipeline that recognizes entities, and optionally fills `doc.spans["coref_clusters_*"]`.
+        pipeline: a spaCy pipeline that recognizes entities, and optionally fills
+            `doc.spans["coref_clusters_*"]`.
         names: given names to draw from, by frequency; None for the package's own list.
         seed: seed of the draws. The same seed and row id draw the same names on every machine.
-        same_names: replace the names in all texts of a row, each entity by the same new name in all of them.
+        same_names: replace the names in all texts of a row, each entity by the same new name in all
+            of them.
     """
 
     def __init__(
-        self, pipeline: Recognizer, names: GivenNames | None = None, seed: int = 0, *, same_names: bool = False
+        self,
+        pipeline: Recognizer,
+        names: GivenNames | None = None,
+        seed: int = 0,
+        *,
+        same_names: bool = False,
     ) -> None:
         self.pipeline, self.seed, self.same_names = pipeline, seed, same_names
         self.names = read_names() if names is None else names
@@ -87,14 +109,17 @@ class EntitySubstitution:
             where: the name of the row in errors.
 
         Raises:
-            RowError: a text is invalid or can't be processed by the pipeline, or all names in the list are taken.
+            RowError: a text is invalid or can't be processed by the pipeline, or all names in the
+                list are taken.
         """
         (substituted,) = self.pipe([(row, id, where)])
         return substituted
 
-    def pipe(self, rows: Iterable[tuple[Mapping[str, Any], str, str]], batch: int = BATCH) -> Iterator[Substituted]:
-        """Replace the names in rows, lazily: the same as `__call__` for each of them (row, id, where), but the pipeline
-        gets the texts of `batch` rows together, which may be faster."""
+    def pipe(
+        self, rows: Iterable[tuple[Mapping[str, Any], str, str]], batch: int = BATCH
+    ) -> Iterator[Substituted]:
+        """Replace the names in rows, lazily: the same as `__call__` for each of them (row, id,
+        where), but the pipeline gets the texts of `batch` rows together, which may be faster."""
         remaining = iter(rows)
         while chunk := list(islice(remaining, batch)):
             texts = [_texts(row, where) for row, _, where in chunk]
@@ -105,7 +130,9 @@ class EntitySubstitution:
                 found = []
             for number, (row, id, where) in enumerate(chunk):
                 try:
-                    (mentions,) = found[number : number + 1] or self._recognized(texts[number : number + 1])
+                    (mentions,) = found[number : number + 1] or self._recognized(
+                        texts[number : number + 1]
+                    )
                     substituted = self._substituted(row, id, texts[number], mentions)
                 except ValueError as error:
                     raise RowError(where, str(error)) from None
@@ -113,12 +140,21 @@ class EntitySubstitution:
 
     def _recognized(self, rows: Sequence[Mapping[str, list[str]]]) -> Iterator[list[TextMentions]]:
         """Yield the mentions in the texts of each row."""
-        documents = iter(self.pipeline.pipe(join_sentences(text) for texts in rows for text in texts.values()))
+        documents = iter(
+            self.pipeline.pipe(join_sentences(text) for texts in rows for text in texts.values())
+        )
         for texts in rows:
-            yield [find_mentions(next(documents), t, sentences) for t, sentences in enumerate(texts.values())]
+            yield [
+                find_mentions(next(documents), t, sentences)
+                for t, sentences in enumerate(texts.values())
+            ]
 
     def _substituted(
-        self, row: Mapping[str, Any], id: str, columns: Mapping[str, list[str]], mentions: Sequence[TextMentions]
+        self,
+        row: Mapping[str, Any],
+        id: str,
+        columns: Mapping[str, list[str]],
+        mentions: Sequence[TextMentions],
     ) -> Substituted:
         """A row with replaced names, from the sentences of its columns and the mentions in each."""
         texts = list(columns.values())
@@ -131,10 +167,17 @@ class EntitySubstitution:
             for entity, spans in _spans_in([column in side for column in columns], entities)
         ]
         _replace(texts, replaced, self._new_names([entity for entity, _ in replaced], texts, id))
-        changed = {column: _reshaped(row[column], iter(sentences)) for column, sentences in columns.items()}
-        return Substituted({**row, **changed}, Counter(entity.kind for entity in {entity for entity, _ in replaced}))
+        changed = {
+            column: _reshaped(row[column], iter(sentences)) for column, sentences in columns.items()
+        }
+        return Substituted(
+            {**row, **changed},
+            Counter(entity.kind for entity in {entity for entity, _ in replaced}),
+        )
 
-    def _new_names(self, entities: Sequence[Entity], texts: Sequence[Sequence[str]], id: str) -> list[str]:
+    def _new_names(
+        self, entities: Sequence[Entity], texts: Sequence[Sequence[str]], id: str
+    ) -> list[str]:
         """A new name for each of the entities, all different and none of them in the texts."""
         random = Random(f"{self.seed}\n{id}")
         folded = [sentence.casefold() for sentences in texts for sentence in sentences]
@@ -151,23 +194,27 @@ class EntitySubstitution:
 
 
 def load_pipeline(name: str) -> Recognizer:
-    """Load a spaCy pipeline, a folder or an installed one; raises ImportError without spaCy, OSError if that fails."""
+    """Load a spaCy pipeline, a folder or an installed one; raises ImportError without spaCy,
+    OSError if that fails."""
     try:
         import spacy
     except ImportError:
-        raise ImportError("recognizing names needs spaCy; pip install narrative_twins[entities]") from None
+        raise ImportError(
+            "recognizing names needs spaCy; pip install narrative_twins[entities]"
+        ) from None
     try:
         pipeline: Recognizer = spacy.load(name)
     except OSError as error:
         raise OSError(
-            f"the spaCy pipeline {name!r} can't be loaded ({error}); give a folder, or install a pipeline, for example "
-            "with `python -m spacy download en_core_web_sm`"
+            f"the spaCy pipeline {name!r} can't be loaded ({error}); give a folder, or install a"
+            " pipeline, for example with `python -m spacy download en_core_web_sm`"
         ) from None
     return pipeline
 
 
 def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
-    """Yield `Location A` to `Location Z`, `Location AA` and so on, except those in the case-folded texts."""
+    """Yield `Location A` to `Location Z`, `Location AA` and so on, except those in the case-folded
+    texts."""
     for length in count(1):
         for letters in product(ascii_uppercase, repeat=length):
             name = f"{label} {''.join(letters)}"
@@ -175,14 +222,22 @@ def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
                 yield name
 
 
-def _spans_in(is_replaced: Sequence[bool], entities: Sequence[Entity]) -> list[tuple[Entity, list[TextSpan]]]:
-    """The entities that are in the texts to replace, in the order they appear there, with their spans there."""
-    found = [(entity, sorted(span for span in entity.spans if is_replaced[span.text])) for entity in entities]
+def _spans_in(
+    is_replaced: Sequence[bool], entities: Sequence[Entity]
+) -> list[tuple[Entity, list[TextSpan]]]:
+    """The entities that are in the texts to replace, in the order they appear there, with their
+    spans there."""
+    found = [
+        (entity, sorted(span for span in entity.spans if is_replaced[span.text]))
+        for entity in entities
+    ]
     return sorted((item for item in found if item[1]), key=lambda item: item[1][0])
 
 
 def _replace(
-    texts: Sequence[list[str]], entities: Sequence[tuple[Entity, list[TextSpan]]], names: Sequence[str]
+    texts: Sequence[list[str]],
+    entities: Sequence[tuple[Entity, list[TextSpan]]],
+    names: Sequence[str],
 ) -> None:
     """Replace the spans of the entities by their new names, in place."""
     spans = [
@@ -201,7 +256,8 @@ def _texts(row: Mapping[str, Any], where: str) -> dict[str, list[str]]:
 
 
 def _sentences(content: Any) -> Iterator[str]:
-    """Yield the sentences of a column: of a list of sentences or windows, or of sections by name."""
+    """Yield the sentences of a column: of a list of sentences or windows, or of sections by
+    name."""
     if isinstance(content, str):
         yield content
         return

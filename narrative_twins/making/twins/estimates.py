@@ -1,4 +1,5 @@
-"""The questions that a run would ask a language model, and an estimate of their tokens, without asking them."""
+"""The questions that a run would ask a language model, and an estimate of their tokens, without
+asking them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class PlannedQuestion(NamedTuple):
     Attributes:
         step: the step of the recipe.
         prompt: the text of the question.
-        is_stand_in: whether the prompt contains the story in place of an answer that is still missing.
+        is_stand_in: whether the prompt contains the story in place of an answer that is still
+            missing.
     """
 
     step: Step
@@ -57,8 +59,11 @@ def planned_questions(
         return questions
 
 
-def estimate(sources: Iterable[SourceStory], recipe: Recipe, server: Server, answers: Answers) -> Estimate:
-    """Estimate a run, which asks only once about equal stories, and does not repeat answered questions."""
+def estimate(
+    sources: Iterable[SourceStory], recipe: Recipe, server: Server, answers: Answers
+) -> Estimate:
+    """Estimate a run, which asks only once about equal stories, and does not repeat answered
+    questions."""
     questions: list[PlannedQuestion] = []
     aside = 0
     for source in {digest(source.windows): source for source in sources}.values():

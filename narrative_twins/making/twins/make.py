@@ -1,4 +1,5 @@
-"""Makes twins and distractors of stories by a language model, and writes the rows, rejected stories and card."""
+"""Makes twins and distractors of stories by a language model, and writes the rows, rejected stories
+and card."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class SourceStory:
 
     @classmethod
     def parse(cls, content: Any, recipe: Recipe) -> SourceStory:
-        """Parse a story in any form that `Story.parse` takes, or a data row with a `story`; may raise `StoryError`."""
+        """Parse a story in any form that `Story.parse` takes, or a data row with a `story`; may
+        raise `StoryError`."""
         row = dict(content) if isinstance(content, Mapping) else {}
         given = find_column(row, *STORY_NAMES)
         if given is not None:
@@ -54,7 +56,10 @@ class SourceStory:
             named = {} if story.id is None else {"id": story.id}
             return cls({**named, "story": list(story.sentences)}, [list(story.sentences)])
         if len(story.windows) != SECTIONS:
-            raise StoryError(f"the synopsis has {len(story.windows)} windows; give {SECTIONS}, or a list of sentences")
+            raise StoryError(
+                f"the synopsis has {len(story.windows)} windows; give {SECTIONS}, or a list of"
+                " sentences"
+            )
         windows = [list(story.sentences[lo:hi]) for lo, hi in story.windows]
         copied = {
             name: value
@@ -73,7 +78,8 @@ class SourceStory:
 
     @property
     def lacks_twin(self) -> bool:
-        """Whether the new row will have no twin: it is a synopsis without a twin, and none is made."""
+        """Whether the new row will have no twin: it is a synopsis without a twin, and none is
+        made."""
         return len(self.windows) > 1 and find_column(self.row, *_TWIN) is None
 
 
@@ -89,10 +95,11 @@ def make_twins(
 ) -> MadeRows:
     """Make rows of narrative twins, and write them.
 
-    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the rows,
-    for `load_story_twins` or `load_window_twins`, and `OUT.rejects` the rejected stories; neither is written if empty.
-    The facts and the card of the rows are written beside them, see `narrative_twins.making.facts`; without a card if
-    rows have no twin, since these do not load. The model is asked only once about equal stories.
+    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run.
+    `OUT` gets the rows, for `load_story_twins` or `load_window_twins`, and `OUT.rejects` the
+    rejected stories; neither is written if empty. The facts and the card of the rows are written
+    beside them, see `narrative_twins.making.facts`; without a card if rows have no twin, since
+    these do not load. The model is asked only once about equal stories.
 
     Args:
         sources: the stories.
@@ -116,20 +123,26 @@ def make_twins(
     async def work(chat: ChatLike, source: SourceStory) -> dict[str, Any]:
         return await ask(chat, source.windows, recipe)
 
-    run = run_jobs(server, f"{out}.answers", list(unique.values()), work, prices=prices, progress=progress)
+    run = run_jobs(
+        server, f"{out}.answers", list(unique.values()), work, prices=prices, progress=progress
+    )
     results = dict(zip(unique, run.results, strict=True))
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, Any]] = []
     for source in sources:
         _add_result(source, results[digest(source.windows)], rows, rejects)
-    made = MadeRows(rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language))
+    made = MadeRows(
+        rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language)
+    )
     lacks_twin = any(find_column(row, *_TWIN) is None for row in rows)
     load = load_window_twins if recipe.name == "synopses" else load_story_twins
     files.write(made, None if lacks_twin else load)
     return made
 
 
-def _add_result(source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> None:
+def _add_result(
+    source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]
+) -> None:
     """Add a story to the rows or the rejected stories."""
     if isinstance(made, Rejected):
         rejects.append(rejected_row(source.row, made))
@@ -145,18 +158,21 @@ def _facts(
     rejects: Sequence[Mapping[str, Any]],
     language: str,
 ) -> DatasetFacts:
-    made = "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
+    made = (
+        "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
+    )
     return DatasetFacts(
         name="Narrative twins",
         description=(
-            f"Stories, each with text written by a language model: {made}. Of {stories:,} stories {len(rows):,} have a "
-            f"row and {rejected_text(rejects)}."
+            f"Stories, each with text written by a language model: {made}. Of {stories:,} stories"
+            f" {len(rows):,} have a row and {rejected_text(rejects)}."
         ),
         source=recipe_text("narrative-twins make twins", settings),
         limits=(
-            "The rows were not reviewed: the model was asked for twins with the same plot and distractors with another "
-            "one, but the plots were not checked. The licence of the stories also applies to the generated text, and "
-            "the terms of the model may add restrictions."
+            "The rows were not reviewed: the model was asked for twins with the same plot and"
+            " distractors with another one, but the plots were not checked. The licence of the"
+            " stories also applies to the generated text, and the terms of the model may add"
+            " restrictions."
         ),
         language=language,
         tags=["narrative-twins", "synthetic"],

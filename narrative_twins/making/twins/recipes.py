@@ -1,9 +1,11 @@
-"""Recipes for twins and distractors: the sequence of questions about a story, and which answers are valid.
+"""Recipes for twins and distractors: the sequence of questions about a story, and which answers are
+valid.
 
-After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides and Keller. The
-twin of a short story is the story expanded to four times its sentences, in other words and with additional small
-events, and then retold from its most important events. A distractor keeps the surface and has a different main event;
-the distractor of a synopsis has different turning points, section by section.
+After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides
+and Keller. The twin of a short story is the story expanded to four times its sentences, in other
+words and with additional small events, and then retold from its most important events. A distractor
+keeps the surface and has a different main event; the distractor of a synopsis has different turning
+points, section by section.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ EXPANSION = 4
 
 _TEMPLATES = {"stories": ("expand", "retell", "distract"), "synopses": ("distract_sections",)}
 RECIPES = tuple(_TEMPLATES)
-"""`"stories"`: twins and distractors of short stories; `"synopses"`: distractors of longer ones in five sections."""
+"""`"stories"`: twins and distractors of short stories; `"synopses"`: distractors of longer ones in
+five sections."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Recipe:
         name: one of `RECIPES`.
         columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
         attempts: maximum number of attempts to get a valid answer to a question.
-        twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `checks.overlap`.
+        twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see
+            `checks.overlap`.
         distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
         prompts: a folder of templates that replace those of the package.
 
@@ -72,17 +76,25 @@ class Recipe:
             raise ValueError(f"unknown recipe {self.name!r}; choose from {', '.join(RECIPES)}")
         unknown = [column for column in self.columns if column not in COLUMNS]
         if unknown or not self.columns:
-            raise ValueError(f"columns={list(self.columns)}: must be one or more of {', '.join(COLUMNS)}")
+            raise ValueError(
+                f"columns={list(self.columns)}: must be one or more of {', '.join(COLUMNS)}"
+            )
         if "twin" not in self.columns:
-            raise ValueError("rows without a twin can't be loaded as narrative twins; add the column twin")
+            raise ValueError(
+                "rows without a twin can't be loaded as narrative twins; add the column twin"
+            )
         if "negative_twin" in self.columns and "negative" not in self.columns:
-            raise ValueError("the column negative_twin is made from negative; add the column negative")
+            raise ValueError(
+                "the column negative_twin is made from negative; add the column negative"
+            )
         if self.attempts < 1:
             raise ValueError(f"attempts={self.attempts}: must be 1 or more")
         for name in ("twin_overlap", "distractor_overlap"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must be from 0 to 1")
-        templates = read_templates("narrative_twins.making.twins", _TEMPLATES[self.name], self.prompts)
+        templates = read_templates(
+            "narrative_twins.making.twins", _TEMPLATES[self.name], self.prompts
+        )
         object.__setattr__(self, "templates", templates)
 
 
@@ -116,27 +128,37 @@ class Step:
 
 
 Steps: TypeAlias = Generator[Step, Any, dict[str, Any]]
-"""Yields the questions about a story, is sent the result of each, and returns the columns. Only it defines the order
-of the questions: `ask` sends it answers, an estimate sends it stand-ins."""
+"""Yields the questions about a story, is sent the result of each, and returns the columns. Only it
+defines the order of the questions: `ask` sends it answers, an estimate sends it stand-ins."""
 
 
 def recipe_steps(windows: Sequence[Sequence[str]], recipe: Recipe) -> Steps:
-    """The questions about a story, whose sentences are in windows; a short story is a single window.
+    """The questions about a story, whose sentences are in windows; a short story is a single
+    window.
 
     Raises:
         Rejected: the story is too long for the recipe for short stories.
     """
-    return _synopsis_steps(windows, recipe) if recipe.name == "synopses" else _story_steps(windows[0], recipe)
+    return (
+        _synopsis_steps(windows, recipe)
+        if recipe.name == "synopses"
+        else _story_steps(windows[0], recipe)
+    )
 
 
 def _story_steps(sentences: Sequence[str], recipe: Recipe) -> Steps:
     if len(sentences) > LONGEST:
-        raise Rejected("story", f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}")
+        raise Rejected(
+            "story",
+            f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}",
+        )
     columns = {"twin": (yield from _twin_steps("twin", sentences, recipe))}
     if "negative" in recipe.columns:
         columns["negative"] = yield _distract(sentences, recipe)
     if "negative_twin" in recipe.columns:
-        columns["negative_twin"] = yield from _twin_steps("negative_twin", columns["negative"], recipe, follows=True)
+        columns["negative_twin"] = yield from _twin_steps(
+            "negative_twin", columns["negative"], recipe, follows=True
+        )
     return columns
 
 
@@ -161,7 +183,9 @@ def _expand(column: str, sentences: Sequence[str], follows: bool) -> Step:
         return expansion
 
     longer = list(sentences) * EXPANSION
-    return _sentences_step(f"{column}, expanded", "expand", sentences, count, about(count), read, longer, follows)
+    return _sentences_step(
+        f"{column}, expanded", "expand", sentences, count, about(count), read, longer, follows
+    )
 
 
 def _retell(column: str, longer: Sequence[str], sentences: Sequence[str], recipe: Recipe) -> Step:
@@ -173,7 +197,9 @@ def _retell(column: str, longer: Sequence[str], sentences: Sequence[str], recipe
         return twin
 
     name = f"{column}, retold"
-    return _sentences_step(name, "retell", longer, count, (count, count), read, sentences, follows=True)
+    return _sentences_step(
+        name, "retell", longer, count, (count, count), read, sentences, follows=True
+    )
 
 
 def _distract(sentences: Sequence[str], recipe: Recipe) -> Step:
@@ -184,7 +210,9 @@ def _distract(sentences: Sequence[str], recipe: Recipe) -> Step:
         check_distractor(sentences, distractor, recipe.distractor_overlap)
         return distractor
 
-    return _sentences_step("negative", "distract", sentences, count, (count, count), read, sentences)
+    return _sentences_step(
+        "negative", "distract", sentences, count, (count, count), read, sentences
+    )
 
 
 def _sentences_step(
@@ -201,7 +229,16 @@ def _sentences_step(
     story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
     schema = schema_of({"sentences": list_schema("string", *bounds)})
     tokens = estimate_tokens(story) * count // len(sentences)
-    return Step(name, template, {"story": story, "count": count}, schema, tokens, read, list(stand_in), follows)
+    return Step(
+        name,
+        template,
+        {"story": story, "count": count},
+        schema,
+        tokens,
+        read,
+        list(stand_in),
+        follows,
+    )
 
 
 def _distract_sections(windows: Sequence[Sequence[str]], recipe: Recipe) -> Step:
@@ -211,11 +248,24 @@ def _distract_sections(windows: Sequence[Sequence[str]], recipe: Recipe) -> Step
         return sections
 
     names = section_names(len(windows))
-    story = json.dumps(dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1)
-    sections = {name: list_schema("string", *about(len(window))) for name, window in zip(names, windows, strict=True)}
+    story = json.dumps(
+        dict(zip(names, map(list, windows), strict=True)), ensure_ascii=False, indent=1
+    )
+    sections = {
+        name: list_schema("string", *about(len(window)))
+        for name, window in zip(names, windows, strict=True)
+    }
     values = {"story": story, "count": sum(map(len, windows))}
     tokens = estimate_tokens(story)
-    return Step("negative", "distract_sections", values, schema_of(sections), tokens, read, list(map(list, windows)))
+    return Step(
+        "negative",
+        "distract_sections",
+        values,
+        schema_of(sections),
+        tokens,
+        read,
+        list(map(list, windows)),
+    )
 
 
 async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
@@ -234,16 +284,25 @@ async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) 
         return columns
 
 
-async def answer_step(chat: ChatLike, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe) -> Any:
-    """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would exceed the limit."""
+async def answer_step(
+    chat: ChatLike, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe
+) -> Any:
+    """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would
+    exceed the limit."""
     if step.answer_tokens > chat.server.limit:
         raise Rejected(
             step.name,
-            f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of {chat.server.limit:,}; "
-            "increase max_tokens",
+            f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of"
+            f" {chat.server.limit:,}; increase max_tokens",
         )
     # Answers are saved with the digest of the story.
     story = digest(windows if recipe.name == "synopses" else windows[0])
     return await ask_until_valid(
-        chat, story, step.name, step.prompt(recipe), step.schema, step.read, attempts=recipe.attempts
+        chat,
+        story,
+        step.name,
+        step.prompt(recipe),
+        step.schema,
+        step.read,
+        attempts=recipe.attempts,
     )

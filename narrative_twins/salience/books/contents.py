@@ -1,5 +1,5 @@
-"""A book as a table of contents in HTML that is shaded by salience and opens down to the sentences. All text is
-escaped; there are no scripts."""
+"""A book as a table of contents in HTML that is shaded by salience and opens down to the sentences.
+All text is escaped; there are no scripts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Contents:
     Attributes:
         operations: by level the operation that shades it, for the levels that were scored.
         shown: the indices of the sentences that are shown; None for all.
-        inline: colours in attributes, which are the same on light and dark pages, for notebooks that drop style sheets;
-            otherwise the variables `--light` and `--dark` of elements of the class `unit`, for a style sheet.
+        inline: colours in attributes, which are the same on light and dark pages, for notebooks
+            that drop style sheets; otherwise the variables `--light` and `--dark` of elements of
+            the class `unit`, for a style sheet.
     """
 
     operations: Mapping[Level, str]
@@ -40,7 +41,9 @@ class Contents:
                 of_scenes = self._styles(scenes)
                 inner = "".join(
                     self._opening(scene, f"scene {number}", style, self._sentences(scene))
-                    for number, (scene, style) in enumerate(zip(scenes, of_scenes, strict=True), start=1)
+                    for number, (scene, style) in enumerate(
+                        zip(scenes, of_scenes, strict=True), start=1
+                    )
                 )
             yield self._opening(chapter, chapter.name, style, inner)
 
@@ -54,18 +57,25 @@ class Contents:
         return f"<details{indent}><summary>{heading}</summary>{inner}</details>\n"
 
     def _sentences(self, scene: Unit) -> str:
-        starts, parts, styles = set(scene.paragraphs), list[str](), self._styles(scene.children, scene.windows)
+        starts, parts, styles = (
+            set(scene.paragraphs),
+            list[str](),
+            self._styles(scene.children, scene.windows),
+        )
         for at, (sentence, style) in enumerate(zip(scene.children, styles, strict=True)):
             if self.shown is not None and sentence.index not in self.shown:
                 continue
             parts.append("</p><p>" if parts and at in starts else " " if parts else "")
             title = escape(f"sentence {sentence.index + 1}: {described(sentence.scores)}")
             text = escape(one_line(sentence.text))
-            parts.append(f'<span class="unit sentence" dir="auto"{style} title="{title}">{text}</span>')
+            parts.append(
+                f'<span class="unit sentence" dir="auto"{style} title="{title}">{text}</span>'
+            )
         return f"<p>{''.join(parts)}</p>" if parts else ""
 
     def _styles(self, units: Sequence[Unit], windows: Sequence[Span] | None = None) -> list[str]:
-        """The style attribute of each unit, with its shade among these units; `windows` as for `compared`."""
+        """The style attribute of each unit, with its shade among these units; `windows` as for
+        `compared`."""
         operation = self.operations.get(units[0].level) if units else None
         if operation is None:
             return [""] * len(units)
@@ -75,15 +85,21 @@ class Contents:
             own = f"color:{hex_color(INK)};padding:1px 2px"
             return [f' style="background:{hex_color(colour)};{own}"' for colour in light]
         dark = shades(scores, PALE_DARK, STRONG_DARK)
-        return [f' style="--light:{hex_color(a)};--dark:{hex_color(b)}"' for a, b in zip(light, dark, strict=True)]
+        return [
+            f' style="--light:{hex_color(a)};--dark:{hex_color(b)}"'
+            for a, b in zip(light, dark, strict=True)
+        ]
 
 
-def contents_cell(title: str, chapters: Sequence[Unit], contents: Contents, notes: Iterable[str]) -> str:
+def contents_cell(
+    title: str, chapters: Sequence[Unit], contents: Contents, notes: Iterable[str]
+) -> str:
     """A book for the output cell of a notebook."""
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        f'<div style="max-height:32em;overflow:auto;line-height:1.7">{"".join(contents.chapters(chapters))}</div>'
+        "<div"
+        f' style="max-height:32em;overflow:auto;line-height:1.7">{"".join(contents.chapters(chapters))}</div>'
         f"{below}</div>"
     )
 

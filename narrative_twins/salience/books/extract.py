@@ -24,7 +24,8 @@ _LIST = re.compile(r"^(\d+)([.)])|^([-+=])")
 
 @dataclass(frozen=True)
 class BookExtract:
-    """Salient sentences of a book in story order, from `BookSalience.extract`. `print` shows them as text.
+    """Salient sentences of a book in story order, from `BookSalience.extract`. `print` shows them
+    as text.
 
     Attributes:
         title: the title of the book, if it is known.
@@ -43,7 +44,10 @@ class BookExtract:
         return (sentence for _, sentences in self.chapters for sentence in sentences)
 
     def __repr__(self) -> str:
-        return f"<BookExtract: {len(self):,} of {self.sentences:,} sentences, {len(self.chapters):,} chapters>"
+        return (
+            f"<BookExtract: {len(self):,} of {self.sentences:,} sentences, {len(self.chapters):,}"
+            " chapters>"
+        )
 
     def __str__(self) -> str:
         """The extract as text: chapters with their headings, one sentence per line."""
@@ -72,12 +76,15 @@ class BookExtract:
         return epub(title, sections, note)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the extract into a file: text (`.txt`), Markdown (`.md`) or EPUB (`.epub`), by its suffix. Raises
-        `ValueError` for another suffix, and `OSError` if the file can't be written."""
+        """Write the extract into a file: text (`.txt`), Markdown (`.md`) or EPUB (`.epub`), by its
+        suffix. Raises `ValueError` for another suffix, and `OSError` if the file can't be
+        written."""
         name = os.fspath(path)
         form = FORMATS.get(os.path.splitext(name)[1].lower())
         if form is None:
-            raise ValueError(f"{name}: an extract is written as {', '.join(FORMATS)}; name such a file")
+            raise ValueError(
+                f"{name}: an extract is written as {', '.join(FORMATS)}; name such a file"
+            )
         with AtomicFile(name) as file:
             file.write(self.in_format(form))
 
@@ -106,27 +113,49 @@ def extract(
             raise ValueError(f"a {name} of {value}: it is at least 1")
     sentences, spans = sentences_of(scene for chapter in chapters for scene in chapter.children)
     windows, count = [sentences[lo:hi] for lo, hi in spans], len(sentences)
-    salience = {unit.index: value for unit, value in zip(sentences, compared(sentences, operation, spans), strict=True)}
+    salience = {
+        unit.index: value
+        for unit, value in zip(sentences, compared(sentences, operation, spans), strict=True)
+    }
     if words is not None:
         chosen = _spread(windows, salience, words, by_words=True)
         if not chosen:
-            raise ValueError(f"no stretch of the book has a sentence for an extract of {words} words; allow more")
+            raise ValueError(
+                f"no stretch of the book has a sentence for an extract of {words} words; allow more"
+            )
     else:
-        chosen = _spread(windows, salience, k or max(1, round(count * (share or DEFAULT_SHARE))), by_words=False)
+        chosen = _spread(
+            windows, salience, k or max(1, round(count * (share or DEFAULT_SHARE))), by_words=False
+        )
     found = [
-        (chapter, tuple(unit for scene in chapter.children for unit in scene.children if unit.index in chosen))
+        (
+            chapter,
+            tuple(
+                unit
+                for scene in chapter.children
+                for unit in scene.children
+                if unit.index in chosen
+            ),
+        )
         for chapter in chapters
     ]
     return BookExtract(title, tuple((chapter, units) for chapter, units in found if units), count)
 
 
-def _spread(windows: Sequence[Sequence[Unit]], salience: Mapping[int, float], budget: int, by_words: bool) -> set[int]:
+def _spread(
+    windows: Sequence[Sequence[Unit]], salience: Mapping[int, float], budget: int, by_words: bool
+) -> set[int]:
     """The indices of the sentences of an extract, by their salience.
 
-    At the end of each window, so much of the budget may be used as the book has been passed. Windows that have no room
-    for a sentence are joined to those behind them, so that each sentence of a stretch can be the one that is chosen.
+    At the end of each window, so much of the budget may be used as the book has been passed.
+    Windows that have no room for a sentence are joined to those behind them, so that each sentence
+    of a stretch can be the one that is chosen.
     """
-    length = {unit.index: len(unit.text.split()) if by_words else 1 for window in windows for unit in window}
+    length = {
+        unit.index: len(unit.text.split()) if by_words else 1
+        for window in windows
+        for unit in window
+    }
     total, passed, used = sum(length.values()), 0, 0
     stretch: list[Unit] = []
     chosen: set[int] = set()
@@ -149,4 +178,6 @@ def _spread(windows: Sequence[Sequence[Unit]], salience: Mapping[int, float], bu
 def _markdown(text: str) -> str:
     """Text on one line in which no character is markup."""
     escaped = _MARKS.sub(r"\\\1", one_line(text))
-    return _LIST.sub(lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[3]}", escaped)
+    return _LIST.sub(
+        lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[3]}", escaped
+    )

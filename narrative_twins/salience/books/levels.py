@@ -10,7 +10,8 @@ from narrative_twins.salience.plans import Approximation
 
 
 def check_levels(levels: str | Iterable[str]) -> tuple[Level, ...]:
-    """Some levels in their order, from the highest; raises a `ValueError` if there is none or one is unknown."""
+    """Some levels in their order, from the highest; raises a `ValueError` if there is none or one
+    is unknown."""
     names = [levels] if isinstance(levels, str) else list(levels)
     if unknown := [name for name in names if name not in LEVELS]:
         raise ValueError(f"level {unknown[0]!r} is unknown; choose from {', '.join(LEVELS)}")
@@ -29,7 +30,10 @@ def level_operations(
     if not (operations is None or isinstance(operations, (str, Operation))):
         operations = list(operations)
     if approximate is not None and max_shifts is not None:
-        raise ValueError(f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of the two")
+        raise ValueError(
+            f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of"
+            " the two"
+        )
     chosen = resolve_operations(operations)
     above = [operation for operation in chosen if operation.has_one_pass]
     found: dict[Level, list[Operation]] = {}
@@ -41,8 +45,9 @@ def level_operations(
         elif not above:
             names = ", ".join(operation.name for operation in chosen)
             raise ValueError(
-                f"{names}: not available at the level {level!r}, where each unit is read once and alone, so that "
-                "moving it changes nothing; choose another operation, or levels='sentence'"
+                f"{names}: not available at the level {level!r}, where each unit is read once and"
+                " alone, so that moving it changes nothing; choose another operation, or"
+                " levels='sentence'"
             )
         else:
             found[level] = above

@@ -1,5 +1,5 @@
-"""Results of books as lines of JSON, one per chapter as soon as it is scored and a last one for the book, so that an
-interrupted run can be continued; and such files read again."""
+"""Results of books as lines of JSON, one per chapter as soon as it is scored and a last one for the
+book, so that an interrupted run can be continued; and such files read again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _VECTOR = "sum of states"
 
 
 def chapter_line(chapter: ScoredChapter) -> str:
-    """A chapter as a line: `chapter_data`, and the sum of its token states, from which the scores of chapters are
-    computed when all are done."""
+    """A chapter as a line: `chapter_data`, and the sum of its token states, from which the scores
+    of chapters are computed when all are done."""
     return _line(chapter_data(chapter.unit) | {_VECTOR: chapter.vector.tolist()})
 
 
@@ -28,7 +28,8 @@ def book_line(result: BookSalience) -> str:
 
 
 def scored_chapters(lines: Iterable[str]) -> list[ScoredChapter]:
-    """The chapters of some lines, in order; a last line for the book is left out. Raises `ValueError` for others."""
+    """The chapters of some lines, in order; a last line for the book is left out. Raises
+    `ValueError` for others."""
     found: list[ScoredChapter] = []
     scenes = sentences = 0
     for number, line in enumerate(lines):
@@ -54,8 +55,8 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     """Read the saved salience of a book.
 
     Args:
-        path: a file that `narrative-twins score --level` wrote as JSON or JSON Lines, or `BookSalience.to_dict` as
-            JSON.
+        path: a file that `narrative-twins score --level` wrote as JSON or JSON Lines, or
+            `BookSalience.to_dict` as JSON.
 
     Raises:
         ValueError: the file has no such result, or it is not complete.
@@ -68,14 +69,17 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
         if len(rows) == 1 and "chapters" in rows[0]:
             return BookSalience.from_dict(rows[0])
         if not rows or not _is_book(rows[-1]):
-            raise ValueError("the result of the book is not complete; continue the run with --resume")
+            raise ValueError(
+                "the result of the book is not complete; continue the run with --resume"
+            )
         return BookSalience.from_dict(rows[-1] | {"chapters": rows[:-1]})
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
 
 
 def is_book_salience(path: str | os.PathLike[str]) -> bool:
-    """Whether a file has the saved salience of a book, by the keys of its first line; False if it can't be read."""
+    """Whether a file has the saved salience of a book, by the keys of its first line; False if it
+    can't be read."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.loads(next((line for line in file if line.strip()), ""))

@@ -1,9 +1,10 @@
-"""Scoring of books: sentences by the engine for stories, scenes and chapters from one pass over the book.
+"""Scoring of books: sentences by the engine for stories, scenes and chapters from one pass over the
+book.
 
-At the levels above sentences each scene is read once and alone, in several passes if it exceeds the context, and all
-that is kept of it are the sum of its token states and their number. The vector of any set of scenes or chapters is the
-mean over their tokens, so each operation with a one-pass form follows without another pass, and memory does not grow
-with the length of the book.
+At the levels above sentences each scene is read once and alone, in several passes if it exceeds the
+context, and all that is kept of it are the sum of its token states and their number. The vector of
+any set of scenes or chapters is the mean over their tokens, so each operation with a one-pass form
+follows without another pass, and memory does not grow with the length of the book.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from narrative_twins.stories.story import Story, StoryError, partition
 from narrative_twins.stories.windows import Span
 
 _SHARE = 0.05
-"""The share of the work on a chapter that the pass over its scenes has beside exact scores of its sentences, about."""
+"""The share of the work on a chapter that the pass over its scenes has beside exact scores of its
+sentences, about."""
 
 
 def score_book(
@@ -50,23 +52,26 @@ def score_book(
 ) -> BookSalience:
     """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
 
-    Sentences are scored as by `score_stories`, each chapter as a story: their windows are the automatic ones within
-    each scene, and are read with as much of the chapter around them as fits the encoder. Chapters and scenes are scored
-    by the same operations from one pass over the book. Shifting is for sentences only: since chapters and scenes are
-    read one by one, their order changes nothing.
+    Sentences are scored as by `score_stories`, each chapter as a story: their windows are the
+    automatic ones within each scene, and are read with as much of the chapter around them as fits
+    the encoder. Chapters and scenes are scored by the same operations from one pass over the book.
+    Shifting is for sentences only: since chapters and scenes are read one by one, their order
+    changes nothing.
 
     Args:
         book: a book, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        operations: names or `Operation` instances; default all registered ones, each at the levels it is available at.
+        operations: names or `Operation` instances; default all registered ones, each at the levels
+            it is available at.
         splitter: how paragraphs are split into sentences, see `Story.parse`.
         approximate, max_shifts: for sentences, see `score_stories`.
-        progress: whether to show a progress bar, or a function to call with the number of sentences done (a float). An
-            exception that it raises stops the scoring.
+        progress: whether to show a progress bar, or a function to call with the number of sentences
+            done (a float). An exception that it raises stops the scoring.
 
     Raises:
-        ValueError: an argument is invalid, or a level has no operation; raised before anything is scored.
+        ValueError: an argument is invalid, or a level has no operation; raised before anything is
+            scored.
         StoryError: the file can't be read, or a chapter can't be scored.
     """
     scorer = BookScorer.of(encoder, levels, operations, splitter, approximate, max_shifts)
@@ -99,7 +104,8 @@ class BookScorer:
         approximate: Approximation | None,
         max_shifts: int | None,
     ) -> BookScorer:
-        """A scorer with the arguments of `score_book`, which are checked before an encoder is loaded."""
+        """A scorer with the arguments of `score_book`, which are checked before an encoder is
+        loaded."""
         by_level = level_operations(check_levels(levels), operations, approximate, max_shifts)
         if approximate is not None and approximate not in get_args(Approximation):
             raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
@@ -107,8 +113,8 @@ class BookScorer:
             encoder = StoryEncoder.from_pretrained(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
             raise ValueError(
-                "chapters and scenes need mean pooling, and this encoder pools the first token; choose another encoder "
-                "or levels='sentence'"
+                "chapters and scenes need mean pooling, and this encoder pools the first token;"
+                " choose another encoder or levels='sentence'"
             )
         return cls(encoder, by_level, splitter, approximate, max_shifts)
 
@@ -118,15 +124,20 @@ class BookScorer:
         return tuple(self.operations)
 
     def chapters(
-        self, book: Book, done: Sequence[ScoredChapter] = (), progress: bool | Callable[[float], None] = False
+        self,
+        book: Book,
+        done: Sequence[ScoredChapter] = (),
+        progress: bool | Callable[[float], None] = False,
     ) -> Iterator[ScoredChapter]:
-        """The chapters of a book, each as soon as its parts are scored; `done` are those that were scored before, which
-        come first."""
+        """The chapters of a book, each as soon as its parts are scored; `done` are those that were
+        scored before, which come first."""
         divided = divided_chapters(book, self.splitter)
         yield from done
         scenes = sum(len(chapter.unit.children) for chapter in done)
         sentences = sum(len(chapter.sentences) for chapter in divided[: len(done)])
-        with closing(_Progress(sum(len(chapter.sentences) for chapter in divided), sentences, progress)) as bar:
+        with closing(
+            _Progress(sum(len(chapter.sentences) for chapter in divided), sentences, progress)
+        ) as bar:
             for number, chapter in enumerate(divided[len(done) :], start=len(done)):
                 try:
                     yield self._scored(book, chapter, _Place(number, scenes, sentences), bar)
@@ -140,16 +151,28 @@ class BookScorer:
     def result(self, book: Book, chapters: Iterable[ScoredChapter]) -> BookSalience:
         """The result for a book, with the scores of its chapters."""
         found = list(chapters)
-        scores = self._within([chapter.vector for chapter in found], self.operations.get("chapter", []))
-        units = [replace(chapter.unit, scores=unit_scores(scores, i)) for i, chapter in enumerate(found)]
-        note = self.approximate or (None if self.max_shifts is None else f"max_shifts={self.max_shifts}")
-        return BookSalience(book.title, self.levels, tuple(units), self.encoder.context_tokens, note)
+        scores = self._within(
+            [chapter.vector for chapter in found], self.operations.get("chapter", [])
+        )
+        units = [
+            replace(chapter.unit, scores=unit_scores(scores, i)) for i, chapter in enumerate(found)
+        ]
+        note = self.approximate or (
+            None if self.max_shifts is None else f"max_shifts={self.max_shifts}"
+        )
+        return BookSalience(
+            book.title, self.levels, tuple(units), self.encoder.context_tokens, note
+        )
 
-    def _scored(self, book: Book, chapter: DividedChapter, place: _Place, bar: _Progress) -> ScoredChapter:
+    def _scored(
+        self, book: Book, chapter: DividedChapter, place: _Place, bar: _Progress
+    ) -> ScoredChapter:
         story, windows = _story(book, chapter)
         above = any(level != "sentence" for level in self.levels)
         share = (_SHARE if self.approximate is None else 0.5) if "sentence" in self.levels else 1.0
-        vectors = self._scene_sums(story, chapter.scenes, lambda part: bar.add(part * share * len(story)), above)
+        vectors = self._scene_sums(
+            story, chapter.scenes, lambda part: bar.add(part * share * len(story)), above
+        )
         within = self._within(list(vectors), self.operations.get("scene", []))
         sentences: dict[str, list[float]] = {}
         if "sentence" in self.levels:
@@ -181,14 +204,18 @@ class BookScorer:
         check_finite(vectors)
         return pooled_sums(variants, vectors)
 
-    def _within(self, sums: Sequence[NDArray[np.float64]], operations: Sequence[Operation]) -> dict[str, list[float]]:
+    def _within(
+        self, sums: Sequence[NDArray[np.float64]], operations: Sequence[Operation]
+    ) -> dict[str, list[float]]:
         """The scores of units within the next larger one, from the sums of their token states."""
         if not operations:
             return {}
         stacked = np.stack(sums)
         rest = np.zeros(stacked.shape[1])
         return {
-            operation.name: checked_scores(operation, operation.one_pass(stacked, rest), len(stacked)).tolist()
+            operation.name: (
+                checked_scores(operation, operation.one_pass(stacked, rest), len(stacked)).tolist()
+            )
             for operation in operations
         }
 
@@ -202,18 +229,24 @@ class _Place(NamedTuple):
 
 
 def chapter_stories(book: Book, splitter: Splitter | None = None) -> list[Story]:
-    """The chapters of a book as the stories that their sentences are scored in, with their windows."""
+    """The chapters of a book as the stories that their sentences are scored in, with their
+    windows."""
     return [_story(book, chapter)[0] for chapter in divided_chapters(book, splitter)]
 
 
 def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span, ...]]]:
-    """A chapter as a story, and the windows of each scene, in which the first sentence of the scene has the index 0."""
+    """A chapter as a story, and the windows of each scene, in which the first sentence of the scene
+    has the index 0."""
     start, end = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
     sentences = tuple(book.text[slice(*sentence.span)] for sentence in chapter.sentences)
-    spans = tuple((sentence.span[0] - start, sentence.span[1] - start) for sentence in chapter.sentences)
+    spans = tuple(
+        (sentence.span[0] - start, sentence.span[1] - start) for sentence in chapter.sentences
+    )
     windows = [partition(sentences[lo:hi], "auto") for lo, hi in chapter.scenes]
     together = tuple(
-        (lo + at, hi + at) for (at, _), found in zip(chapter.scenes, windows, strict=True) for lo, hi in found
+        (lo + at, hi + at)
+        for (at, _), found in zip(chapter.scenes, windows, strict=True)
+        for lo, hi in found
     )
     return Story(sentences, book.text[start:end], spans, together), windows
 
@@ -250,7 +283,9 @@ def _unit(
             )
         scenes.append(scene)
     span = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
-    return Unit("chapter", place.chapters, span, book.heading(chapter.chapter) or "", {}, tuple(scenes))
+    return Unit(
+        "chapter", place.chapters, span, book.heading(chapter.chapter) or "", {}, tuple(scenes)
+    )
 
 
 class _Progress:
@@ -259,8 +294,12 @@ class _Progress:
     def __init__(self, total: int, done: int, progress: bool | Callable[[float], None]) -> None:
         self.on_progress = progress if callable(progress) else None
         shown = bool(progress) and self.on_progress is None
-        bar_format = "{desc}: {percentage:3.0f}%|{bar}| {n:,.0f}/{total:,} sentences [{elapsed}<{remaining}]"
-        self.bar: tqdm[Any] = tqdm(total=total, initial=done, desc="scoring", bar_format=bar_format, disable=not shown)
+        bar_format = (
+            "{desc}: {percentage:3.0f}%|{bar}| {n:,.0f}/{total:,} sentences [{elapsed}<{remaining}]"
+        )
+        self.bar: tqdm[Any] = tqdm(
+            total=total, initial=done, desc="scoring", bar_format=bar_format, disable=not shown
+        )
         self.done = float(done)
 
     def add(self, sentences: float) -> None:

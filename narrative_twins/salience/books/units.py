@@ -1,4 +1,5 @@
-"""Units of a book: chapters, their scenes and the sentences of these, as a tree and as plain data."""
+"""Units of a book: chapters, their scenes and the sentences of these, as a tree and as plain
+data."""
 
 from __future__ import annotations
 
@@ -26,11 +27,14 @@ class Unit:
         level: which of these it is.
         index: its index among all units of this level in the book, counted from 0.
         span: its characters in the text of the book; those of a chapter begin behind the heading.
-        text: the text of a sentence; the heading of a chapter on one line; empty without one, and for scenes.
-        scores: by operation; of a chapter within the book, of a scene within its chapter, of a sentence within its
-            window. Empty if the level was not scored.
-        children: the scenes of a chapter, the sentences of a scene; no sentences if they were not scored.
-        windows: of a scene the windows of its sentences, as half-open ranges of indices of `children`.
+        text: the text of a sentence; the heading of a chapter on one line; empty without one, and
+            for scenes.
+        scores: by operation; of a chapter within the book, of a scene within its chapter, of a
+            sentence within its window. Empty if the level was not scored.
+        children: the scenes of a chapter, the sentences of a scene; no sentences if they were not
+            scored.
+        windows: of a scene the windows of its sentences, as half-open ranges of indices of
+            `children`.
         paragraphs: of a scene the indices of `children` that begin a paragraph.
     """
 
@@ -45,7 +49,8 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The heading of a chapter or the text of a sentence; otherwise the level and the number, as `scene 3`."""
+        """The heading of a chapter or the text of a sentence; otherwise the level and the number,
+        as `scene 3`."""
         return self.text or f"{self.level} {self.index + 1}"
 
 
@@ -63,13 +68,20 @@ class ScoredChapter(NamedTuple):
 
 def scores_of(units: Sequence[Unit]) -> dict[str, list[float]]:
     """The scores of units of one level by operation, in their order."""
-    return {name: [unit.scores[name] for unit in units] for name in (units[0].scores if units else ())}
+    return {
+        name: [unit.scores[name] for unit in units] for name in (units[0].scores if units else ())
+    }
 
 
-def compared(units: Sequence[Unit], operation: str, windows: Sequence[Span] | None = None) -> list[float]:
-    """The scores of units of one level as ranks, bars and shades compare them, see `compared_scores`; `windows` are
-    ranges of these units that were each scored by itself, None if all were scored together."""
-    return compared_scores(operation, [unit.scores[operation] for unit in units], windows or [(0, len(units))])
+def compared(
+    units: Sequence[Unit], operation: str, windows: Sequence[Span] | None = None
+) -> list[float]:
+    """The scores of units of one level as ranks, bars and shades compare them, see
+    `compared_scores`; `windows` are ranges of these units that were each scored by itself, None if
+    all were scored together."""
+    return compared_scores(
+        operation, [unit.scores[operation] for unit in units], windows or [(0, len(units))]
+    )
 
 
 def sentences_of(scenes: Iterable[Unit]) -> tuple[list[Unit], list[Span]]:
@@ -107,9 +119,11 @@ def chapter_data(chapter: Unit) -> dict[str, Any]:
     }
 
 
-def chapters_of(rows: Sequence[Mapping[str, Any]], scores: Mapping[str, Any] | None) -> tuple[Unit, ...]:
-    """The chapters of a book from the `chapter_data` of each and from their scores; a `ValueError` if they are not
-    such data."""
+def chapters_of(
+    rows: Sequence[Mapping[str, Any]], scores: Mapping[str, Any] | None
+) -> tuple[Unit, ...]:
+    """The chapters of a book from the `chapter_data` of each and from their scores; a `ValueError`
+    if they are not such data."""
     chapters, scenes, sentences = list[Unit](), 0, 0
     for number, row in enumerate(rows):
         chapter = chapter_of(row, number, scenes, sentences)
@@ -117,7 +131,9 @@ def chapters_of(rows: Sequence[Mapping[str, Any]], scores: Mapping[str, Any] | N
         sentences += sum(len(scene.children) for scene in chapter.children)
         chapters.append(chapter)
     found = _saved(scores or {}, len(chapters))
-    return tuple(replace(chapter, scores=unit_scores(found, i)) for i, chapter in enumerate(chapters))
+    return tuple(
+        replace(chapter, scores=unit_scores(found, i)) for i, chapter in enumerate(chapters)
+    )
 
 
 def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int) -> Unit:
@@ -140,11 +156,27 @@ def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int
                 Unit("sentence", sentences + i, _span(span), _text(text), unit_scores(scores, i))
                 for i, (text, span) in enumerate(zip(texts, spans, strict=True))
             )
-            windows, paragraphs = tuple(map(_span, scene["windows"])), tuple(map(int, scene["paragraphs"]))
-            if [i for lo, hi in windows for i in range(lo, min(hi, len(texts) + 1))] != list(range(len(texts))):
+            windows, paragraphs = (
+                tuple(map(_span, scene["windows"])),
+                tuple(map(int, scene["paragraphs"])),
+            )
+            if [i for lo, hi in windows for i in range(lo, min(hi, len(texts) + 1))] != list(
+                range(len(texts))
+            ):
                 raise ValueError("the windows do not partition the sentences")
             own = unit_scores(of_scenes, at)
-            found.append(Unit("scene", scenes + at, _span(scene["span"]), "", own, children, windows, paragraphs))
+            found.append(
+                Unit(
+                    "scene",
+                    scenes + at,
+                    _span(scene["span"]),
+                    "",
+                    own,
+                    children,
+                    windows,
+                    paragraphs,
+                )
+            )
             sentences += len(children)
         heading = "" if data["heading"] is None else _text(data["heading"])
         return Unit("chapter", number, _span(data["span"]), heading, {}, tuple(found))

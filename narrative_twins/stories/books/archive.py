@@ -1,4 +1,5 @@
-"""Bounded reading of ZIP archives from strangers, such as EPUB and Word files: nothing is unpacked to disk."""
+"""Bounded reading of ZIP archives from strangers, such as EPUB and Word files: nothing is unpacked
+to disk."""
 
 from __future__ import annotations
 
@@ -19,11 +20,20 @@ MAX_UNPACKED = 64_000_000
 
 _DIRECTORY = 8_000_000  # bytes of the list of files, of which each takes 46 and its name
 _END = struct.Struct("<4s4H2LH")
-_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, OSError)
+_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    OSError,
+)
 
 
 class Archive:
-    """The files in a ZIP archive. Raises a `ValueError` that says what is wrong with it, here and when it is read.
+    """The files in a ZIP archive. Raises a `ValueError` that says what is wrong with it, here and
+    when it is read.
 
     Args:
         data: the archive.
@@ -37,7 +47,9 @@ class Archive:
             raise ValueError(f"is no complete ZIP archive inside ({error}); get it again") from None
         self._members = {info.filename: info for info in self._zip.infolist()}
         if len(self._zip.infolist()) > MAX_MEMBERS:
-            raise ValueError(f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book")
+            raise ValueError(
+                f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book"
+            )
         self._left = MAX_UNPACKED
 
     def __contains__(self, name: str) -> bool:
@@ -53,7 +65,10 @@ class Archive:
             raise ValueError(f"is encrypted ({where}); save it without a password")
         # Other methods can't be unpacked bit by bit.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"can't be read: {where} is compressed by another method than deflate; pack it again")
+            raise ValueError(
+                f"can't be read: {where} is compressed by another method than deflate; pack it"
+                " again"
+            )
         limit = min(MAX_MEMBER, self._left)
         try:
             with self._zip.open(info) as file:
@@ -63,22 +78,34 @@ class Archive:
         self._left -= len(data)
         if len(data) > limit:
             most = f"{MAX_MEMBER:,}" if limit == MAX_MEMBER else f"{MAX_UNPACKED:,} (of all files)"
-            raise ValueError(f"is too large: {where} has more than {most} bytes unpacked; divide it into volumes")
+            raise ValueError(
+                f"is too large: {where} has more than {most} bytes unpacked; divide it into volumes"
+            )
         return data
 
 
 def inner_path(base: str, reference: str) -> tuple[str, str]:
-    """The name in an archive, and the fragment, of a reference in the file `base` of the archive. Raises a
-    `ValueError` for one that leads out of it: an address, an absolute path, one with backslashes or above the top."""
+    """The name in an archive, and the fragment, of a reference in the file `base` of the archive.
+    Raises a `ValueError` for one that leads out of it: an address, an absolute path, one with
+    backslashes or above the top.
+    """
     try:
         parts = urlsplit(reference.strip())
     except ValueError:
         parts = None
     path = unquote(parts.path) if parts else ""
     name = posixpath.normpath(posixpath.join(posixpath.dirname(base), path)) if path else base
-    outside = parts is None or parts.scheme or parts.netloc or path.startswith("/") or name.split("/")[0] == ".."
+    outside = (
+        parts is None
+        or parts.scheme
+        or parts.netloc
+        or path.startswith("/")
+        or name.split("/")[0] == ".."
+    )
     if outside or "\\" in path or "\0" in path or parts is None:
-        raise ValueError(f"refers to {shown_name(reference)}, which is not in the file; get it again")
+        raise ValueError(
+            f"refers to {shown_name(reference)}, which is not in the file; get it again"
+        )
     return name, unquote(parts.fragment)
 
 
@@ -98,4 +125,6 @@ def _check_directory(data: bytes) -> None:
         raise ValueError("is no complete ZIP archive inside (its end is missing); get it again")
     size = _END.unpack(end)[5]
     if size > _DIRECTORY or data[max(0, at - 20) : at].startswith(b"PK\6\7"):
-        raise ValueError(f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book")
+        raise ValueError(
+            f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book"
+        )

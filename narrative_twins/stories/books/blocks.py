@@ -1,4 +1,5 @@
-"""Blocks: what a document with markup has on lines of its own, and the book that is made of them."""
+"""Blocks: what a document with markup has on lines of its own, and the book that is made of
+them."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ class Block(NamedTuple):
     """A block of a document.
 
     Attributes:
-        kind: a heading; a paragraph; a marked break; a label, which is the heading that a table of contents has for
-            this place, if there is none here; an empty paragraph (blank); or what is not of the story (other).
+        kind: a heading; a paragraph; a marked break; a label, which is the heading that a table of
+            contents has for this place, if there is none here; an empty paragraph (blank); or what
+            is not of the story (other).
         lines: the lines of its text, without white space around them.
         level: of a heading or label, how deep it is: 1 for the highest.
     """
@@ -39,8 +41,10 @@ class Block(NamedTuple):
 
 
 def book_of_blocks(blocks: Iterable[Block], title: str | None) -> Book:
-    """A book of blocks in order, whose text is theirs. The licence of Project Gutenberg is left out, and empty
-    paragraphs are breaks if few have one before them. Raises a `ValueError` if there is no paragraph."""
+    """A book of blocks in order, whose text is theirs. The licence of Project Gutenberg is left
+    out, and empty paragraphs are breaks if few have one before them. Raises a `ValueError` if there
+    is no paragraph.
+    """
     found = _without_licence([_plainer(block) for block in blocks])
     found = list(_breaks_for_blanks(_headings_for_labels(found)))
     text, position = list[str](), 0
@@ -64,10 +68,15 @@ def book_of_blocks(blocks: Iterable[Block], title: str | None) -> Book:
 
 
 def _plainer(block: Block) -> Block:
-    """A block without what it is not: no heading of a whole paragraph, no paragraph that is a mark."""
+    """A block without what it is not: no heading of a whole paragraph, no paragraph that is a
+    mark."""
     if block.kind == "heading" and sum(map(len, block.lines)) > LONGEST_HEADING:
         block = block._replace(kind="paragraph")
-    if block.kind in ("heading", "paragraph") and len(block.lines) == 1 and is_break(block.lines[0]):
+    if (
+        block.kind in ("heading", "paragraph")
+        and len(block.lines) == 1
+        and is_break(block.lines[0])
+    ):
         return Block("break")
     return block
 
@@ -76,13 +85,15 @@ def _without_licence(blocks: Sequence[Block]) -> list[Block]:
     texts = ["\n".join(block.lines) for block in blocks]
     begins = [at for at, text in enumerate(texts) if GUTENBERG_BEGINS.match(text)]
     start = begins[-1] + 1 if begins else 0
-    stop = next((at for at in range(start, len(texts)) if GUTENBERG_ENDS.match(texts[at])), len(texts))
+    stop = next(
+        (at for at in range(start, len(texts)) if GUTENBERG_ENDS.match(texts[at])), len(texts)
+    )
     return list(blocks[start:stop])
 
 
 def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks with headings in place of labels, where the document has none of its own. A label may also tell that
-    the paragraphs behind it are a heading."""
+    """The blocks with headings in place of labels, where the document has none of its own. A label
+    may also tell that the paragraphs behind it are a heading."""
     found: list[Block] = []
     labels: list[Block] = []
     skipped = 0  # blocks before this one are in a heading
@@ -91,7 +102,10 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
             labels.append(block)
         elif labels and block.kind not in ("blank", "break"):
             stop = _stop_of_heading(blocks, at, labels[-1])
-            own = next((before for before in reversed(found) if before.kind not in ("blank", "break")), block)
+            own = next(
+                (before for before in reversed(found) if before.kind not in ("blank", "break")),
+                block,
+            )
             if stop > at:
                 heading = tuple(line for part in blocks[at:stop] for line in part.lines)
                 labels[-1] = labels[-1]._replace(lines=heading)
@@ -105,7 +119,8 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
-    """The end of the paragraphs from `at` that are the words of the label; `at` if they are others."""
+    """The end of the paragraphs from `at` that are the words of the label; `at` if they are
+    others."""
     rest, stop = label.words, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph" and (words := blocks[stop].words):
         if not rest.startswith(words):
@@ -115,10 +130,14 @@ def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
 
 
 def _breaks_for_blanks(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks with breaks in place of empty paragraphs, or without these if they are no rare mark."""
+    """The blocks with breaks in place of empty paragraphs, or without these if they are no rare
+    mark."""
     paragraphs = sum(block.kind == "paragraph" for block in blocks)
     kinds = [block.kind for block in blocks]
-    gaps = sum(before == "blank" and kind == "paragraph" for before, kind in zip(kinds, kinds[1:], strict=False))
+    gaps = sum(
+        before == "blank" and kind == "paragraph"
+        for before, kind in zip(kinds, kinds[1:], strict=False)
+    )
     for block in blocks:
         if block.kind != "blank":
             yield block

@@ -1,4 +1,5 @@
-"""Books: a long text with its title, chapters, paragraphs and marked breaks between scenes, as character spans."""
+"""Books: a long text with its title, chapters, paragraphs and marked breaks between scenes, as
+character spans."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ class Chapter(NamedTuple):
     """A chapter of a book.
 
     Attributes:
-        heading: the character span of the heading, which is no sentence of the story; None without one, as for what
-            comes before the first heading.
-        paragraphs: the character span of each paragraph, in order; a line of verse is a paragraph of its own.
-        breaks: the indices of the paragraphs that a marked break precedes, such as a line of asterisks.
+        heading: the character span of the heading, which is no sentence of the story; None without
+            one, as for what comes before the first heading.
+        paragraphs: the character span of each paragraph, in order; a line of verse is a paragraph
+            of its own.
+        breaks: the indices of the paragraphs that a marked break precedes, such as a line of
+            asterisks.
     """
 
     heading: Span | None
@@ -28,8 +31,9 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the book: of text and Markdown files the file's own, without the header and the licence of
-            Project Gutenberg; of other formats the text that was taken from it. All spans count its characters.
+        text: the text of the book: of text and Markdown files the file's own, without the header
+            and the licence of Project Gutenberg; of other formats the text that was taken from it.
+            All spans count its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file tells it.
     """

@@ -17,7 +17,9 @@ _STRICT = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
 _HEADING = re.compile(r"heading ([1-9])")
 _BODY_LEVEL = 9  # the outline level of what is no heading
 # Text that was moved or deleted, pictures with text of their own, and copies for older programs.
-_SKIPPED = frozenset(["moveFrom", "del", "drawing", "pict", "object", "AlternateContent", "rubyPr", "rt"])
+_SKIPPED = frozenset(
+    ["moveFrom", "del", "drawing", "pict", "object", "AlternateContent", "rubyPr", "rt"]
+)
 
 
 class _Style(NamedTuple):
@@ -27,7 +29,8 @@ class _Style(NamedTuple):
 
 
 def docx_book(data: bytes) -> Book:
-    """The book in a Word file, see `read_book`; raises a `ValueError` that says what is wrong with it."""
+    """The book in a Word file, see `read_book`; raises a `ValueError` that says what is wrong with
+    it."""
     archive = Archive(data)
     main = "word/document.xml"
     if "_rels/.rels" in archive:
@@ -35,7 +38,9 @@ def docx_book(data: bytes) -> Book:
             if relation.get("Type", "").endswith("/officeDocument"):
                 main = inner_path("", relation.get("Target", "").lstrip("/"))[0]
     if main not in archive:
-        raise ValueError(f"is no Word document: it has no {main} inside; if it is another ZIP archive, unpack it")
+        raise ValueError(
+            f"is no Word document: it has no {main} inside; if it is another ZIP archive, unpack it"
+        )
     styles_file = inner_path(main, "styles.xml")[0]
     styles = _styles(_tree(archive, styles_file)) if styles_file in archive else {}
     target = _Paragraphs(styles)
@@ -82,7 +87,9 @@ class _Paragraphs:
             self._lines[-1].append(" ")
         elif name == "noBreakHyphen":
             self._lines[-1].append("-")
-        elif name == "cr" or (name == "br" and (_value(attributes, "type") or "textWrapping") == "textWrapping"):
+        elif name == "cr" or (
+            name == "br" and (_value(attributes, "type") or "textWrapping") == "textWrapping"
+        ):
             self._lines.append([])
 
     def end(self, tag: str) -> None:
@@ -101,13 +108,17 @@ class _Paragraphs:
             self._lines[-1].append(text)
 
     def _add(self) -> None:
-        lines = tuple(line for pieces in self._lines if (line := " ".join("".join(pieces).split(" ")).strip()))
+        lines = tuple(
+            line for pieces in self._lines if (line := " ".join("".join(pieces).split(" ")).strip())
+        )
         name, outline = self._kind()
         if not lines:
             self.blocks.append(Block("break" if self._has_border else "blank"))
         elif name == "title" and self.title is None:
             self.title = " ".join(lines)
-        elif name in ("subtitle", "toc heading", "table of figures") or name.startswith(("toc ", "index ")):
+        elif name in ("subtitle", "toc heading", "table of figures") or name.startswith(
+            ("toc ", "index ")
+        ):
             self.blocks.append(Block("other"))
         elif outline is not None and outline < _BODY_LEVEL:
             self.blocks.append(Block("heading", lines, outline + 1))
@@ -116,7 +127,8 @@ class _Paragraphs:
         self._lines = [[]]
 
     def _kind(self) -> tuple[str, int | None]:
-        """The name of the style of the paragraph, and its outline level, by the styles it is based on."""
+        """The name of the style of the paragraph, and its outline level, by the styles it is based
+        on."""
         outline, style, seen = self._outline, self._styles.get(self._style or ""), set[str]()
         name = style.name if style else (self._style or "").lower()
         while style is not None and outline is None and style.name not in seen:
@@ -160,4 +172,8 @@ def _value(attributes: Mapping[str, str], name: str = "val") -> str | None:
 
 
 def _level(value: str | None) -> int | None:
-    return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 3 else None
+    return (
+        int(value)
+        if value is not None and value.isascii() and value.isdigit() and len(value) < 3
+        else None
+    )

@@ -13,7 +13,9 @@ from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlBlocks, Labels
 from narrative_twins.stories.books.markup import NotWellFormed, parse_html, parse_xml, xml_tree
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-_TEXT_TYPES = frozenset(["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"])
+_TEXT_TYPES = frozenset(
+    ["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"]
+)
 # Fonts that are changed so that they can't be taken out of the book.
 _FONT_METHODS = frozenset(["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])
 # The names that EPUB 2 has for parts of a book, where they differ from those of EPUB 3.
@@ -38,10 +40,13 @@ class _Entry(NamedTuple):
 
 
 def epub_book(data: bytes) -> Book:
-    """The book in an EPUB file, see `read_book`; raises a `ValueError` that says what is wrong with it."""
+    """The book in an EPUB file, see `read_book`; raises a `ValueError` that says what is wrong with
+    it."""
     archive = Archive(data)
     if _CONTAINER not in archive:
-        raise ValueError(f"is no EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it")
+        raise ValueError(
+            f"is no EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it"
+        )
     root = next(_all(_tree(archive, _CONTAINER), "rootfile"), None)
     path = None if root is None else root.get("full-path")
     if not path:
@@ -58,7 +63,9 @@ def epub_book(data: bytes) -> Book:
     blocks: list[Block] = []
     labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
     for entry in entries:
-        labels.setdefault(entry.name, {}).setdefault(entry.fragment, []).append((entry.text, entry.level))
+        labels.setdefault(entry.name, {}).setdefault(entry.fragment, []).append(
+            (entry.text, entry.level)
+        )
     for item in read:
         blocks += _document(archive, item.name, labels.get(item.name, {}))
     title = next((text for element in _all(tree, "title") if (text := _text(element))), None)
@@ -88,7 +95,10 @@ def _reading_order(spine: Element, items: dict[str | None, _Item]) -> Iterator[_
     for reference in _all(spine, "itemref"):
         item = items.get(reference.get("idref"))
         if item is None:
-            raise ValueError(f"has no item {shown_name(reference.get('idref'))}, which its spine names; get it again")
+            raise ValueError(
+                f"has no item {shown_name(reference.get('idref'))}, which its spine names; get it"
+                " again"
+            )
         is_text = item.kind in _TEXT_TYPES and "nav" not in item.properties
         if is_text and reference.get("linear") != "no" and item.name not in seen:
             seen.add(item.name)
@@ -98,13 +108,16 @@ def _reading_order(spine: Element, items: dict[str | None, _Item]) -> Iterator[_
 def _navigation(
     archive: Archive, package: str, tree: Element, items: dict[str | None, _Item], ncx: str | None
 ) -> tuple[list[_Entry], set[str]]:
-    """The entries of the table of contents, and the documents that are not of the story by what the book says."""
+    """The entries of the table of contents, and the documents that are not of the story by what the
+    book says."""
     entries: list[_Entry] = []
     left_out = set[str]()
     for reference in _all(tree, "reference"):  # the guide of EPUB 2
         kind = reference.get("type", "").lower()
         left_out |= _not_the_story(package, reference.get("href", ""), {_GUIDE.get(kind, kind)})
-    nav = next((item for item in items.values() if "nav" in item.properties and item.name in archive), None)
+    nav = next(
+        (item for item in items.values() if "nav" in item.properties and item.name in archive), None
+    )
     if nav is not None:
         for element in _all(_tree(archive, nav.name), "nav"):
             kinds = set(_attribute(element, "type").split())
@@ -112,8 +125,12 @@ def _navigation(
                 entries += _nav_entries(nav.name, element)
             elif "landmarks" in kinds:
                 for link in _all(element, "a"):
-                    left_out |= _not_the_story(nav.name, link.get("href", ""), set(_attribute(link, "type").split()))
-    old = items.get(ncx) or next((item for item in items.values() if item.kind == "application/x-dtbncx+xml"), None)
+                    left_out |= _not_the_story(
+                        nav.name, link.get("href", ""), set(_attribute(link, "type").split())
+                    )
+    old = items.get(ncx) or next(
+        (item for item in items.values() if item.kind == "application/x-dtbncx+xml"), None
+    )
     if not entries and old is not None and old.name in archive:
         entries = list(_ncx_entries(old.name, _tree(archive, old.name)))
     return entries, left_out
@@ -132,7 +149,9 @@ def _nav_entries(base: str, nav: Element) -> Iterator[_Entry]:
     waiting = [(nav, 0)]
     while waiting:
         element, level = waiting.pop()
-        if _local(element) == "a" and (entry := _entry(base, element.get("href", ""), _text(element), level)):
+        if _local(element) == "a" and (
+            entry := _entry(base, element.get("href", ""), _text(element), level)
+        ):
             yield entry
         inside = level + (_local(element) == "ol")
         waiting += [(child, inside) for child in reversed(element)]
@@ -146,7 +165,10 @@ def _ncx_entries(base: str, tree: Element) -> Iterator[_Entry]:
         inside = level
         if _local(element) == "navPoint":
             inside += 1
-            label, content = (next((e for e in element if _local(e) == name), None) for name in ("navLabel", "content"))
+            label, content = (
+                next((e for e in element if _local(e) == name), None)
+                for name in ("navLabel", "content")
+            )
             if label is not None and content is not None:
                 if entry := _entry(base, content.get("src", ""), _text(label), inside):
                     yield entry
@@ -178,20 +200,30 @@ def _check_protection(archive: Archive, names: set[str]) -> None:
     if _ENCRYPTION not in archive:
         return
     for data in _all(_tree(archive, _ENCRYPTION), "EncryptedData"):
-        method = next((element.get("Algorithm") for element in _all(data, "EncryptionMethod")), None)
-        targets = [inner_path("", element.get("URI", ""))[0] for element in _all(data, "CipherReference")]
+        method = next(
+            (element.get("Algorithm") for element in _all(data, "EncryptionMethod")), None
+        )
+        targets = [
+            inner_path("", element.get("URI", ""))[0] for element in _all(data, "CipherReference")
+        ]
         if method not in _FONT_METHODS and names.intersection(targets):
-            raise ValueError("is encrypted (DRM), and can't be read; get it without copy protection")
+            raise ValueError(
+                "is encrypted (DRM), and can't be read; get it without copy protection"
+            )
 
 
 def _tree(archive: Archive, name: str) -> Element:
     try:
         return xml_tree(archive.read(name))
     except NotWellFormed as error:
-        raise ValueError(f"can't be read: its file {shown_name(name)} {error}; get it again") from None
+        raise ValueError(
+            f"can't be read: its file {shown_name(name)} {error}; get it again"
+        ) from None
     except ValueError as error:
         problem = str(error)
-        where = "" if shown_name(name) in problem else f"can't be read: its file {shown_name(name)} "
+        where = (
+            "" if shown_name(name) in problem else f"can't be read: its file {shown_name(name)} "
+        )
         raise ValueError(f"{where}{problem}") from None
 
 

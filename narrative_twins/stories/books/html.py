@@ -20,8 +20,11 @@ NOT_THE_STORY = frozenset(
     backlink annoref
     """.split()
 )
-"""Values of `epub:type`, and with `doc-` before them of `role`, of what is not the text of a story."""
-_SKIPPED_CLASSES = frozenset("pagenum pageno pagebreak page-number pg-boilerplate footnote footnotes fnanchor".split())
+"""Values of `epub:type`, and with `doc-` before them of `role`, of what is not the text of a
+story."""
+_SKIPPED_CLASSES = frozenset(
+    "pagenum pageno pagebreak page-number pg-boilerplate footnote footnotes fnanchor".split()
+)
 _SKIPPED_IDS = frozenset(["pg-header", "pg-footer"])
 _SKIPPED = frozenset(
     """
@@ -45,7 +48,8 @@ _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
 
 def html_book(data: bytes) -> Book:
-    """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with it."""
+    """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
+    it."""
     target = HtmlBlocks()
     parse_html(data, target)
     return book_of_blocks(target.finished(), target.title)
@@ -55,8 +59,8 @@ class HtmlBlocks:
     """The blocks of an HTML or XHTML document, as a target of `parse_html` or `parse_xml`.
 
     Args:
-        labels: the entries of a table of contents, text and level, by the id of the element they lead to; by the empty
-            string those for the document.
+        labels: the entries of a table of contents, text and level, by the id of the element they
+            lead to; by the empty string those for the document.
 
     Attributes:
         title: the title of the document, if it has one.
@@ -99,7 +103,11 @@ class HtmlBlocks:
             self._blocks.append(Block("break"))
         elif name in ("td", "th"):
             self._lines[-1].append(" ")
-        elif name == "a" and self._linked is None and not values.get("href", ":").partition("#")[0].count(":"):
+        elif (
+            name == "a"
+            and self._linked is None
+            and not values.get("href", ":").partition("#")[0].count(":")
+        ):
             self._linked, self._depth_of_link = (len(self._lines) - 1, len(self._lines[-1])), 0
 
     def end(self, tag: str) -> None:
@@ -136,7 +144,12 @@ class HtmlBlocks:
         text, (line, piece) = self._link_text(), self._linked or (0, 0)
         self._linked = None
         before = [*self._lines[:line], self._lines[line][:piece]]
-        if _NOTE.fullmatch(text) and self._heading is None and not self._cells and _has_text(before):
+        if (
+            _NOTE.fullmatch(text)
+            and self._heading is None
+            and not self._cells
+            and _has_text(before)
+        ):
             del self._lines[line][piece:], self._lines[line + 1 :]
         else:
             self._in_links += sum(map(str.isalnum, text))
@@ -146,12 +159,19 @@ class HtmlBlocks:
         if self._linked is None:
             return ""
         line, piece = self._linked
-        return "".join([*self._lines[line][piece:], *(text for texts in self._lines[line + 1 :] for text in texts)])
+        return "".join(
+            [
+                *self._lines[line][piece:],
+                *(text for texts in self._lines[line + 1 :] for text in texts),
+            ]
+        )
 
     def _add_labels(self, key: str) -> None:
         # A label within a paragraph can't be the heading of what follows.
         if self._labels.get(key) and self._heading is None and not _has_text(self._lines):
-            self._blocks += [Block("label", (text,), level) for text, level in self._labels.pop(key)]
+            self._blocks += [
+                Block("label", (text,), level) for text, level in self._labels.pop(key)
+            ]
 
     def _flush(self, empty: Literal["blank"] | None = None) -> None:
         """End the block; an empty one is a blank if it was a paragraph."""
@@ -166,13 +186,19 @@ class HtmlBlocks:
         if self._in_title:
             self.title = self.title or " ".join(filter(None, lines)) or None
         elif self._heading is not None:
-            self._blocks += [Block("heading", tuple(filter(None, lines)), self._heading)] if any(lines) else []
+            self._blocks += (
+                [Block("heading", tuple(filter(None, lines)), self._heading)] if any(lines) else []
+            )
         elif linked and (linked >= letters or self._cells):
             self._blocks.append(Block("other"))  # an entry of a table of contents
         elif any(lines):
             # An empty line, of two line breaks, ends a paragraph.
             groups = "\n".join(lines).strip("\n").split("\n\n")
-            self._blocks += [Block("paragraph", tuple(filter(None, group.split("\n")))) for group in groups if group]
+            self._blocks += [
+                Block("paragraph", tuple(filter(None, group.split("\n"))))
+                for group in groups
+                if group
+            ]
         elif empty:
             self._blocks.append(Block("blank"))
 
@@ -191,7 +217,15 @@ def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
         return name in _SKIPPED
     if name in _SKIPPED or "hidden" in values or values.get("id") in _SKIPPED_IDS:
         return True
-    roles = {role.removeprefix("doc-") for role in values.get("role", "").split() if role.startswith("doc-")}
+    roles = {
+        role.removeprefix("doc-")
+        for role in values.get("role", "").split()
+        if role.startswith("doc-")
+    }
     types = {*values.get("type", "").lower().split(), *roles}
     classes = {*values.get("class", "").lower().split()}
-    return bool(types & NOT_THE_STORY or classes & _SKIPPED_CLASSES or _HIDDEN.search(values.get("style", "")))
+    return bool(
+        types & NOT_THE_STORY
+        or classes & _SKIPPED_CLASSES
+        or _HIDDEN.search(values.get("style", ""))
+    )

@@ -1,4 +1,5 @@
-"""Safe parsing of XML and HTML from strangers: what is parsed is limited, and nothing else is opened for it.
+"""Safe parsing of XML and HTML from strangers: what is parsed is limited, and nothing else is
+opened for it.
 
 A parser reports elements and text to a target, as `xml.etree.ElementTree.TreeBuilder` is one.
 """
@@ -18,12 +19,14 @@ from narrative_twins.extras import check_extra
 MAX_DEPTH = 256
 """Elements in each other. Time to find what an end tag ends is proportional to it."""
 MAX_ELEMENTS = 2_000_000
-"""Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in Word."""
+"""Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
+Word."""
 
 _CHUNK = 65536
 _HEAD = 1024  # bytes in which a page names its encoding
 _DECLARED = re.compile(
-    rb"<(?:\?xml|meta)\b[^>]{0,400}?(?:encoding|charset)\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
+    rb"<(?:\?xml|meta)\b[^>]{0,400}?(?:encoding|charset)\s*=\s*[\"']?\s*([\w.:-]{1,40})",
+    re.IGNORECASE,
 )
 # Other codecs of Python are for other things than files, and some are slow.
 _ENCODINGS = re.compile(
@@ -52,8 +55,9 @@ class NotWellFormed(ValueError):
 
 
 def parse_xml(data: bytes, target: Target) -> None:
-    """Report an XML document to a target, by the parser of Python, with names in braces: `{namespace}name`. Named
-    entities of HTML are known; a document that defines entities of its own is refused.
+    """Report an XML document to a target, by the parser of Python, with names in braces:
+    `{namespace}name`. Named entities of HTML are known; a document that defines entities of its own
+    is refused.
 
     Raises:
         NotWellFormed: it is no well-formed XML.
@@ -81,8 +85,8 @@ def xml_tree(data: bytes) -> Element:
 
 
 def parse_html(data: bytes, target: Target) -> None:
-    """Report an HTML document to a target, by `lxml`. Raises a `ValueError` if it is too deep, its encoding is unknown
-    or lxml is missing."""
+    """Report an HTML document to a target, by `lxml`. Raises a `ValueError` if it is too deep, its
+    encoding is unknown or lxml is missing."""
     try:
         check_extra("books")
         from lxml import etree
@@ -90,8 +94,8 @@ def parse_html(data: bytes, target: Target) -> None:
         raise ValueError(f"is HTML; {error}; or save it as plain text") from None
 
     limited = _Limited(target)
-    # Without the option, texts of ten million characters would be cut without a word. Errors of the target stop the
-    # parser after a chunk.
+    # Without the option, texts of ten million characters would be cut without a word. Errors of the
+    # target stop the parser after a chunk.
     parser = etree.HTMLParser(target=limited, encoding="utf-8", huge_tree=True, no_network=True)
     text = decode_markup(data).encode("utf-8")
     if not text.strip():
@@ -102,7 +106,8 @@ def parse_html(data: bytes, target: Target) -> None:
 
 
 class _Limited:
-    """A target in the form that lxml and expat ask for, which counts elements and how deep they are."""
+    """A target in the form that lxml and expat ask for, which counts elements and how deep they
+    are."""
 
     def __init__(self, target: Target) -> None:
         self.target, self.depth, self.elements = target, 0, 0
@@ -111,7 +116,9 @@ class _Limited:
         self.depth += 1
         self.elements += 1
         if self.depth > MAX_DEPTH:
-            raise ValueError(f"has more than {MAX_DEPTH} elements in each other; convert it to plain text")
+            raise ValueError(
+                f"has more than {MAX_DEPTH} elements in each other; convert it to plain text"
+            )
         if self.elements > MAX_ELEMENTS:
             raise ValueError(f"has more than {MAX_ELEMENTS:,} elements; convert it to plain text")
         self.target.start(_name(tag), {_name(key): value for key, value in attributes.items()})
@@ -128,7 +135,8 @@ class _Limited:
 
 
 def decode_markup(data: bytes) -> str:
-    """The text of an XML or HTML file: in UTF-8 if it is that, otherwise as the file says. Raises a `ValueError`."""
+    """The text of an XML or HTML file: in UTF-8 if it is that, otherwise as the file says. Raises a
+    `ValueError`."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         name = "utf-16"
     else:
@@ -148,12 +156,16 @@ def decode_markup(data: bytes) -> str:
             raise LookupError
         return data.decode(known, "strict" if known != "cp1252" else "replace")
     except (LookupError, UnicodeDecodeError):
-        raise ValueError(f"can't be read as {name}, the encoding it names; convert it to UTF-8") from None
+        raise ValueError(
+            f"can't be read as {name}, the encoding it names; convert it to UTF-8"
+        ) from None
 
 
 def _check_doctype(name: str, system: str | None, public: str | None, internal: bool) -> None:
     if internal:
-        raise ValueError("declares entities or the like in its DOCTYPE, which is not read; remove them")
+        raise ValueError(
+            "declares entities or the like in its DOCTYPE, which is not read; remove them"
+        )
 
 
 def _name(name: str) -> str:

@@ -1,4 +1,5 @@
-"""The parts of a book that its readers find in a file (headings, paragraphs, marked breaks), put together."""
+"""The parts of a book that its readers find in a file (headings, paragraphs, marked breaks), put
+together."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class Part(NamedTuple):
     """A part of a book.
 
     Attributes:
-        kind: a heading; a paragraph; a marked break; or something that was left out, such as a table of contents, so
-            that headings before and after it do not belong together.
+        kind: a heading; a paragraph; a marked break; or something that was left out, such as a
+            table of contents, so that headings before and after it do not belong together.
         span: its characters in the text.
         level: of a heading, how deep it is: 1 for the highest.
     """
@@ -41,19 +42,23 @@ def is_break(line: str) -> bool:
 
 
 def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
-    """Whether the lines of a paragraph are clearly verse: each begins with a capital letter and, if lines were broken
-    to fit into `width` characters, most of them end though the next word would have fitted."""
+    """Whether the lines of a paragraph are clearly verse: each begins with a capital letter and, if
+    lines were broken to fit into `width` characters, most of them end though the next word would
+    have fitted."""
     if len(lines) < 2 or not all(line.lstrip(_OPENING)[:1].isupper() for line in lines):
         return False
     if width is None:
         return True
-    free = [len(line) + 1 + len(after.split()[0]) <= width for line, after in zip(lines, lines[1:], strict=False)]
+    free = [
+        len(line) + 1 + len(after.split()[0]) <= width
+        for line, after in zip(lines, lines[1:], strict=False)
+    ]
     return sum(free) * 4 >= len(free) * 3
 
 
 def wrap_width(lengths: Iterable[int]) -> int:
-    """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters of the lines of prose
-    come near to it."""
+    """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters
+    of the lines of prose come near to it."""
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
 
@@ -61,12 +66,14 @@ def wrap_width(lengths: Iterable[int]) -> int:
 def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Book:
     """A book from the parts of a text, in order.
 
-    - A heading begins a chapter. Of several headings without a paragraph between them, the last is that of the chapter,
-      with those before it that are each of a higher level: a part and its first chapter, a number and a title.
-    - `Contents` and the like are no chapters, nor are the entries of a table of contents. If paragraphs follow its last
-      entry, they have no heading.
+    - A heading begins a chapter. Of several headings without a paragraph between them, the last is
+      that of the chapter, with those before it that are each of a higher level: a part and its
+      first chapter, a number and a title.
+    - `Contents` and the like are no chapters, nor are the entries of a table of contents. If
+      paragraphs follow its last entry, they have no heading.
     - A heading above all others at the beginning is the title.
-    - A title page is no chapter: some words before the first heading, of which none ends as a sentence does.
+    - A title page is no chapter: some words before the first heading, of which none ends as a
+      sentence does.
 
     Raises a `ValueError` if there is no paragraph.
     """
@@ -99,7 +106,11 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
                 found[-1][2].add(len(found[-1][1]))
             broken = False
             found[-1][1].append(part.span)
-    if len(found) > 1 and found[0][0] is None and _is_title_page([text[slice(*span)] for span in found[0][1]]):
+    if (
+        len(found) > 1
+        and found[0][0] is None
+        and _is_title_page([text[slice(*span)] for span in found[0][1]])
+    ):
         del found[0]
     chapters = tuple(
         Chapter(span, tuple(paragraphs), frozenset(breaks))
@@ -113,11 +124,14 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
 
 def _is_title_page(paragraphs: Sequence[str]) -> bool:
     is_short = sum(map(len, paragraphs)) <= _TITLE_PAGE
-    return is_short and not any(_SENTENCE_END.search(paragraph.rstrip()) for paragraph in paragraphs)
+    return is_short and not any(
+        _SENTENCE_END.search(paragraph.rstrip()) for paragraph in paragraphs
+    )
 
 
 def _heading(run: Sequence[Part], comes_again: bool) -> Span | None:
-    """The heading of a chapter by the headings before it; `comes_again`: whether the last of them is repeated later."""
+    """The heading of a chapter by the headings before it; `comes_again`: whether the last of them
+    is repeated later."""
     if not run or (comes_again and len(run) > 1 and run[-2].level == run[-1].level):
         return None
     first = run[-1]
@@ -128,7 +142,9 @@ def _heading(run: Sequence[Part], comes_again: bool) -> Span | None:
     return first.span[0], run[-1].span[1]
 
 
-def _title(text: str, run: Sequence[Part], headings: Sequence[Part], title: str | None) -> str | None:
+def _title(
+    text: str, run: Sequence[Part], headings: Sequence[Part], title: str | None
+) -> str | None:
     """The title of the book, if the first of its first headings is that."""
     if len(run) < 2:
         return None
@@ -136,7 +152,9 @@ def _title(text: str, run: Sequence[Part], headings: Sequence[Part], title: str 
     if title is not None:
         return title if _words(found) == _words(title) else None
     # "Part One" above chapters is no title, though it may be the only part.
-    is_first = run[0].span == headings[0].span and headings[0].level < min(part.level for part in headings[1:])
+    is_first = run[0].span == headings[0].span and headings[0].level < min(
+        part.level for part in headings[1:]
+    )
     return found if is_first and heading_level(found) == UNKNOWN else None
 
 

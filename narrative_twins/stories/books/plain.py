@@ -12,13 +12,16 @@ from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_b
 from narrative_twins.stories.headings import find_headings, heading_level
 
 WRAPPED = 120
-"""Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line is a paragraph."""
+"""Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
+is a paragraph."""
 _FRONT = 10  # Blocks in which Project Gutenberg names who made the file.
 
 _LICENCE = 40_000  # Characters that the licence may have; it has about half as many.
 _FLAGS = re.IGNORECASE | re.MULTILINE
 GUTENBERG_BEGINS = re.compile(
-    r"^[ \t]*(?:\*{3} ?START OF (?:THE|THIS) PROJECT GUTENBERG[^*]{0,1000}\*{3}|\*END[* ]*THE SMALL PRINT!).*$", _FLAGS
+    r"^[ \t]*(?:\*{3} ?START OF (?:THE|THIS) PROJECT GUTENBERG[^*]{0,1000}\*{3}|\*END[* ]*THE SMALL"
+    r" PRINT!).*$",
+    _FLAGS,
 )
 GUTENBERG_ENDS = re.compile(
     r"^[ \t]*(?:\*{3} ?END OF (?:THE|THIS) PROJECT GUTENBERG|\*{3} ?START: FULL LICENSE|"
@@ -26,7 +29,8 @@ GUTENBERG_ENDS = re.compile(
     _FLAGS,
 )
 _CREDIT = re.compile(
-    r"(?:Produced by|E-text prepared by|This e-?text was (?:produced|prepared)|Transcribed (?:from|by))\b",
+    r"(?:Produced by|E-text prepared by|This e-?text was (?:produced|prepared)|Transcribed"
+    r" (?:from|by))\b",
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"^Title:[ \t]*(\S.*(?:\n[ \t]+\S.*){0,4})", re.MULTILINE)
@@ -35,7 +39,8 @@ _CONTENTS = re.compile(r"(?:table of )?contents[.:]?", re.IGNORECASE)
 
 
 class _Block(NamedTuple):
-    """Lines without a blank line or a heading between them: their spans, and the number of blank lines before."""
+    """Lines without a blank line or a heading between them: their spans, and the number of blank
+    lines before."""
 
     lines: list[tuple[int, int]]
     kind: str
@@ -54,13 +59,15 @@ def is_of_gutenberg(text: str) -> bool:
 
 
 def cut_licence(text: str) -> tuple[str, str | None, bool]:
-    """A text without the header and the licence of Project Gutenberg, the title the header tells, and whether there was
-    any."""
+    """A text without the header and the licence of Project Gutenberg, the title the header tells,
+    and whether there was any."""
     begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
     start = begins[-1].end() if begins else 0
     # The last line of the book may also be in its middle, for example in a list of books.
     ends = GUTENBERG_ENDS.finditer(text, start)
-    end = next((end for end in ends if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE), None)
+    end = next(
+        (end for end in ends if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE), None
+    )
     title = _TITLE.search(text, 0, start) if begins else None
     kept = text[start : end.start() if end else len(text)]
     return kept, " ".join(title[1].split()) if title else None, bool(begins or end)
@@ -70,7 +77,9 @@ def _parts(text: str, is_gutenberg: bool) -> Iterator[Part]:
     blocks = list(_blocks(text))
     width = wrap_width(stop - start for block in blocks for start, stop in block.lines)
     gaps = Counter(
-        block.gap for before, block in zip(blocks, blocks[1:], strict=False) if before.kind == block.kind == "text"
+        block.gap
+        for before, block in zip(blocks, blocks[1:], strict=False)
+        if before.kind == block.kind == "text"
     )
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
     larger = sum(count for gap, count in gaps.items() if gap > usual)
@@ -82,7 +91,11 @@ def _parts(text: str, is_gutenberg: bool) -> Iterator[Part]:
         if block.kind != "text":
             in_contents = False
             is_heading = block.kind == "heading"
-            yield Part("heading", span, heading_level(text[slice(*span)])) if is_heading else Part("break", span)
+            yield (
+                Part("heading", span, heading_level(text[slice(*span)]))
+                if is_heading
+                else Part("break", span)
+            )
             continue
         words = text[slice(*span)]
         if _PICTURE.fullmatch(words) or (is_gutenberg and at < _FRONT and _CREDIT.match(words)):
@@ -94,7 +107,9 @@ def _parts(text: str, is_gutenberg: bool) -> Iterator[Part]:
         if at and blocks[at - 1].kind == "text" and marks is not None and block.gap > marks:
             yield Part("break", (span[0], span[0]))
         lines = [text[start:stop] for start, stop in block.lines]
-        yield from (Part("paragraph", line) for line in (block.lines if is_verse(lines, width) else [span]))
+        yield from (
+            Part("paragraph", line) for line in (block.lines if is_verse(lines, width) else [span])
+        )
 
 
 def _blocks(text: str) -> Iterator[_Block]:

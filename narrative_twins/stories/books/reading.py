@@ -65,31 +65,35 @@ class BookSentence(NamedTuple):
 def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -> Book:
     """Read a book from a file.
 
-    - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are longer than
-      `plain.WRAPPED`; the lines of verse are paragraphs of their own. Headings are those of `find_headings`. The header
-      and the licence of Project Gutenberg are left out.
-    - Markdown: its headings; marks of lists and quotations are in no paragraph, those within lines stay.
-    - HTML, by lxml: `h1` to `h6` are headings. Navigation, asides, notes, captions, page numbers, hidden elements and
-      paragraphs that are links only are left out; so are scripts and styles.
-    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has that of the table of contents.
-      Documents that are not linear, cover, title page, contents, notes and the like, by what the book says of them, are
-      left out; documents with errors are read as HTML.
-    - Word (docx): paragraphs with an outline level, such as those of the styles `Heading 1` to `Heading 9`, are
-      headings. Tables of contents, notes, comments, deleted text and text boxes are left out.
+    - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are
+      longer than `plain.WRAPPED`; the lines of verse are paragraphs of their own. Headings are
+      those of `find_headings`. The header and the licence of Project Gutenberg are left out.
+    - Markdown: its headings; marks of lists and quotations are in no paragraph, those within lines
+      stay.
+    - HTML, by lxml: `h1` to `h6` are headings. Navigation, asides, notes, captions, page numbers,
+      hidden elements and paragraphs that are links only are left out; so are scripts and styles.
+    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has that of the
+      table of contents. Documents that are not linear, cover, title page, contents, notes and the
+      like, by what the book says of them, are left out; documents with errors are read as HTML.
+    - Word (docx): paragraphs with an outline level, such as those of the styles `Heading 1` to
+      `Heading 9`, are headings. Tables of contents, notes, comments, deleted text and text boxes
+      are left out.
     - PDF: its text, as plain text.
-    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more blank lines, in other
-      formats an empty paragraph, if these are rare.
+    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
+      blank lines, in other formats an empty paragraph, if these are rare.
     - A table of contents is left out.
 
-    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE` and `MAX_TEXT`, those of
-    `narrative_twins.stories.books.archive` for what is in a ZIP archive, and `MAX_DEPTH` in `markup`.
+    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE` and
+    `MAX_TEXT`, those of `narrative_twins.stories.books.archive` for what is in a ZIP archive, and
+    `MAX_DEPTH` in `markup`.
 
     Args:
         path: the file.
         input_format: its format; `"auto"` selects it by suffix, text if that is none of these.
 
     Raises:
-        StoryError: the file can't be read, or has no text; the message names it and says what to do.
+        StoryError: the file can't be read, or has no text; the message names it and says what to
+            do.
     """
     name = os.fspath(path)
     shown = printable_name(name)
@@ -106,22 +110,28 @@ def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -
 
 
 def book_of(name: str, data: bytes, input_format: BookFormat = "auto") -> Book:
-    """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that does not name the
-    file."""
+    """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
+    does not name the file."""
     suffix = PurePath(name).suffix.lower()
     if input_format == "auto":
         if suffix in _OTHERS:
-            raise ValueError(f"is a file of stories ({suffix}), not a book; score it without levels")
+            raise ValueError(
+                f"is a file of stories ({suffix}), not a book; score it without levels"
+            )
         input_format = BOOK_SUFFIXES.get(suffix, "text")
     if input_format not in get_args(BookFormat):
-        raise ValueError(f"has no format {input_format!r}; use one of {', '.join(get_args(BookFormat))}")
+        raise ValueError(
+            f"has no format {input_format!r}; use one of {', '.join(get_args(BookFormat))}"
+        )
     is_packed = input_format in _PACKED
     limit = MAX_FILE if is_packed else MAX_TEXT
     if len(data) > limit:
         raise ValueError(f"has more than {limit:,} bytes; divide it into volumes")
     if is_packed:
         if data.startswith(OFFICE):
-            raise ValueError("is encrypted, or of an older program; save it as .docx without a password")
+            raise ValueError(
+                "is encrypted, or of an older program; save it as .docx without a password"
+            )
         return _PACKED[input_format](data)
     if problem := why_not_text(name, data[:HEAD]):
         raise ValueError(problem)
@@ -134,8 +144,8 @@ def book_of(name: str, data: bytes, input_format: BookFormat = "auto") -> Book:
 
 
 def book_sentences(book: Book, splitter: Splitter | None = None) -> list[BookSentence]:
-    """The sentences of a book in order. Each is in one paragraph, and no heading is a sentence; together they are those
-    of `Story.parse(book, splitter=splitter)`.
+    """The sentences of a book in order. Each is in one paragraph, and no heading is a sentence;
+    together they are those of `Story.parse(book, splitter=splitter)`.
 
     Args:
         book: the book.

@@ -1,4 +1,5 @@
-"""The scenes of the chapters of a book: between marked breaks, or runs of sentences where a text has no marks."""
+"""The scenes of the chapters of a book: between marked breaks, or runs of sentences where a text
+has no marks."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.windows import Span
 
 SCENE = 60
-"""Sentences of a scene, about, where a text without marked breaks is divided; twice as many are still one scene."""
+"""Sentences of a scene, about, where a text without marked breaks is divided; twice as many are
+still one scene."""
 BLOCK = 20
 """Sentences before and behind a place whose words are compared."""
 
@@ -37,10 +39,11 @@ class DividedChapter(NamedTuple):
 
 
 def divided_chapters(book: Book, splitter: Splitter | None = None) -> list[DividedChapter]:
-    """The chapters of a book with their sentences and scenes; those without a sentence are left out.
+    """The chapters of a book with their sentences and scenes; those without a sentence are left
+    out.
 
-    A marked break begins a scene. A chapter or scene of more than twice `SCENE` sentences is divided, see
-    `scene_spans`.
+    A marked break begins a scene. A chapter or scene of more than twice `SCENE` sentences is
+    divided, see `scene_spans`.
 
     Args:
         book: the book.
@@ -53,13 +56,18 @@ def divided_chapters(book: Book, splitter: Splitter | None = None) -> list[Divid
     for sentence in book_sentences(book, splitter):
         by_chapter.setdefault(sentence.chapter, []).append(sentence)
     return [
-        DividedChapter(chapter, tuple(found), _scenes(book, chapter, found)) for chapter, found in by_chapter.items()
+        DividedChapter(chapter, tuple(found), _scenes(book, chapter, found))
+        for chapter, found in by_chapter.items()
     ]
 
 
 def paragraph_starts(sentences: Sequence[BookSentence]) -> list[int]:
     """The indices of those of a chapter's sentences that are the first of their paragraphs."""
-    return [i for i, sentence in enumerate(sentences) if not i or sentence.paragraph != sentences[i - 1].paragraph]
+    return [
+        i
+        for i, sentence in enumerate(sentences)
+        if not i or sentence.paragraph != sentences[i - 1].paragraph
+    ]
 
 
 def _scenes(book: Book, chapter: int, sentences: Sequence[BookSentence]) -> tuple[Span, ...]:
@@ -76,15 +84,18 @@ def _scenes(book: Book, chapter: int, sentences: Sequence[BookSentence]) -> tupl
     return scene_spans(texts, starts, marked)
 
 
-def scene_spans(sentences: Sequence[str], paragraphs: Iterable[int], breaks: Iterable[int] = ()) -> tuple[Span, ...]:
+def scene_spans(
+    sentences: Sequence[str], paragraphs: Iterable[int], breaks: Iterable[int] = ()
+) -> tuple[Span, ...]:
     """The scenes of some sentences, as half-open ranges of their indices.
 
-    Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes of about `SCENE`.
-    Each border is then moved by up to a third of a scene to the beginning of a paragraph: to the one where the words
-    before and behind it have least in common. Lexical cohesion is measured as in Hearst 1997, "TextTiling: Segmenting
-    Text into Multi-paragraph Subtopic Passages" (Computational Linguistics 23:1), by the cosine of the counts of words
-    in two blocks; here words count less the more sentences have them, in place of a list of stop words, and the number
-    of borders is given by the length, so that no scene is tiny or huge.
+    Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes
+    of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of a
+    paragraph: to the one where the words before and behind it have least in common. Lexical
+    cohesion is measured as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph
+    Subtopic Passages" (Computational Linguistics 23:1), by the cosine of the counts of words in two
+    blocks; here words count less the more sentences have them, in place of a list of stop words,
+    and the number of borders is given by the length, so that no scene is tiny or huge.
 
     Args:
         sentences: the sentences of a chapter.
@@ -119,9 +130,19 @@ def _borders(sentences: Sequence[str], lo: int, hi: int, starts: Sequence[int]) 
 def _cohesion(words: Sequence[Counter[str]], place: int, weights: Mapping[str, float]) -> float:
     """The cosine of the weighted counts of words in the blocks before and behind a place."""
     before, behind = Counter[str](), Counter[str]()
-    for block, part in ((before, words[max(0, place - BLOCK) : place]), (behind, words[place : place + BLOCK])):
+    for block, part in (
+        (before, words[max(0, place - BLOCK) : place]),
+        (behind, words[place : place + BLOCK]),
+    ):
         for found in part:
             block.update(found)
-    product = sum(count * behind[word] * weights[word] ** 2 for word, count in before.items() if word in behind)
-    norms = [sum((count * weights[word]) ** 2 for word, count in block.items()) for block in (before, behind)]
+    product = sum(
+        count * behind[word] * weights[word] ** 2
+        for word, count in before.items()
+        if word in behind
+    )
+    norms = [
+        sum((count * weights[word]) ** 2 for word, count in block.items())
+        for block in (before, behind)
+    ]
     return product / math.sqrt(norms[0] * norms[1]) if norms[0] * norms[1] else 0.0

@@ -27,7 +27,9 @@ def test_only_truncated_sentences_are_counted(embed, lengths):
     before = embed.truncated
     vectors = embed(["dog " * length for length in lengths])
     assert vectors.shape == (len(lengths), 384)
-    assert embed.truncated - before == sum(length > embed._model.max_seq_length - 2 for length in lengths)
+    assert embed.truncated - before == sum(
+        length > embed._model.max_seq_length - 2 for length in lengths
+    )
 
 
 def test_words_beyond_the_limit_have_no_effect(embed):
@@ -46,9 +48,15 @@ def saved(kind, folder):
 def test_pooler_output_is_that_of_transformers(kind, tmp_path):
     """One sentence at a time, without padding; another pooling gives other vectors."""
     folder = saved(kind, tmp_path)
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     with torch.no_grad():
-        expected = [model(**tokenizer(text, return_tensors="pt")).pooler_output[0].numpy() for text in SENTENCES]
+        expected = [
+            model(**tokenizer(text, return_tensors="pt")).pooler_output[0].numpy()
+            for text in SENTENCES
+        ]
     found = SentenceEmbedder(folder, "cpu", 3, pooling="pooler")(SENTENCES)
     assert found.shape == (len(SENTENCES), 32)
     assert np.allclose(found, expected, atol=1e-5)
@@ -72,7 +80,9 @@ def without_pooler(folder):
 
 
 def half_a_pooler(folder):
-    weights(lambda found: {name: value for name, value in found.items() if name != "pooler.dense.bias"})(folder)
+    weights(
+        lambda found: {name: value for name, value in found.items() if name != "pooler.dense.bias"}
+    )(folder)
 
 
 def other_pooler(folder):
@@ -84,7 +94,8 @@ def test_random_pooler_is_never_used(change, tmp_path):
     folder = saved("bert", tmp_path)
     change(folder)
     problem = (
-        r"has no weights of the pooler \(.*pooler\.dense\.\w+\), which would be random; use a checkpoint whose pooler"
+        r"has no weights of the pooler \(.*pooler\.dense\.\w+\), which would be random; use a"
+        r" checkpoint whose pooler"
     )
     with pytest.raises(OSError, match=problem):
         SentenceEmbedder(folder, "cpu", pooling="pooler")
@@ -100,12 +111,16 @@ def test_other_pooling_needs_no_pooler(tmp_path):
 def test_pooler_of_a_checkpoint_with_other_pooling_is_refused(tmp_path):
     """Training with mean pooling saves a pooler that was not trained, and that may be random."""
     small("bert").save_pretrained(tmp_path)
-    with pytest.raises(OSError, match="its settings name mean pooling, so its pooler is not trained; use that"):
+    with pytest.raises(
+        OSError, match="its settings name mean pooling, so its pooler is not trained; use that"
+    ):
         SentenceEmbedder(tmp_path, "cpu", pooling="pooler")
     with pytest.raises(OSError, match="name mean pooling"):
         SentenceEmbedder(device="cpu", pooling="pooler")
 
 
 def test_models_without_a_pooler_are_refused(tmp_path):
-    with pytest.raises(OSError, match=r"models of this kind \(ModernBertModel\) have no pooler; use a checkpoint"):
+    with pytest.raises(
+        OSError, match=r"models of this kind \(ModernBertModel\) have no pooler; use a checkpoint"
+    ):
         SentenceEmbedder(saved("modernbert", tmp_path), "cpu", pooling="pooler")

@@ -25,7 +25,8 @@ EVENTS = 40
 
 
 def embed(sentences):
-    """Sentences of the same event have the same vector, those of neighboring events similar ones."""
+    """Sentences of the same event have the same vector, those of neighboring events similar
+    ones."""
     events = np.array([int(re.search(r"\d+", sentence)[0]) for sentence in sentences])
     return np.exp(-((events[:, None] - np.arange(EVENTS)) ** 2) / 2)
 
@@ -51,7 +52,11 @@ def test_row():
     for sentence, windows in zip(row["twin"], row["twin_windows"], strict=True):
         event = int(re.search(r"\d+", sentence)[0])
         # Its own window, and perhaps an adjacent one.
-        assert event // 4 in windows and set(windows) <= {event // 4 - 1, event // 4, event // 4 + 1}
+        assert event // 4 in windows and set(windows) <= {
+            event // 4 - 1,
+            event // 4,
+            event // 4 + 1,
+        }
     assert row["alignment"][0] == (0, 0) and row["alignment"][-1] == (11, 9)
     assert (row["id"], row["language"], row["similarity"]) == ("w", "de", 0.3)
 
@@ -84,7 +89,11 @@ def test_filters(candidate, reason):
 def test_copy_is_not_a_twin():
     """Whatever its sentence boundaries, white space and case."""
     story = telling(range(20))
-    for copy in (story, [" ".join(story)], [sentence.upper().replace(" ", "  ") for sentence in story]):
+    for copy in (
+        story,
+        [" ".join(story)],
+        [sentence.upper().replace(" ", "  ") for sentence in story],
+    ):
         assert Filters().too_similar(story, Candidate(copy))
     assert not Filters().too_similar(story, Candidate([*story[1:], story[0]]))
 
@@ -93,12 +102,19 @@ def test_copy_is_not_a_twin():
 def test_default_difference_is_the_standard_deviation_in_the_paper(longer, kept):
     made = LongTwins(lambda sentences: np.ones((len(sentences), 1)), windows=1)
     story = ["A."] * 30
-    assert (made.row(Work("w", None, story, [Candidate(["A."] * (30 + longer))])) is not None) == kept
+    assert (
+        made.row(Work("w", None, story, [Candidate(["A."] * (30 + longer))])) is not None
+    ) == kept
 
 
 def test_short_and_missing_stories():
     made = MAKE()
-    for each in (work("a", range(9), EVEN), work("b", []), work("c", range(20)), work("d", range(20), EVEN)):
+    for each in (
+        work("a", range(9), EVEN),
+        work("b", []),
+        work("c", range(20)),
+        work("d", range(20), EVEN),
+    ):
         made.row(each)
     assert {name: number for name, number in asdict(made.counts).items() if number} == {
         "works": 4,
@@ -117,7 +133,10 @@ def works(draw):
     for number in range(draw(st.integers(1, 5))):
         candidates = [
             Candidate(
-                telling(sorted(draw(st.lists(st.integers(0, 19), min_size=1, max_size=24))), f"{index} times"),
+                telling(
+                    sorted(draw(st.lists(st.integers(0, 19), min_size=1, max_size=24))),
+                    f"{index} times",
+                ),
                 draw(st.sampled_from(["de", "fr", None])),
                 draw(st.sampled_from([None, 0.2, 0.9])),
             )
@@ -132,10 +151,18 @@ def test_all_is_counted_in_any_order(found, seed, shuffler):
     first, other, again = (MAKE(seed=seed) for _ in range(3))
     rows = {each.id: row for each in found if (row := first.row(each))}
     counts = first.counts
-    assert counts.works == len(found) == counts.no_story + counts.short + counts.no_twin + counts.kept
-    assert counts.tellings == counts.length + counts.similar + counts.windows + counts.not_drawn + counts.kept
+    assert (
+        counts.works == len(found) == counts.no_story + counts.short + counts.no_twin + counts.kept
+    )
+    assert (
+        counts.tellings
+        == counts.length + counts.similar + counts.windows + counts.not_drawn + counts.kept
+    )
     assert counts.kept == len(rows)
-    mixed = [each._replace(candidates=shuffler.sample(each.candidates, len(each.candidates))) for each in found]
+    mixed = [
+        each._replace(candidates=shuffler.sample(each.candidates, len(each.candidates)))
+        for each in found
+    ]
     shuffler.shuffle(mixed)
     assert {each.id: row for each in mixed if (row := other.row(each))} == rows
     assert other.counts == counts
@@ -170,12 +197,16 @@ def test_twin_that_is_no_longer_in_the_input():
     made = MAKE()
     assert made.count_existing(work("w", range(20), EVEN), [["Another."]]) is None
     assert made.count_existing(work("w", range(20), EVEN), []) is None
-    assert made.count_existing(work("w", range(9), EVEN), [EVEN.sentences]) is None, "the story is too short now"
+    assert made.count_existing(work("w", range(9), EVEN), [EVEN.sentences]) is None, (
+        "the story is too short now"
+    )
     assert not any(asdict(made.counts).values()), "nothing is counted"
 
 
 def test_work_that_cannot_be_aligned_is_named_and_not_counted():
-    made = LongTwins(lambda sentences: np.full((len(sentences), 2), np.nan), windows=3, filters=FILTERS)
+    made = LongTwins(
+        lambda sentences: np.full((len(sentences), 2), np.nan), windows=3, filters=FILTERS
+    )
     with pytest.raises(RowError, match="work 'w': can't be aligned"):
         made.row(work("w", range(20), EVEN))
     assert not any(asdict(made.counts).values())
@@ -220,13 +251,18 @@ def test_rows_in_every_form():
     }
     found = read(row)
     assert (found.id, found.title, found.story) == ("7", "Rain", sentences)
-    assert found.candidates == [Candidate(sentences)] * 2 + [Candidate(sentences, "de", 0.5), Candidate(sentences)]
+    assert found.candidates == [Candidate(sentences)] * 2 + [
+        Candidate(sentences, "de", 0.5),
+        Candidate(sentences),
+    ]
     named, same = (read({"story": story, "twins": []}).id for story in (sentences, row["story"]))
     assert named == same and len(named) == 12
     assert read({"story": ["Nadia ran."], "twins": []}).id != named
 
 
-@pytest.mark.parametrize(("measured", "taken"), [(1.0000001, 1), (-1.0005, -1), (1, 1), (float("nan"), None)])
+@pytest.mark.parametrize(
+    ("measured", "taken"), [(1.0000001, 1), (-1.0005, -1), (1, 1), (float("nan"), None)]
+)
 def test_similarities_with_rounding_errors(measured, taken):
     found = read({"story": ["A."], "twins": [{"text": "B.", "similarity": measured}]})
     assert found.candidates[0].similarity == taken
@@ -242,10 +278,22 @@ def test_similarities_with_rounding_errors(measured, taken):
         ({"story": ["A."], "twins": "A."}, "'twins' is str; a list of tellings"),
         ({"story": ["A."], "twins": [["A."], 3]}, r"'twins\[1\]': a story is a text"),
         ({"story": ["A."], "twins": [{"text": " "}]}, r"'twins\[0\]': the story is empty"),
-        ({"story": ["A."], "twins": [{"text": "A.", "similarity": 68.1}]}, r"'twins\[0\].similarity' is 68.1"),
-        ({"story": ["A."], "twins": [{"text": "A.", "language": 3}]}, r"'twins\[0\].language' is int"),
-        ({"story": ["A."], "twins": [{"text": "A.", "similarity": 1.01}]}, r"'twins\[0\].similarity' is 1.01"),
-        ({"story": ["A."], "twins": [{"text": "A.", "language": "\ud800"}]}, r"'twins\[0\].language' has a lone"),
+        (
+            {"story": ["A."], "twins": [{"text": "A.", "similarity": 68.1}]},
+            r"'twins\[0\].similarity' is 68.1",
+        ),
+        (
+            {"story": ["A."], "twins": [{"text": "A.", "language": 3}]},
+            r"'twins\[0\].language' is int",
+        ),
+        (
+            {"story": ["A."], "twins": [{"text": "A.", "similarity": 1.01}]},
+            r"'twins\[0\].similarity' is 1.01",
+        ),
+        (
+            {"story": ["A."], "twins": [{"text": "A.", "language": "\ud800"}]},
+            r"'twins\[0\].language' has a lone",
+        ),
         ({"story": ["A."], "twins": [], "id": "a\ud800"}, "'id' has a lone surrogate"),
         ({"story": ["A."], "twins": [], "title": "a\ud800"}, "'title' has a lone surrogate"),
         ({"story": ["A."], "twins": [], "id": []}, "'id' is list"),
@@ -275,11 +323,18 @@ def summaries(**keys):
             "fr": "Omar courut.",
         },
         "en_translated_summaries": {
-            "de": {"text": "Omar walked.\nHe fell.", "translation_tool": "nllb", "sentences": ["Omar walked.", "He"]},
+            "de": {
+                "text": "Omar walked.\nHe fell.",
+                "translation_tool": "nllb",
+                "sentences": ["Omar walked.", "He"],
+            },
             "fr": {"text": "Omar raced.", "source_lang": "fr"},
         },
         "split_into_sents": {"en": ["Omar ran.", "It rained.", "He fell."]},
-        "similarity": {"indexes": ["en", "de", "fr"], "similarities": [[0, 0.5, 0.7], [0.5, 0, 0.6], [0.7, 0.6, 0]]},
+        "similarity": {
+            "indexes": ["en", "de", "fr"],
+            "similarities": [[0, 0.5, 0.7], [0.5, 0, 0.6], [0.7, 0.6, 0]],
+        },
         "anonymized": {"en": "Abel ran. It rained.", "de": "Abel walked."},
     }
     return {key: value for key, value in (document | keys).items() if value is not ...}
@@ -293,7 +348,10 @@ def test_tell_me_again():
         [Candidate(["Omar walked.", "He fell."], "de", 0.5), Candidate(["Omar raced."], "fr", 0.7)],
     )
     assert read(summaries(), anonymized=True) == Work(
-        "Q12", "The Mill", ["Omar ran.", "It rained.", "He fell."], [Candidate(["Abel walked."], "de", 0.5)]
+        "Q12",
+        "The Mill",
+        ["Omar ran.", "It rained.", "He fell."],
+        [Candidate(["Abel walked."], "de", 0.5)],
     )
 
 
@@ -305,7 +363,11 @@ def test_tell_me_again_with_missing_keys(gap):
         name(summaries(wikidata_id=gap), "all.jsonl, line 1"),
         name(summaries(wikidata_id=gap), "all.json, item 1"),
     ]
-    assert names[0] == names[1] != name(summaries(wikidata_id=gap, summaries={"en": "He fell."}), "all.jsonl, line 2")
+    assert (
+        names[0]
+        == names[1]
+        != name(summaries(wikidata_id=gap, summaries={"en": "He fell."}), "all.jsonl, line 2")
+    )
     assert read(summaries(title={"language": "de", "value": "Die Mühle"})).title == "Die Mühle"
     assert read(summaries(summaries=gap)).story == []
     assert read(summaries(summaries={"de": "Omar lief."})).story == []
@@ -314,7 +376,10 @@ def test_tell_me_again_with_missing_keys(gap):
     assert read(summaries(en_translated_summaries={"de": {}, "fr": {"text": ""}})).candidates == []
     assert [each.similarity for each in read(summaries(similarity=gap)).candidates] == [None, None]
     other = {"indexes": ["de", "fr"], "similarities": [[0, 0.6], [0.6, 0]]}
-    assert [each.similarity for each in read(summaries(similarity=other)).candidates] == [None, None]
+    assert [each.similarity for each in read(summaries(similarity=other)).candidates] == [
+        None,
+        None,
+    ]
     nan = {"indexes": ["en", "de"], "similarities": [[0, float("nan")], [0.5, 0]]}
     assert [each.similarity for each in read(summaries(similarity=nan)).candidates] == [None, None]
     named = read(summaries(anonymized=gap), anonymized=True)
@@ -332,16 +397,34 @@ def test_tell_me_again_with_missing_keys(gap):
             {"en_translated_summaries": {"\ud800": {"text": "He ran."}}},
             "'en_translated_summaries' has a lone surrogate",
         ),
-        ({"similarity": {"indexes": [{}], "similarities": [[0]]}}, "'similarity.indexes' is dict; a text"),
+        (
+            {"similarity": {"indexes": [{}], "similarities": [[0]]}},
+            "'similarity.indexes' is dict; a text",
+        ),
         ({"summaries": ["Omar ran."]}, "'summaries' is list; an object"),
         ({"summaries": {"en": ["Omar ran."]}}, "'summaries.en' is list; a text"),
-        ({"en_translated_summaries": {"de": "Omar"}}, "'en_translated_summaries.de' is str; an object"),
-        ({"en_translated_summaries": {"de": {"text": 3}}}, "'en_translated_summaries.de.text' is int; a text"),
+        (
+            {"en_translated_summaries": {"de": "Omar"}},
+            "'en_translated_summaries.de' is str; an object",
+        ),
+        (
+            {"en_translated_summaries": {"de": {"text": 3}}},
+            "'en_translated_summaries.de.text' is int; a text",
+        ),
         ({"similarity": []}, "'similarity' is list"),
         ({"similarity": {"indexes": "en"}}, "'similarity.indexes' is str"),
-        ({"similarity": {"indexes": ["en"], "similarities": []}}, "'similarity.similarities' is not a .* of the 1"),
-        ({"similarity": {"indexes": ["en"], "similarities": [[0, 1]]}}, "'similarity.similarities' is not a square"),
-        ({"similarity": {"indexes": ["en"], "similarities": [[67.0]]}}, r"'similarity.similarities \(en, en\)' is 67"),
+        (
+            {"similarity": {"indexes": ["en"], "similarities": []}},
+            "'similarity.similarities' is not a .* of the 1",
+        ),
+        (
+            {"similarity": {"indexes": ["en"], "similarities": [[0, 1]]}},
+            "'similarity.similarities' is not a square",
+        ),
+        (
+            {"similarity": {"indexes": ["en"], "similarities": [[67.0]]}},
+            r"'similarity.similarities \(en, en\)' is 67",
+        ),
     ],
 )
 def test_tell_me_again_with_invalid_values(keys, problem):
@@ -374,10 +457,17 @@ def test_folders_and_archives(tmp_path, packed):
 
 def test_other_folders_and_files(tmp_path):
     row = {"id": "a", "story": ["Omar ran."], "twins": []}
-    (tmp_path / "b.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row | {"id": "b"}) + "\n")
+    (tmp_path / "b.jsonl").write_text(
+        json.dumps(row) + "\n\n" + json.dumps(row | {"id": "b"}) + "\n"
+    )
     (tmp_path / "c.json").write_text(json.dumps([row | {"id": "c"}, summaries(wikidata_id="d")]))
     (tmp_path / "notes.txt").write_text("Omar ran.")
-    assert [each.id for _, each in read_works(read_documents([str(tmp_path)]))] == ["a", "b", "c", "d"]
+    assert [each.id for _, each in read_works(read_documents([str(tmp_path)]))] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
     (tmp_path / "no.zip").write_bytes(b"PK")
     missing = str(tmp_path / "missing.jsonl")
     assert "not a zip file" in problems(tmp_path / "no.zip")[0]
@@ -386,7 +476,11 @@ def test_other_folders_and_files(tmp_path):
 
 
 def problems(path):
-    return [str(each) for _, each in read_works(read_documents([str(path)])) if isinstance(each, RowError)]
+    return [
+        str(each)
+        for _, each in read_works(read_documents([str(path)]))
+        if isinstance(each, RowError)
+    ]
 
 
 ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
@@ -396,7 +490,9 @@ ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
 def test_files_in_other_formats_are_refused(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(json.dumps(ROW).encode()))
     (problem,) = problems(tmp_path / name)
-    assert problem.startswith(f"{tmp_path / name}: has an unsupported format; unpack or convert it to .json, .jsonl,")
+    assert problem.startswith(
+        f"{tmp_path / name}: has an unsupported format; unpack or convert it to .json, .jsonl,"
+    )
 
 
 def test_folder_or_archive_without_works(tmp_path):
@@ -405,7 +501,9 @@ def test_folder_or_archive_without_works(tmp_path):
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.writestr("a.txt", "Omar ran.")
     for name in ("notes", "notes.zip"):
-        assert "has no file that ends in one of .json, .jsonl, .ndjson" in problems(tmp_path / name)[0]
+        assert (
+            "has no file that ends in one of .json, .jsonl, .ndjson" in problems(tmp_path / name)[0]
+        )
 
 
 def test_archive_is_read_like_a_folder_of_its_files(tmp_path):
@@ -421,12 +519,16 @@ def test_archive_is_read_like_a_folder_of_its_files(tmp_path):
         for name, content in files.items():
             (tmp_path / "all" / name).write_text(content)
             archive.writestr(name, content)
-    folder, packed = (list(read_works(read_documents([str(tmp_path / name)]))) for name in ("all", "all.zip"))
+    folder, packed = (
+        list(read_works(read_documents([str(tmp_path / name)]))) for name in ("all", "all.zip")
+    )
     assert [getattr(each, "id", None) for _, each in folder] == ["0", "1", "2", "3", None, "4"]
     names = [name.removeprefix(f"{tmp_path / 'all'}/") for name, _ in folder]
     assert [name.removeprefix(f"{tmp_path / 'all.zip'}, ") for name, _ in packed] == names
     assert [each for _, each in packed][:4] == [each for _, each in folder][:4]
-    assert "c.JSONL, line 2: is not valid JSON" in str(packed[4][1]) and "--" not in str(packed[4][1])
+    assert "c.JSONL, line 2: is not valid JSON" in str(packed[4][1]) and "--" not in str(
+        packed[4][1]
+    )
 
 
 def test_damaged_and_locked_archives(tmp_path):
@@ -437,8 +539,8 @@ def test_damaged_and_locked_archives(tmp_path):
             archive.writestr(f"{name}.json", json.dumps(ROW | {"id": name, "title": "Rain " * 50}))
         starts = {name: archive.getinfo(f"{name}.json").header_offset for name in "abcd"}
     data = bytearray(path.read_bytes())
-    # Change the compressed bytes of the first file, the password flag of the second, the method of the third; flag and
-    # method also in the central directory.
+    # Change the compressed bytes of the first file, the password flag of the second, the method of
+    # the third; flag and method also in the central directory.
     data[starts["a"] + 40 : starts["a"] + 60] = b"\xff" * 20
     for name, offset, value in (("b", 6, 1), ("c", 8, 99)):
         data[starts[name] + offset] = value

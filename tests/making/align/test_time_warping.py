@@ -66,7 +66,9 @@ def test_ties_are_broken_in_the_order_of_steps(similarities):
     tied = [path for path in all_paths if total(path, similarities) == best]
 
     def choices(path):
-        return [STEPS.index((b[0] - a[0], b[1] - a[1])) for a, b in zip(path, path[1:], strict=False)][::-1]
+        return [
+            STEPS.index((b[0] - a[0], b[1] - a[1])) for a, b in zip(path, path[1:], strict=False)
+        ][::-1]
 
     assert best_path(similarities) == list(min(tied, key=choices))
 
@@ -90,7 +92,12 @@ def test_story_aligned_to_itself_is_on_the_diagonal():
     assert len(best_path(np.full((7, 7), 0.1))) == 13
 
 
-@given(st.integers(1, 5).flatmap(lambda k: st.tuples(st.just(k), st.integers(k, 40), st.integers(1, 40))), st.data())
+@given(
+    st.integers(1, 5).flatmap(
+        lambda k: st.tuples(st.just(k), st.integers(k, 40), st.integers(1, 40))
+    ),
+    st.data(),
+)
 def test_windows_of_a_twin_cover_it_in_order(sizes, data):
     count, n, m = sizes
     seed = data.draw(st.integers(0, 2**32 - 1))
@@ -99,18 +106,29 @@ def test_windows_of_a_twin_cover_it_in_order(sizes, data):
     windows_of = twin_windows(path, story, m)
     assert len(windows_of) == m and all(windows_of), "every sentence is in a window"
     assert windows_of[0][0] == 0 and windows_of[-1][-1] == count - 1
-    assert {w for windows in windows_of for w in windows} == set(range(count)), "every window has a sentence"
+    assert {w for windows in windows_of for w in windows} == set(range(count)), (
+        "every window has a sentence"
+    )
     for windows, following in zip(windows_of, windows_of[1:], strict=False):
         assert windows == list(range(windows[0], windows[-1] + 1)), "no window is skipped"
         assert following[0] - windows[-1] in (0, 1), "windows are in order"
     expected = [
-        sorted({w for w, (lo, hi) in enumerate(even_windows(n, count)) for i, at in path if at == j and lo <= i < hi})
+        sorted(
+            {
+                w
+                for w, (lo, hi) in enumerate(even_windows(n, count))
+                for i, at in path
+                if at == j and lo <= i < hi
+            }
+        )
         for j in range(m)
     ]
     assert windows_of == expected
 
 
-@pytest.mark.parametrize("bad", [np.empty((0, 3)), np.empty((3, 0)), np.ones(3), np.array([[0.1, np.nan]])])
+@pytest.mark.parametrize(
+    "bad", [np.empty((0, 3)), np.empty((3, 0)), np.ones(3), np.array([[0.1, np.nan]])]
+)
 def test_invalid_matrices_are_refused(bad):
     with pytest.raises(ValueError, match="a non-empty matrix of finite numbers is needed"):
         best_path(bad)
@@ -118,7 +136,10 @@ def test_invalid_matrices_are_refused(bad):
 
 def test_similarities_are_cosines():
     random = np.random.default_rng(0)
-    story, twin = random.normal(size=(4, 8)).astype(np.float32), random.normal(size=(5, 8)).astype(np.float32)
+    story, twin = (
+        random.normal(size=(4, 8)).astype(np.float32),
+        random.normal(size=(5, 8)).astype(np.float32),
+    )
     story[2] = 0
     expected = cosine(story[:, None], twin[None])
     assert similarity_matrix(story, twin) == pytest.approx(expected, abs=1e-12)
@@ -126,7 +147,8 @@ def test_similarities_are_cosines():
 
 
 def test_cells_are_computed_by_numpy():
-    """The number of executed Python lines grows linearly in the number of sentences, not quadratically."""
+    """The number of executed Python lines grows linearly in the number of sentences, not
+    quadratically."""
 
     def lines(n):
         similarities = np.random.default_rng(n).uniform(-1, 1, (n, n))

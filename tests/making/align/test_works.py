@@ -1,4 +1,5 @@
-"""Files of works: archives that expand, names that control a terminal, and folders with files that never end."""
+"""Files of works: archives that expand, names that control a terminal, and folders with files that
+never end."""
 
 from __future__ import annotations
 
@@ -30,12 +31,17 @@ def test_archive_that_expands_is_bounded_while_it_is_read(tmp_path, monkeypatch,
     monkeypatch.setattr(works, "MAX_LINE", 100_000)
     monkeypatch.setattr(LimitedFile.__init__, "__defaults__", (100_000, None))
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("rows.jsonl" if "json" == name[-4:] else "other.jsonl", b'{"story": ["A."], "twins": []}\n')
+        archive.writestr(
+            "rows.jsonl" if "json" == name[-4:] else "other.jsonl",
+            b'{"story": ["A."], "twins": []}\n',
+        )
         with archive.open(name, "w") as file:
             for _ in range(100):
                 file.write(b" " * 1_000_000)
     found = []
-    assert peak_memory(lambda: found.extend(read_documents([str(tmp_path / "bomb.zip")]))) < 5_000_000
+    assert (
+        peak_memory(lambda: found.extend(read_documents([str(tmp_path / "bomb.zip")]))) < 5_000_000
+    )
     problems = [document.problem for document in found if document.problem]
     assert len(problems) == 1 and "has more than 100,000 bytes" in problems[0]
 
@@ -47,7 +53,11 @@ def test_archive_is_bounded_as_a_whole(tmp_path, monkeypatch):
             archive.writestr(f"{number:02}.json", json.dumps({"a": "x" * 90}))
     found = list(read_documents([str(tmp_path / "many.zip")]))
     read = [document for document in found if not document.problem]
-    assert len(read) == 10 and len(found) == 50 and all("more than" in found[n].problem for n in range(10, 50))
+    assert (
+        len(read) == 10
+        and len(found) == 50
+        and all("more than" in found[n].problem for n in range(10, 50))
+    )
 
 
 def test_names_in_archives_are_printable(tmp_path):
@@ -61,4 +71,6 @@ def test_pipes_and_devices_in_folders_are_left_out(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "zero.json").symlink_to("/dev/zero")
     (tmp_path / "work.json").write_text("{}")
-    assert [Path(document.name).name for document in read_documents([str(tmp_path)])] == ["work.json"]
+    assert [Path(document.name).name for document in read_documents([str(tmp_path)])] == [
+        "work.json"
+    ]

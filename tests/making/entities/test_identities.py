@@ -1,4 +1,5 @@
-"""Entity resolution: distinct people, common words that look like names, and names that were missed."""
+"""Entity resolution: distinct people, common words that look like names, and names that were
+missed."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ class Found:
 
 def sentences(*texts: str, pipeline, **columns) -> list[str]:
     """The sentences of a story with replaced names."""
-    return EntitySubstitution(pipeline, NAMES, same_names=True)({"story": list(texts), **columns}, "a").row["story"]
+    return EntitySubstitution(pipeline, NAMES, same_names=True)(
+        {"story": list(texts), **columns}, "a"
+    ).row["story"]
 
 
 def names_in(pattern: str, text: str) -> list[str]:
@@ -66,14 +69,23 @@ def names_in(pattern: str, text: str) -> list[str]:
         # A title is stronger evidence than the list.
         (["Mrs. Will came.", "Mr. Will sat."], ["Will"], [True, False]),
         # The pipeline includes the title in the name.
-        (["Colonel Forster came.", "Lady Forster smiled."], ["Colonel Forster", "Lady Forster", "x"], [None, True]),
+        (
+            ["Colonel Forster came.", "Lady Forster smiled."],
+            ["Colonel Forster", "Lady Forster", "x"],
+            [None, True],
+        ),
     ],
 )
 def test_husband_and_wife(texts, people, women):
     found = sentences(*texts, pipeline=Found(*people))
-    shape = [re.sub("|".join(sorted({"Forster", *people}, key=len, reverse=True)), "{}", text) for text in texts]
+    shape = [
+        re.sub("|".join(sorted({"Forster", *people}, key=len, reverse=True)), "{}", text)
+        for text in texts
+    ]
     shape = ["Colonel {} came.", "Lady {} smiled."] if "Forster" in texts[0] else shape
-    drawn = [name for pattern, text in zip(shape, found, strict=True) for name in names_in(pattern, text)]
+    drawn = [
+        name for pattern, text in zip(shape, found, strict=True) for name in names_in(pattern, text)
+    ]
     known = [woman for woman in women if woman is not None]
     assert [name in WOMEN for name in drawn][-len(known) :] == known
     if None not in women:
@@ -91,13 +103,20 @@ def test_titles_distinguish_members_of_a_family():
 
 
 def test_two_clusters_with_the_same_surname_are_two_people():
-    two = Clustered(["Tom Brown", "He"], ["Mr. Brown", "his"], entities={"PERSON": ["Tom Brown", "Brown"]})
+    two = Clustered(
+        ["Tom Brown", "He"], ["Mr. Brown", "his"], entities={"PERSON": ["Tom Brown", "Brown"]}
+    )
     found = sentences("Tom Brown ran. He fell.", "Mr. Brown broke his leg.", pipeline=two)
-    son, father = names_in("{} ran. He fell.", found[0]) + names_in("Mr. {} broke his leg.", found[1])
+    son, father = names_in("{} ran. He fell.", found[0]) + names_in(
+        "Mr. {} broke his leg.", found[1]
+    )
     assert son != father and {son, father} <= set(MEN)
     he_and_she = Clustered(["Brown", "he"], ["Mrs. Brown", "she"], entities={"PERSON": ["Brown"]})
     found = sentences("Brown said he ran.", "Mrs. Brown said she sat.", pipeline=he_and_she)
-    (man,), (woman,) = names_in("{} said he ran.", found[0]), names_in("Mrs. {} said she sat.", found[1])
+    (man,), (woman,) = (
+        names_in("{} said he ran.", found[0]),
+        names_in("Mrs. {} said she sat.", found[1]),
+    )
     assert man in MEN and woman in WOMEN
     # A shared given name, or the same name, means one person.
     one = Clustered(["Tom Brown"], ["Tom"], ["Brown"], entities={"PERSON": ["Tom Brown", "Tom"]})
@@ -135,13 +154,19 @@ def test_surnames_do_not_indicate_a_gender():
 )
 @pytest.mark.parametrize("times", [None, 1])
 def test_common_words_at_the_beginning_of_a_sentence_are_kept(name, begun, times):
-    found = sentences(f"We saw {name}.", begun, f"We left {name}.", pipeline=Found(name, times=times))
+    found = sentences(
+        f"We saw {name}.", begun, f"We left {name}.", pipeline=Found(name, times=times)
+    )
     assert found[1] == begun
-    assert found[0].split()[-1] == found[2].split()[-1] != name.split()[-1], "the name itself is replaced"
+    assert found[0].split()[-1] == found[2].split()[-1] != name.split()[-1], (
+        "the name itself is replaced"
+    )
 
 
 def test_pronouns_in_a_name_are_kept():
-    found = sentences("We saw His Majesty.", "Her Majesty fell.", pipeline=Found("His Majesty", "Her Majesty"))
+    found = sentences(
+        "We saw His Majesty.", "Her Majesty fell.", pipeline=Found("His Majesty", "Her Majesty")
+    )
     assert found[0].startswith("We saw His ") and found[1].startswith("Her ")
 
 
@@ -194,10 +219,20 @@ def test_beginnings_of_sentences(text, begins):
 @pytest.mark.parametrize("recognized", ["Browns", "x"])
 def test_families(recognized):
     people = Found("Tom Brown", "Amy Jones", recognized)
-    found = sentences("Tom Brown met the Browns.", "The Browns' house.", "Amy Jones left the Joneses.", pipeline=people)
-    (tom, *them), (amy, *others) = names_in("{} met the {}s.", found[0]), names_in("{} left the {}s.", found[2])
+    found = sentences(
+        "Tom Brown met the Browns.",
+        "The Browns' house.",
+        "Amy Jones left the Joneses.",
+        pipeline=people,
+    )
+    (tom, *them), (amy, *others) = (
+        names_in("{} met the {}s.", found[0]),
+        names_in("{} left the {}s.", found[2]),
+    )
     assert them == [tom] and others == [amy] and found[1] == f"The {tom}s' house."
-    assert sentences("Tom Brown met THE BROWNS.", pipeline=people) == [f"{tom} met THE {tom.upper()}S."]
+    assert sentences("Tom Brown met THE BROWNS.", pipeline=people) == [
+        f"{tom} met THE {tom.upper()}S."
+    ]
     assert sentences("Tom Brown met Browns.", pipeline=Found("Tom Brown")) == [f"{tom} met Browns."]
     other = sentences("The Greens left.", "Tom Brown ran.", pipeline=Found("Tom Brown", "Greens"))
     assert re.fullmatch(r"The \w+[^s] left\.", other[0]), "nobody has the name Green"
@@ -206,10 +241,15 @@ def test_families(recognized):
 def test_names_in_upper_case():
     pipeline = Found("Mary Vronsky", "Bo", GPE=["Moscow"], ORG=["IBM"])
     found = sentences(
-        "Mary Vronsky ran to Moscow.", "MARY! VRONSKY! MARY VRONSKY!", "MOSCOW, IBM, Bo, BO.", pipeline=pipeline
+        "Mary Vronsky ran to Moscow.",
+        "MARY! VRONSKY! MARY VRONSKY!",
+        "MOSCOW, IBM, Bo, BO.",
+        pipeline=pipeline,
     )
     (mary,) = names_in("{} ran to Location A.", found[0])
-    assert found[1] == f"{mary.upper()}! {mary.upper()}! {mary.upper()} VRONSKY!".replace(" VRONSKY", "")
+    assert found[1] == f"{mary.upper()}! {mary.upper()}! {mary.upper()} VRONSKY!".replace(
+        " VRONSKY", ""
+    )
     assert re.fullmatch(r"LOCATION A, Organization A, [A-Z][a-z]+, BO\.", found[2])
     both = sentences("Then MARY ran.", "Then Mary ran.", pipeline=Found("Mary", "MARY"))
     assert names_in("Then {} ran.", both[0])[0] == names_in("Then {} ran.", both[1])[0].upper()
@@ -218,7 +258,8 @@ def test_names_in_upper_case():
 
 
 @pytest.mark.parametrize(
-    ("name", "short"), [("Sean O'Hara", "O'Hara"), ("Sean O’Hara", "O’Hara"), ("Jean-Luc Picard", "Jean-Luc")]
+    ("name", "short"),
+    [("Sean O'Hara", "O'Hara"), ("Sean O’Hara", "O’Hara"), ("Jean-Luc Picard", "Jean-Luc")],
 )
 def test_names_with_punctuation(name, short):
     found = sentences(f"We met {name}.", f"Then {short} ran.", pipeline=Found(name))
@@ -226,23 +267,35 @@ def test_names_with_punctuation(name, short):
 
 
 def test_straight_and_curly_apostrophes_are_equal():
-    found = sentences("We met Sean O'Hara.", "Then O’Hara ran.", pipeline=Found("Sean O'Hara", "O’Hara"))
+    found = sentences(
+        "We met Sean O'Hara.", "Then O’Hara ran.", pipeline=Found("Sean O'Hara", "O’Hara")
+    )
     assert names_in("We met {}.", found[0]) == names_in("Then {} ran.", found[1])
 
 
 TITLES = {
-    "f": "Countess Duchess Baroness Mother Grandmother Aunt Madame Mademoiselle Señora Princess Queen Lady Mrs.",
+    "f": (
+        "Countess Duchess Baroness Mother Grandmother Aunt Madame Mademoiselle Señora Princess"
+        " Queen Lady Mrs."
+    ),
     "m": "Count Duke Baron Father Grandfather Uncle Monsieur Señor Prince King Lord Sir Mr.",
-    None: "Colonel General Major Captain Lieutenant Sergeant Inspector Detective Officer Rev. Reverend Saint Dr.",
+    None: (
+        "Colonel General Major Captain Lieutenant Sergeant Inspector Detective Officer Rev."
+        " Reverend Saint Dr."
+    ),
 }
 
 
-@pytest.mark.parametrize(("gender", "title"), [(gender, word) for gender in TITLES for word in TITLES[gender].split()])
+@pytest.mark.parametrize(
+    ("gender", "title"), [(gender, word) for gender in TITLES for word in TITLES[gender].split()]
+)
 def test_titles_stay_and_indicate_a_gender(gender, title):
     drawn = set()
     for seed in range(12):
         row = {"story": [f"Then {title} Forster ran."]}
-        (found,) = EntitySubstitution(Found(f"{title} Forster"), NAMES, seed, same_names=True)(row, "a").row["story"]
+        (found,) = EntitySubstitution(Found(f"{title} Forster"), NAMES, seed, same_names=True)(
+            row, "a"
+        ).row["story"]
         drawn.update(names_in(f"Then {title} {{}} ran.", found))
     wanted = {"f": set(WOMEN), "m": set(MEN)}.get(gender)
     assert drawn <= wanted if wanted else drawn & set(WOMEN) and drawn & set(MEN)
@@ -253,7 +306,8 @@ def test_nearest_title_with_a_gender_counts():
     assert names_in("Then Mrs. Dr. {} ran.", found)[0] in WOMEN
 
 
-# Pieces of rows: text before a name, the entities it may refer to, the name, text after it; or only text and no name.
+# Pieces of rows: text before a name, the entities it may refer to, the name, text after it; or only
+# text and no name.
 NAMED = [
     ("", "tom", "Tom Brown", ""),
     ("", "tom", "Tom", "'s"),
@@ -274,18 +328,32 @@ NAMED = [
     ("", "moscow", "Moscow", "'s"),
     ("", "moscow", "MOSCOW", ""),
 ]
-BEGUN = [(text, "", "", "") for text in ("Little did she know", "His hat", "Red light", "Her", "THE", "Riding it")]
-PLAIN = [(text, "", "", "") for text in ("she", "his hat", "him", "I", "they", "the", "a man's", "Mr.", "🙂", "{0}")]
+BEGUN = [
+    (text, "", "", "")
+    for text in ("Little did she know", "His hat", "Red light", "Her", "THE", "Riding it")
+]
+PLAIN = [
+    (text, "", "", "")
+    for text in ("she", "his hat", "him", "I", "they", "the", "a man's", "Mr.", "🙂", "{0}")
+]
 clause = st.tuples(
-    st.sampled_from(NAMED + BEGUN), st.lists(st.sampled_from(NAMED + PLAIN), max_size=4).map(lambda rest: rest)
+    st.sampled_from(NAMED + BEGUN),
+    st.lists(st.sampled_from(NAMED + PLAIN), max_size=4).map(lambda rest: rest),
 ).map(lambda parts: [parts[0], *parts[1]])
 clauses_of_column = st.lists(st.lists(clause, min_size=1, max_size=3), min_size=1, max_size=4)
-FULL = [[("x", "", "", ""), *(p for p in NAMED if p[2] in ("Tom Brown", "Mary Brown", "Sean O'Hara", "Moscow"))]]
+FULL = [
+    [
+        ("x", "", "", ""),
+        *(p for p in NAMED if p[2] in ("Tom Brown", "Mary Brown", "Sean O'Hara", "Moscow")),
+    ]
+]
 FULL[0].append(("", "hood", "Little Red Riding Hood", ""))
 
 
 def text_of(clauses) -> str:
-    return ". ".join(" ; ".join("".join((piece[0], piece[2], piece[3])) for piece in parts) for parts in clauses)
+    return ". ".join(
+        " ; ".join("".join((piece[0], piece[2], piece[3])) for piece in parts) for parts in clauses
+    )
 
 
 def pattern_of(clauses) -> str:
@@ -300,11 +368,26 @@ def pattern_of(clauses) -> str:
     return r"\. ".join(pieces)
 
 
-@given(st.tuples(clauses_of_column, clauses_of_column), st.integers(0, 999), st.sampled_from([0.0, 0.3, 1.0]))
+@given(
+    st.tuples(clauses_of_column, clauses_of_column),
+    st.integers(0, 999),
+    st.sampled_from([0.0, 0.3, 1.0]),
+)
 def test_names_are_replaced_consistently_and_all_else_is_kept(columns, seed, missed):
     random = Random(seed)
     listed = recognizer(
-        {"PERSON": ["Tom Brown", "Mary Brown", "Brown", "Browns", "Sean O'Hara", "Tom", "Mary", "O'Hara"]}
+        {
+            "PERSON": [
+                "Tom Brown",
+                "Mary Brown",
+                "Brown",
+                "Browns",
+                "Sean O'Hara",
+                "Tom",
+                "Mary",
+                "O'Hara",
+            ]
+        }
         | {"PERS": [], "PER": ["Little Red Riding Hood"], "GPE": ["Moscow"]}
     )
 
@@ -312,7 +395,9 @@ def test_names_are_replaced_consistently_and_all_else_is_kept(columns, seed, mis
         def pipe(self, texts):
             for number, document in enumerate(listed.pipe(texts)):
                 # In the last column, which has all full names, everything is recognized.
-                document.ents = [entity for entity in document.ents if number == 2 or random.random() >= missed]
+                document.ents = [
+                    entity for entity in document.ents if number == 2 or random.random() >= missed
+                ]
                 yield document
 
     story, twin = columns
@@ -337,5 +422,6 @@ def test_names_are_replaced_consistently_and_all_else_is_kept(columns, seed, mis
     assert len(set(new.values())) == 5 and new["moscow"] == "Location A"
     assert new["mary"] in WOMEN and {new["tom"], new["sean"]} <= set(MEN)
     assert not any(
-        name in json.dumps(after) for name in ("Tom", "Mary", "Sean", "Brown", "BROWN", "Moscow", "Riding H")
+        name in json.dumps(after)
+        for name in ("Tom", "Mary", "Sean", "Brown", "BROWN", "Moscow", "Riding H")
     )

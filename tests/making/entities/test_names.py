@@ -46,7 +46,9 @@ def test_list_of_the_package():
 
 
 @given(
-    st.dictionaries(st.sampled_from(["Ada", "Bea", "Cid", "Mary Ann", "Dov"]), st.integers(1, 9), min_size=1),
+    st.dictionaries(
+        st.sampled_from(["Ada", "Bea", "Cid", "Mary Ann", "Dov"]), st.integers(1, 9), min_size=1
+    ),
     st.sets(st.sampled_from(["ada", "bea", "mary", "dov"])),
     st.integers(),
 )
@@ -75,7 +77,8 @@ def test_names_are_drawn_by_count(listed):
 
 def test_formats_of_a_list(listed):
     names = listed(
-        b"\xef\xbb\xbf# a note\r\nname,gender,count\r\n\r\nAda,F,1\r\n  Mary  Ann ,female,2\r\nKim,m,1\r\nKim,f,1\r\n"
+        b"\xef\xbb\xbf# a note\r\nname,gender,count\r\n\r\nAda,F,1\r\n  Mary  Ann"
+        b" ,female,2\r\nKim,m,1\r\nKim,f,1\r\n"
     )
     assert set(drawn(names, "f")) == {"Ada", "Mary Ann", "Kim"}
     assert names.gender_of("kim") is None

@@ -1,4 +1,5 @@
-"""Entity substitution: one new name per entity in each twin or in the whole row, and no other changes."""
+"""Entity substitution: one new name per entity in each twin or in the whole row, and no other
+changes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from support.strategies import any_text
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 
-ADA_AND_CID = GivenNames({("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("Tom", "m"): 0, ("Bill", "m"): 0})
+ADA_AND_CID = GivenNames(
+    {("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("Tom", "m"): 0, ("Bill", "m"): 0}
+)
 """One name to draw for women, one for men."""
 TWO_MEN = GivenNames({("Cid", "m"): 1, ("Dov", "m"): 1})
 
@@ -70,7 +73,9 @@ sentence = st.lists(piece, max_size=6).map(lambda pieces: [(None, "x"), *pieces]
 story = st.lists(sentence, min_size=1, max_size=4)
 windows = st.lists(story, min_size=1, max_size=3)
 column = st.one_of(story, windows)
-row = st.fixed_dictionaries({"story": column}, optional={"twin": column, "negative": column, "negative_twin": story})
+row = st.fixed_dictionaries(
+    {"story": column}, optional={"twin": column, "negative": column, "negative_twin": story}
+)
 
 
 def is_sentence(content) -> bool:
@@ -79,11 +84,16 @@ def is_sentence(content) -> bool:
 
 def written(content):
     """Pieces as text, in the same lists."""
-    return " ; ".join(text for _, text in content) if is_sentence(content) else [written(part) for part in content]
+    return (
+        " ; ".join(text for _, text in content)
+        if is_sentence(content)
+        else [written(part) for part in content]
+    )
 
 
 def pattern(content, seen: set[str]) -> str:
-    """A regular expression for JSON: any new name at the first mention of an entity, and the same one after that."""
+    """A regular expression for JSON: any new name at the first mention of an entity, and the same
+    one after that."""
     if not is_sentence(content):
         return r"\[" + ", ".join(pattern(part, seen) for part in content) + r"\]"
     parts = []
@@ -121,7 +131,9 @@ def test_only_names_in_twins_are_replaced(drawn):
         if side not in drawn:
             continue
         seen: set[str] = set()
-        found = re.fullmatch(pattern(drawn[side], seen), json.dumps(after[side], ensure_ascii=False), re.S)
+        found = re.fullmatch(
+            pattern(drawn[side], seen), json.dumps(after[side], ensure_ascii=False), re.S
+        )
         assert found, (before, after)
         used += [found[who] for who in seen]
     assert len(set(used)) == len(used), "no name is used twice in the row"
@@ -140,9 +152,15 @@ def test_only_names_are_replaced_by_the_same_in_all_texts(drawn):
     after = same_names(recognizer())(before, "a").row
     assert before == given_row, "the input is not changed"
     seen: set[str] = set()
-    ordered = {name: drawn[name] for name in ("story", "twin", "negative", "negative_twin") if name in drawn}
+    ordered = {
+        name: drawn[name]
+        for name in ("story", "twin", "negative", "negative_twin")
+        if name in drawn
+    }
     expected = r"\[" + ", ".join(pattern(content, seen) for content in ordered.values()) + r"\]"
-    found = re.fullmatch(expected, json.dumps([after[name] for name in ordered], ensure_ascii=False), re.S)
+    found = re.fullmatch(
+        expected, json.dumps([after[name] for name in ordered], ensure_ascii=False), re.S
+    )
     assert found, (before, after)
     new = {who: found[who] for who in seen}
     assert len(set(new.values())) == len(new), "entities have different names"
@@ -155,7 +173,9 @@ def test_only_names_are_replaced_by_the_same_in_all_texts(drawn):
     assert new.get("acme", "Organization A") == "Organization A"
 
 
-@given(st.lists(st.lists(any_text.map(lambda text: f"x{text}"), min_size=1), min_size=1), st.integers())
+@given(
+    st.lists(st.lists(any_text.map(lambda text: f"x{text}"), min_size=1), min_size=1), st.integers()
+)
 def test_row_without_entities_stays(texts, seed):
     row = {"story": texts, "twin": texts[0], "title": "Anna", "key": [1], "other": {"Anna": None}}
     nobody = EntitySubstitution(recognizer({"PERSON": ["Nobodyatall"]}), seed=seed)
@@ -172,7 +192,10 @@ def test_names_depend_on_seed_and_id_only(seed, id):
 
 def test_other_seeds_and_ids_draw_other_names():
     row = {"story": ["Anna met Vronsky."], "twin": ["Anna and Vronsky met."]}
-    by_seed = {tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["twin"]) for seed in range(9)}
+    by_seed = {
+        tuple(EntitySubstitution(recognizer(), seed=seed)(row, "a").row["twin"])
+        for seed in range(9)
+    }
     by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["twin"]) for id in range(9)}
     assert len(by_seed) > 5 and len(by_id) > 5
     # The same on every machine.
@@ -196,15 +219,20 @@ def test_first_names_and_surnames_of_one_person():
         "Ada’s dog!",
     ]
     names = GivenNames(
-        {(name, gender): 1 for name, gender in (("Ada", "f"), ("Cid", "m"))} | {("Tom", "m"): 0, ("Mary", "f"): 0}
+        {(name, gender): 1 for name, gender in (("Ada", "f"), ("Cid", "m"))}
+        | {("Tom", "m"): 0, ("Mary", "f"): 0}
     )
     both = sentences("Tom Brown met Mary Brown.", "Brown left.", names=names)
     assert both == ["Cid met Ada.", "Cid left."]
 
 
 def test_names_that_are_missed_somewhere():
-    pipeline = recognizer({"PERSON": ["Anna Karenina", "Will", "Alexander the Great", "Vronsky"], "GPE": ["New York"]})
-    found = sentences("Anna Karenina hid.", "Karenina's Anna, Annabel.", "Karenina-like", pipeline=pipeline)
+    pipeline = recognizer(
+        {"PERSON": ["Anna Karenina", "Will", "Alexander the Great", "Vronsky"], "GPE": ["New York"]}
+    )
+    found = sentences(
+        "Anna Karenina hid.", "Karenina's Anna, Annabel.", "Karenina-like", pipeline=pipeline
+    )
     assert found == ["Ada hid.", "Ada's Ada, Annabel.", "Ada-like"]
     will = same_names(pipeline, ADA_AND_CID)
     assert will({"story": ["Will ran."]}, "a").row["story"][0] in ("Ada ran.", "Cid ran.")
@@ -214,14 +242,21 @@ def test_names_that_are_missed_somewhere():
 
 def test_missed_surname_of_two_people_is_that_of_the_first():
     pipeline = recognizer({"PERSON": ["Tom Brown", "Mary Ann Brown"]})
-    found = sentences("Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID)
+    found = sentences(
+        "Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID
+    )
     assert found[1] == f"{found[0].split()[0]} left."
 
 
 def test_names_are_whole_words():
     text = "Ann, Anna, Ann_, Ann\u0301 Ann\u200dx नाम नामी (Ann)"
     found = list(occurrences(text, ["Anna", "Ann", "नाम"]))
-    assert found == [(0, 3), (5, 9), (text.index("नाम "), text.index(" नामी")), (text.index("(") + 1, text.index(")"))]
+    assert found == [
+        (0, 3),
+        (5, 9),
+        (text.index("नाम "), text.index(" नामी")),
+        (text.index("(") + 1, text.index(")")),
+    ]
 
 
 def test_ambiguous_word_at_the_beginning_of_a_sentence():
@@ -249,7 +284,10 @@ def test_partially_recognized_name():
                 document.ents = [*others, last[1:]]
                 yield document
 
-    assert sentences("Anna Karenina ran.", "Anna Karenina sat.", pipeline=Parts()) == ["Ada ran.", "Ada sat."]
+    assert sentences("Anna Karenina ran.", "Anna Karenina sat.", pipeline=Parts()) == [
+        "Ada ran.",
+        "Ada sat.",
+    ]
 
 
 def test_only_names_in_a_cluster_are_replaced():
@@ -274,7 +312,9 @@ def test_name_within_a_cluster_of_another_person():
 
 def test_clusters_resolve_a_shared_name():
     pipeline = Clustered(["Tom Brown", "he"], ["Mary Brown", "Brown", "she"])
-    found = sentences("Tom Brown ran, he did.", "Mary Brown sat.", "Brown, she slept.", pipeline=pipeline)
+    found = sentences(
+        "Tom Brown ran, he did.", "Mary Brown sat.", "Brown, she slept.", pipeline=pipeline
+    )
     assert found == ["Cid ran, he did.", "Ada sat.", "Ada, she slept."]
 
 
@@ -301,7 +341,10 @@ def test_gender(texts, cluster, drawn):
 
 
 def test_titles_quotes_and_articles_stay():
-    entities = {"PERSON": ["Mr. Brown", '"Anna', "Queen", "She"], "ORG": ["the United Nations", "The Acme's", "US"]}
+    entities = {
+        "PERSON": ["Mr. Brown", '"Anna', "Queen", "She"],
+        "ORG": ["the United Nations", "The Acme's", "US"],
+    }
     found = sentences(
         'Mr. Brown told the United Nations: "Anna"!',
         "The Acme's US Queen.",
@@ -309,13 +352,21 @@ def test_titles_quotes_and_articles_stay():
         pipeline=recognizer(entities),
         names=read_names(),
     )
-    assert re.fullmatch(r'Mr\. [A-Z]\w+ told the Organization A: "[A-Z]\w+"!', found[0]) and "Anna" not in found[0]
-    assert re.fullmatch(r"The Organization B's Organization C [A-Z]\w+\.", found[1]) and "Queen" not in found[1]
+    assert (
+        re.fullmatch(r'Mr\. [A-Z]\w+ told the Organization A: "[A-Z]\w+"!', found[0])
+        and "Anna" not in found[0]
+    )
+    assert (
+        re.fullmatch(r"The Organization B's Organization C [A-Z]\w+\.", found[1])
+        and "Queen" not in found[1]
+    )
     assert found[2] == "She"
 
 
 def test_entities_without_letters_stay():
-    assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == ["Anna 🙂 ... ran."]
+    assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == [
+        "Anna 🙂 ... ran."
+    ]
 
 
 def test_entities_of_other_kinds_stay():
@@ -325,10 +376,15 @@ def test_entities_of_other_kinds_stay():
     ]
 
 
-@pytest.mark.parametrize("label", ["MISC", "NORP", "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE", "PRODUCT"])
+@pytest.mark.parametrize(
+    "label", ["MISC", "NORP", "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE", "PRODUCT"]
+)
 def test_miscellaneous_entities(label):
     pipeline = recognizer({label: ["Danish", "the Iliad"], "GPE": ["Troy"], "CARDINAL": ["two"]})
-    row = {"story": ["The Danish read the Iliad in Troy."], "twin": ["In Troy two of the Danish read the Iliad."]}
+    row = {
+        "story": ["The Danish read the Iliad in Troy."],
+        "twin": ["In Troy two of the Danish read the Iliad."],
+    }
     own, same = (substitute(pipeline)(row, "a") for substitute in (EntitySubstitution, same_names))
     assert own.row == row | {"twin": ["In Location A two of the Entity A read the Entity B."]}
     assert same.row["story"] == ["The Entity A read the Entity B in Location A."]
@@ -350,9 +406,12 @@ def test_twins_of_people_in_all_texts():
         "negative": texts["negative"],
         "title": "Anna",
     }
-    twin = re.fullmatch(r"(\w+) went away from Location A\. It made (\w+) cry\.", " ".join(after["narrative_twin"]))
+    twin = re.fullmatch(
+        r"(\w+) went away from Location A\. It made (\w+) cry\.", " ".join(after["narrative_twin"])
+    )
     other = re.fullmatch(
-        r"(\w+) did not leave Location B\. It made (\w+) laugh\.", " ".join(after["negative_narrative_twin"])
+        r"(\w+) did not leave Location B\. It made (\w+) laugh\.",
+        " ".join(after["negative_narrative_twin"]),
     )
     assert twin and other and len({*twin.groups(), *other.groups()}) == 4
     assert not {*twin.groups(), *other.groups()} & words_of(texts)
@@ -369,7 +428,9 @@ def test_name_found_only_in_the_story_is_replaced_in_the_twin():
                 yield document
 
     row = {"story": ["Then Anna ran."], "twin": ["And off went Anna."]}
-    assert EntitySubstitution(FirstText(), ADA_AND_CID)(row, "a").row["twin"] == ["And off went Ada."]
+    assert EntitySubstitution(FirstText(), ADA_AND_CID)(row, "a").row["twin"] == [
+        "And off went Ada."
+    ]
 
 
 def test_rows_without_a_twin_stay():
@@ -393,20 +454,27 @@ def test_name_gets_its_most_frequent_kind():
                 document.ents = [Span(document, first.start, first.end, "PERSON"), *others]
                 yield document
 
-    assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == ["Location A, Location A and Location A."]
+    assert sentences("Paris, Paris and Paris.", pipeline=Confused()) == [
+        "Location A, Location A and Location A."
+    ]
 
 
 def test_places_of_one_name_are_the_same_in_any_cluster():
     entities = {"GPE": ["America", "US", "Union", "States", "Mexico"]}
     pipeline = Clustered(["America", "US"], ["Union", "States"], ["US", "Union"], entities=entities)
-    (found,) = sentences("Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline)
-    assert found == "Location A, Location B or Location B, the Location B or Location B, Location B or Location B."
+    (found,) = sentences(
+        "Mexico, America or US, the Union or States, US or Union.", pipeline=pipeline
+    )
+    assert (
+        found == "Location A, Location B or Location B, the Location B or Location B, Location B or"
+        " Location B."
+    )
 
 
 def test_labels_in_the_row_are_not_used():
-    assert sentences("From location a and Location B, by Organization Able, to Moscow for Acme.") == [
-        "From location a and Location B, by Organization Able, to Location C for Organization A."
-    ]
+    assert sentences(
+        "From location a and Location B, by Organization Able, to Moscow for Acme."
+    ) == ["From location a and Location B, by Organization Able, to Location C for Organization A."]
     many = recognizer({"GPE": [f"Town{number}" for number in range(30)]})
     (found,) = sentences(" ".join(f"Town{number}" for number in range(30)), pipeline=many)
     assert found.startswith("Location A Location B") and found.endswith(
@@ -427,7 +495,10 @@ def test_counts():
         ({"story": "Anna ran."}, "'story' is one text"),
         ({"story": ["Anna", ""]}, "'story': sentence 1 is empty"),
         ({"story": ["Anna"], "twin": [["Anna"], "Tom"]}, "'twin'"),
-        ({"story": ["Anna"], "negative_narrative": {"section_1": "x"}}, r"negative_narrative\['section_1'\]"),
+        (
+            {"story": ["Anna"], "negative_narrative": {"section_1": "x"}},
+            r"negative_narrative\['section_1'\]",
+        ),
         ({"story": ["\ud800"]}, "lone surrogate"),
         ({"story": ["Anna"], "negative": 3}, "'negative' is int"),
     ],
@@ -462,7 +533,10 @@ def test_published_formats_load_as_before(tmp_path):
         "alignment": [[0, 0], [1, 1]],
         "negative_narrative": {"section_1": ["Anna sat."], "section_2": ["In Moscow.", "Acme."]},
     }
-    for row, load in ((short, load_story_twins), (long, partial(load_window_twins, windows=2, min_window=1))):
+    for row, load in (
+        (short, load_story_twins),
+        (long, partial(load_window_twins, windows=2, min_window=1)),
+    ):
         loaded = []
         for content in (row, same_names(recognizer())(row, "a").row):
             path = tmp_path / f"{len(loaded)}.jsonl"

@@ -18,7 +18,13 @@ from narrative_twins.making.twins.checks import (
     read_sentences,
 )
 
-STORY = ["Ada lost the ring.", "She cried all night.", "A fox found it.", "It wore it home.", "Ada laughed at last."]
+STORY = [
+    "Ada lost the ring.",
+    "She cried all night.",
+    "A fox found it.",
+    "It wore it home.",
+    "Ada laughed at last.",
+]
 
 
 def answer_with(sentences):
@@ -34,7 +40,8 @@ def answer_with(sentences):
         f"<think>Perhaps {answer_with(['no'])}?</think>{answer_with(STORY)}",
         answer_with([f"  {sentence}\n" for sentence in STORY]),
         json.dumps({"notes": 1}) + answer_with(STORY),
-        # The chat template opened the reasoning, so only its end is in the answer; the draft in it does not count.
+        # The chat template opened the reasoning, so only its end is in the answer; the draft in it
+        # does not count.
         f"Let me try: {answer_with(['A draft.'] * 5)} no, better:</think>\n{answer_with(STORY)}",
         "{" * 900 + answer_with(STORY),
     ],
@@ -137,7 +144,9 @@ def test_bounds_of_the_overlap(story, other, bound):
     assert is_valid(check_twin, story, other, bound) == (
         share <= bound and not set(story) & set(other) and len(set(other)) == len(other)
     )
-    assert is_valid(check_distractor, story, other, bound) == (share >= bound and not set(other) <= set(story))
+    assert is_valid(check_distractor, story, other, bound) == (
+        share >= bound and not set(other) <= set(story)
+    )
 
 
 def is_valid(check, *values) -> bool:

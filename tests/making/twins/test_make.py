@@ -1,4 +1,5 @@
-"""The command `make twins`: written rows, rejected stories, and that no answer is paid for twice."""
+"""The command `make twins`: written rows, rejected stories, and that no answer is paid for
+twice."""
 
 from __future__ import annotations
 
@@ -43,13 +44,18 @@ def key(monkeypatch):
 def stories(count: int, sentences: int = 5) -> list[list[str]]:
     generator = rng("stories")
     return [
-        [f"Hero{number} {sentence(generator)}", *(sentence(generator) for _ in range(sentences - 1))]
+        [
+            f"Hero{number} {sentence(generator)}",
+            *(sentence(generator) for _ in range(sentences - 1)),
+        ]
         for number in range(count)
     ]
 
 
 def write(path: Path, rows: list) -> str:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return str(path)
 
 
@@ -64,13 +70,16 @@ def command(source: str, out: Path, model: Model, *more: str) -> list[str]:
 
 def no_key_in(folder: Path, *printed: str) -> None:
     """Check that the API key is neither in the files of a folder nor in printed texts."""
-    found = [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    found = [
+        path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
+    ]
     assert not found
     assert not any(KEY in text for text in printed)
 
 
 def hard(body, before):
-    """A model that is busy, fails, or returns invalid answers, for the same prompts and seeds in every run."""
+    """A model that is busy, fails, or returns invalid answers, for the same prompts and seeds in
+    every run."""
     prompt, seed = prompt_of(body), body["seed"]
     fault = rng("fault", prompt, seed).randrange(60)
     if before == 0 and fault < 4:
@@ -149,7 +158,10 @@ def test_ctrl_c_loses_no_answers(number, tmp_path, capsys):
         pressing.join()
         printed = capsys.readouterr().err
         assert "waiting for answers under way" in printed
-        assert f"interrupted; the answers so far are saved beside {out}; resume with the same command" in printed
+        assert (
+            f"interrupted; the answers so far are saved beside {out}; resume with the same command"
+            in printed
+        )
         assert not out.exists()
         assert len(read(tmp_path / "twins.jsonl.answers.part")) == len(model.bodies) < 60
         model.slow = 0
@@ -167,33 +179,66 @@ def test_ctrl_c_twice_does_not_wait(tmp_path, capsys):
 
 
 def test_rows_work_with_loaders_trainers_and_the_hub(tmp_path, bert_folder, capsys, monkeypatch):
-    texts = [{"id": f"S-{n}", "title": "dropped", "text": " ".join(story)} for n, story in enumerate(stories(6))]
+    texts = [
+        {"id": f"S-{n}", "title": "dropped", "text": " ".join(story)}
+        for n, story in enumerate(stories(6))
+    ]
     out = tmp_path / "twins.jsonl"
     with serving(Model()) as model:
         assert (
-            main(command(write(tmp_path / "stories.jsonl", texts), out, model, "--price-in", "2", "--price-out", "10"))
+            main(
+                command(
+                    write(tmp_path / "stories.jsonl", texts),
+                    out,
+                    model,
+                    "--price-in",
+                    "2",
+                    "--price-out",
+                    "10",
+                )
+            )
             == 0
         )
     # Five questions for each story, with 100 prompt tokens and 10 answer tokens each.
-    assert "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090" in capsys.readouterr().err
+    assert (
+        "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090"
+        in capsys.readouterr().err
+    )
     # The folder can be loaded, since the other files in it are not taken for data.
     (tmp_path / "stories.jsonl").unlink()
     rows = load_story_twins(tmp_path, "train", cache_dir=str(tmp_path / "cache"))
     assert rows["id"][:] == [f"S-{number}" for number in range(6)]
-    assert [sorted(row) for row in read(out)] == [["id", "negative", "negative_twin", "story", "twin"]] * 6
+    assert [sorted(row) for row in read(out)] == [
+        ["id", "negative", "negative_twin", "story", "twin"]
+    ] * 6
     arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"), max_steps=1, use_cpu=True, report_to="none", per_device_train_batch_size=4
+        str(tmp_path / "run"),
+        max_steps=1,
+        use_cpu=True,
+        report_to="none",
+        per_device_train_batch_size=4,
     )
 
     NarrativeTwinsTrainer(trainable_encoder(bert_folder), arguments, rows).train()
     facts = read_facts(DatasetFacts, facts_path(str(out)))
     with running(Hub("secret")) as hub:
-        for name, value in {"ENDPOINT": hub.address, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True}.items():
+        for name, value in {
+            "ENDPOINT": hub.address,
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
+        }.items():
             monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
         push_dataset(rows, "me/twins", facts=facts, token="secret")
-        (card,) = [content for name, content in hub.files("datasets", "me/twins").items() if name == "README.md"]
+        (card,) = [
+            content
+            for name, content in hub.files("datasets", "me/twins").items()
+            if name == "README.md"
+        ]
     assert facts.source in card.decode()
-    assert "Of 6 stories 6 have a row and 0 were rejected." in facts.description and facts.description in card.decode()
+    assert (
+        "Of 6 stories 6 have a row and 0 were rejected." in facts.description
+        and facts.description in card.decode()
+    )
     assert "- language model: tiny\n- fields of a request: temperature 1, seed 0\n" in facts.source
     assert (tmp_path / "twins.card.md").read_text().count(facts.source) == 1
     assert not (tmp_path / "twins.jsonl.rejects").exists()
@@ -231,14 +276,18 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(tmp_path, ca
         ]
         reasons = [reject["reason"] for reject in rejects]
         assert reasons[0] == "the answer has 1 sentence(s) instead of 5"
-        assert reasons[1] == "the wording is too far from the story: word overlap 0.00, expected at least 0.5"
+        assert (
+            reasons[1]
+            == "the wording is too far from the story: word overlap 0.00, expected at least 0.5"
+        )
         assert reasons[2].startswith("the server answered 400: ")
         assert reasons[3] == "sentence 1 is copied from the story"
         assert reasons[4:] == ["the answer has 5 sentence(s) instead of 10 to 40"]
         assert "2 rows; 5 stories rejected" in capsys.readouterr().err
         card = yaml.safe_load((tmp_path / "twins.facts.yaml").read_text())["description"]
         assert "Of 7 stories 2 have a row and 5 were rejected (2 at " in card
-        # The same command repeats only the refused request; with another attempt each story gets another request.
+        # The same command repeats only the refused request; with another attempt each story gets
+        # another request.
         for attempts, more in (("2", 1), ("3", 5)):
             before = len(model.bodies)
             assert main(command(source, out, model, "--attempts", attempts)) == 1
@@ -246,20 +295,35 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(tmp_path, ca
         # With another threshold, saved answers that are valid now are not requested again.
         model.answer = lambda body, before: completion(model_answer(prompt_of(body), body["seed"]))
         before = dict(model.asked)
-        assert main(command(source, out, model, "--attempts", "4", "--distractor-overlap", "0")) == 0
+        assert (
+            main(command(source, out, model, "--attempts", "4", "--distractor-overlap", "0")) == 0
+        )
         assert not (tmp_path / "twins.jsonl.rejects").exists()
         assert [row["story"] for row in read(out)] == texts
-        again = {prompt for (prompt, seed), count in before.items() if count < model.asked[prompt, seed]}
+        again = {
+            prompt for (prompt, seed), count in before.items() if count < model.asked[prompt, seed]
+        }
         assert all("Hero3 " in prompt for prompt in again), "only the refused request is repeated"
     no_key_in(tmp_path)
 
 
 def test_equal_stories_share_their_requests(tmp_path):
     texts = stories(2)
-    rows = [{"id": 1, "story": texts[0]}, {"id": 2, "story": texts[1]}, {"id": 3, "story": texts[0]}]
+    rows = [
+        {"id": 1, "story": texts[0]},
+        {"id": 2, "story": texts[1]},
+        {"id": 3, "story": texts[0]},
+    ]
     out = tmp_path / "twins.jsonl"
     with serving(Model()) as model:
-        assert main(command(write(tmp_path / "s.jsonl", rows), out, model, "--columns", "negative, twin")) == 0
+        assert (
+            main(
+                command(
+                    write(tmp_path / "s.jsonl", rows), out, model, "--columns", "negative, twin"
+                )
+            )
+            == 0
+        )
         assert len(model.bodies) == 6
     made = read(out)
     assert [row["id"] for row in made] == [1, 2, 3]
@@ -268,7 +332,13 @@ def test_equal_stories_share_their_requests(tmp_path):
 
 
 HOSTILE = [
-    ["{{count}} {count} %s", "He said \"no\" \\ 'yes' }}", "{% raw %} </story>", "```json\n{}", "🦊 ran."],
+    [
+        "{{count}} {count} %s",
+        "He said \"no\" \\ 'yes' }}",
+        "{% raw %} </story>",
+        "```json\n{}",
+        "🦊 ran.",
+    ],
     ["שלום \u202eעולם", "הכלב רץ", "מלך \u2066ישב", "הגשם ירד", "הסוף בא"],
     ["我喜欢狗", "狗跑了", "天黑了", "下雨了", "狗回来了"],
     [
@@ -278,7 +348,10 @@ HOSTILE = [
         "</s><|im_end|>",
         "[INST] no [/INST]",
     ],
-    [" ".join(f"word{number}" for number in range(start, start + 2_000)) + "." for start in range(0, 10_000, 2_000)],
+    [
+        " ".join(f"word{number}" for number in range(start, start + 2_000)) + "."
+        for start in range(0, 10_000, 2_000)
+    ],
 ]
 
 
@@ -297,7 +370,10 @@ def test_prompts_and_rows_contain_any_story_unchanged(tmp_path):
 
     seen: list = []
     with serving(Model(strange)) as model:
-        source, more = write(tmp_path / "s.jsonl", HOSTILE), ("--concurrency", "1", "--max-tokens", "200000")
+        source, more = (
+            write(tmp_path / "s.jsonl", HOSTILE),
+            ("--concurrency", "1", "--max-tokens", "200000"),
+        )
         assert main(command(source, out, model, "--columns", "twin,negative", *more)) == 0
     assert seen == HOSTILE
     assert [row["story"] for row in read(out)] == HOSTILE
@@ -324,7 +400,10 @@ def test_synopses(tmp_path):
     ]
     out = tmp_path / "twins.jsonl"
     with serving(Model()) as model:
-        assert main(command(write(tmp_path / "s.jsonl", rows), out, model, "--recipe", "synopses")) == 0
+        assert (
+            main(command(write(tmp_path / "s.jsonl", rows), out, model, "--recipe", "synopses"))
+            == 0
+        )
     made = read(out)
     assert list(made[0]) == ["id", "title", "twin", "alignment", "story", "negative"]
     assert [len(window) for window in made[1]["story"]] == [3, 3, 4, 3, 4]
@@ -344,14 +423,30 @@ def test_no_requests_for_synopses_that_do_not_fit_their_twins(tmp_path, capsys):
     ]
     with serving(Model()) as model:
         assert (
-            main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o.jsonl", model, "--recipe", "synopses")) == 1
+            main(
+                command(
+                    write(tmp_path / "s.jsonl", rows),
+                    tmp_path / "o.jsonl",
+                    model,
+                    "--recipe",
+                    "synopses",
+                )
+            )
+            == 1
         )
         assert not model.bodies
         printed = capsys.readouterr().err
-        for problem in ("no sentence of 'twin' is in window 1", "windows=5 for 4", "the synopsis has 2 windows"):
+        for problem in (
+            "no sentence of 'twin' is in window 1",
+            "windows=5 for 4",
+            "the synopsis has 2 windows",
+        ):
             assert problem in printed
         out = tmp_path / "o.jsonl"
-        assert main(command(write(tmp_path / "t.jsonl", [story]), out, model, "--recipe", "synopses")) == 0
+        assert (
+            main(command(write(tmp_path / "t.jsonl", [story]), out, model, "--recipe", "synopses"))
+            == 0
+        )
     assert "1 synopsis has no twin" in capsys.readouterr().err
     assert (tmp_path / "o.facts.yaml").exists() and not (tmp_path / "o.card.md").exists()
 
@@ -366,17 +461,25 @@ def test_no_requests_for_long_stories(tmp_path):
 
 
 def test_no_requests_for_answers_above_the_token_limit(tmp_path, capsys):
-    """A story of ten thousand words, whose expansion is four times as long; it is made if the limit allows it."""
+    """A story of ten thousand words, whose expansion is four times as long; it is made if the limit
+    allows it."""
     wordy = [" ".join(["word"] * 2_000) + f" {number}." for number in range(5)]
     source, out = write(tmp_path / "s.jsonl", [wordy, *stories(1)]), tmp_path / "o.jsonl"
     with serving(Model()) as model:
         assert main(command(source, out, model, "--dry-run")) == 0
         assert "1 story would be rejected" in capsys.readouterr().out
         assert main(command(source, out, model)) == 1
-        assert len(model.bodies) == 5 and not any("word word" in prompt_of(body) for body in model.bodies)
+        assert len(model.bodies) == 5 and not any(
+            "word word" in prompt_of(body) for body in model.bodies
+        )
         (reject,) = read(tmp_path / "o.jsonl.rejects")
-        assert reject["reason"].startswith("the answer would have about 50,0") and "limit of 4,000;" in reject["reason"]
-        assert main(command(source, out, model, "--max-tokens", "100000", "--twin-overlap", "1")) == 0
+        assert (
+            reject["reason"].startswith("the answer would have about 50,0")
+            and "limit of 4,000;" in reject["reason"]
+        )
+        assert (
+            main(command(source, out, model, "--max-tokens", "100000", "--twin-overlap", "1")) == 0
+        )
     assert [len(row["twin"]) for row in read(out)] == [5, 5]
 
 
@@ -386,7 +489,9 @@ def test_rejected_stories_are_the_input_of_another_run(tmp_path):
         assert main(command(write(tmp_path / "s.jsonl", texts), tmp_path / "o.jsonl", small)) == 1
         assert main(command(str(tmp_path / "o.jsonl.rejects"), tmp_path / "more.jsonl", large)) == 0
     made = read(tmp_path / "more.jsonl")
-    assert [row["story"] for row in made] == texts and all(set(row) <= {"id", "story", *COLUMNS} for row in made)
+    assert [row["story"] for row in made] == texts and all(
+        set(row) <= {"id", "story", *COLUMNS} for row in made
+    )
 
 
 @pytest.mark.parametrize("recipe", ["stories", "synopses"])
@@ -395,7 +500,21 @@ def test_card_contains_the_settings_of_the_recipe(recipe, tmp_path):
     fields = json.dumps({"temperature": 0.2, "seed": None, "top_p": 0.9})
     more = ["--columns", "twin"] if recipe == "stories" else []
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o.jsonl", model, "--recipe", recipe, "--request", fields, *more)) == 0
+        assert (
+            main(
+                command(
+                    source,
+                    tmp_path / "o.jsonl",
+                    model,
+                    "--recipe",
+                    recipe,
+                    "--request",
+                    fields,
+                    *more,
+                )
+            )
+            == 0
+        )
     settings = yaml.safe_load((tmp_path / "o.facts.yaml").read_text())["source"]
     assert "fields of a request: temperature 0.2, top_p 0.9\n" in settings
     assert ("overlap of a twin" in settings) == (recipe == "stories")
@@ -408,9 +527,14 @@ def test_edited_facts_are_kept(tmp_path):
     with serving(Model()) as model:
         assert main(command(source, out, model)) == 0
         facts = yaml.safe_load((tmp_path / "o.facts.yaml").read_text())
-        (tmp_path / "o.facts.yaml").write_text(yaml.safe_dump({**facts, "license": "cc0-1.0", "description": "?"}))
+        (tmp_path / "o.facts.yaml").write_text(
+            yaml.safe_dump({**facts, "license": "cc0-1.0", "description": "?"})
+        )
         assert main(command(source, out, model)) == 0
-        assert yaml.safe_load((tmp_path / "o.facts.yaml").read_text()) == {**facts, "license": "cc0-1.0"}
+        assert yaml.safe_load((tmp_path / "o.facts.yaml").read_text()) == {
+            **facts,
+            "license": "cc0-1.0",
+        }
         assert "license: cc0-1.0" in (tmp_path / "o.card.md").read_text()
         (tmp_path / "o.facts.yaml").write_text("nonsense: 1")
         before = len(model.bodies)
@@ -424,7 +548,10 @@ def test_invalid_stories_are_reported(tmp_path, capsys):
     with serving(Model()) as model:
         assert main(command(str(source), tmp_path / "o.jsonl", model)) == 1
     printed = capsys.readouterr().err
-    assert f"{source}, line 1: the story is empty" in printed and f"{source}, line 2: is not valid JSON" in printed
+    assert (
+        f"{source}, line 1: the story is empty" in printed
+        and f"{source}, line 2: is not valid JSON" in printed
+    )
     assert len(read(tmp_path / "o.jsonl")) == 1
 
 
@@ -432,13 +559,26 @@ def test_dry_run_sends_no_requests(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     source = write(tmp_path / "s.jsonl", [*HOSTILE[:1], *stories(9)])
     with serving(Model()) as model:
-        assert main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--price-out", "1000")) == 0
+        assert (
+            main(command(source, tmp_path / "o.jsonl", model, "--dry-run", "--price-out", "1000"))
+            == 0
+        )
         assert not model.bodies
     printed = capsys.readouterr().out
-    for step in ("twin, expanded", "negative", "twin, retold (with the story in place of a missing answer)"):
+    for step in (
+        "twin, expanded",
+        "negative",
+        "twin, retold (with the story in place of a missing answer)",
+    ):
         assert f"--- {step} ---" in printed
-    assert printed.count("--- ") == 5 and json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
-    assert "10 stories, 0 saved answers; 50 questions to ask, if every answer is valid, about " in printed
+    assert (
+        printed.count("--- ") == 5
+        and json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
+    )
+    assert (
+        "10 stories, 0 saved answers; 50 questions to ask, if every answer is valid, about "
+        in printed
+    )
     assert "cost " in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.jsonl"]
 
@@ -504,7 +644,10 @@ def test_server_that_can_not_be_used(tmp_path, capsys):
     with serving(Model(lambda body, before: "<html>Welcome to the hotel</html>")) as model:
         assert main(command(source, tmp_path / "o.jsonl", model, "--concurrency", "3")) == 1
     printed = capsys.readouterr().err
-    assert "is not a chat completion: <html>Welcome to the hotel</html>; 3 requests in a row failed" in printed
+    assert (
+        "is not a chat completion: <html>Welcome to the hotel</html>; 3 requests in a row failed"
+        in printed
+    )
     assert "resume with the same command" in printed and not (tmp_path / "o.jsonl").exists()
 
 
@@ -554,9 +697,16 @@ def test_edited_facts_are_kept_for_rows_of_the_same_recipe(tmp_path, caplog):
         source = write(tmp_path / "s.jsonl", stories(3))
         assert main(command(source, out, model)) == 0
         facts = read_facts(DatasetFacts, path)
-        assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.description and not old.exists()
+        assert (
+            facts.license == "cc0-1.0"
+            and "Of 3 stories 3 have a row" in facts.description
+            and not old.exists()
+        )
         assert main(command(source, out, model, "--seed", "1")) == 0
-    assert read_facts(DatasetFacts, path).license is None and read_facts(DatasetFacts, old).license == "cc0-1.0"
+    assert (
+        read_facts(DatasetFacts, path).license is None
+        and read_facts(DatasetFacts, old).license == "cc0-1.0"
+    )
     assert f"{old}; copy what is still true" in caplog.text
 
 
@@ -570,7 +720,10 @@ def test_rejected_stories_can_not_be_written_to_the_same_file(tmp_path, capsys):
 
 def test_card_is_written_if_the_synopsis_without_a_twin_is_rejected(tmp_path):
     with_twin, without_twin = stories(2, 10)
-    rows = [{"story": with_twin, "twin": ["a"], "alignment": [[n, 0] for n in range(10)]}, {"story": without_twin}]
+    rows = [
+        {"story": with_twin, "twin": ["a"], "alignment": [[n, 0] for n in range(10)]},
+        {"story": without_twin},
+    ]
     rejected = without_twin[0].split()[0]
 
     def answer(body, before):
@@ -579,7 +732,10 @@ def test_card_is_written_if_the_synopsis_without_a_twin_is_rejected(tmp_path):
 
     with serving(Model(answer)) as model:
         more = ("--recipe", "synopses", "--attempts", "1")
-        assert main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o.jsonl", model, *more)) == 1
+        assert (
+            main(command(write(tmp_path / "s.jsonl", rows), tmp_path / "o.jsonl", model, *more))
+            == 1
+        )
     assert len(read(tmp_path / "o.jsonl")) == len(read(tmp_path / "o.jsonl.rejects")) == 1
     assert (tmp_path / "o.card.md").exists()
 
@@ -601,5 +757,8 @@ def test_missing_server_rejects_no_stories(tmp_path, capsys):
     source, out = write(tmp_path / "s.jsonl", stories(2)), tmp_path / "o.jsonl"
     assert main(command(source, out, model, "--retries", "0")) == 1
     printed = capsys.readouterr().err
-    assert "can't connect to http://127.0.0.1:9/v1" in printed and "whether the server is running" in printed
+    assert (
+        "can't connect to http://127.0.0.1:9/v1" in printed
+        and "whether the server is running" in printed
+    )
     assert not (tmp_path / "o.jsonl.rejects").exists()

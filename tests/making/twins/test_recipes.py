@@ -41,9 +41,9 @@ def test_prompts_contain_the_story_unchanged(story):
         shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n[") + 1)[0]
         assert shown == (story * 4 if step.name.endswith("retold") else story)
         before, after = recipe.templates[step.template].text.split("{{story}}")
-        assert len(prompt) == len((before + after).strip().replace("{{count}}", str(step.values["count"]))) + len(
-            str(step.values["story"])
-        )
+        assert len(prompt) == len(
+            (before + after).strip().replace("{{count}}", str(step.values["count"]))
+        ) + len(str(step.values["story"]))
 
 
 def test_prompt_contains_the_synopsis_unchanged():
@@ -51,14 +51,22 @@ def test_prompt_contains_the_synopsis_unchanged():
     (step,) = all_steps([[sentence] for sentence in HOSTILE], recipe)
     prompt = step.prompt(recipe)
     shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n{") + 1)[0]
-    assert shown == {f"section_{number}": [sentence] for number, sentence in enumerate(HOSTILE, start=1)}
+    assert shown == {
+        f"section_{number}": [sentence] for number, sentence in enumerate(HOSTILE, start=1)
+    }
 
 
 def test_the_order_of_questions():
     columns = {
         ("twin",): ["twin, expanded", "twin, retold"],
         ("twin", "negative"): ["twin, expanded", "twin, retold", "negative"],
-        COLUMNS: ["twin, expanded", "twin, retold", "negative", "negative_twin, expanded", "negative_twin, retold"],
+        COLUMNS: [
+            "twin, expanded",
+            "twin, retold",
+            "negative",
+            "negative_twin, expanded",
+            "negative_twin, retold",
+        ],
     }
     for chosen, names in columns.items():
         assert [step.name for step in all_steps([["A.", "B."]], Recipe(columns=chosen))] == names
@@ -66,7 +74,10 @@ def test_the_order_of_questions():
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("Retell it.", "no {{story}}"), ("{{story}} {{stroy}}", "placeholder {{stroy}}; use {{story}}, {{count}}")],
+    [
+        ("Retell it.", "no {{story}}"),
+        ("{{story}} {{stroy}}", "placeholder {{stroy}}; use {{story}}, {{count}}"),
+    ],
 )
 def test_invalid_templates(text, problem, tmp_path):
     (tmp_path / "retell.txt").write_text(text)

@@ -27,14 +27,17 @@ def result(encoder):
 
 
 def made(*chapters, title=None):
-    """A result with given scores of sentences: each chapter is a heading and windows of pairs of text and score."""
+    """A result with given scores of sentences: each chapter is a heading and windows of pairs of
+    text and score."""
     units, count = [], 0
     for number, (heading, *windows) in enumerate(chapters):
         leaves, spans = [], []
         for window in windows:
             spans.append((len(leaves), len(leaves) + len(window)))
             for text, score in window:
-                leaves.append(Unit("sentence", count, (count, count + 1), text, {"summarization": score}))
+                leaves.append(
+                    Unit("sentence", count, (count, count + 1), text, {"summarization": score})
+                )
                 count += 1
         span = leaves[0].span[0], leaves[-1].span[1]
         scene = Unit("scene", number, span, "", {}, tuple(leaves), tuple(spans), (0,))
@@ -60,9 +63,13 @@ def test_ranks_and_tops(result):
 
 
 def test_disruption_is_compared_with_what_is_usual_at_the_place():
-    """As in stories: the raw scores fall within a window, so that they alone would choose the second sentence."""
+    """As in stories: the raw scores fall within a window, so that they alone would choose the
+    second sentence."""
     scores = [0.0, 0.4, 0.2, 0.13, 0.0, 0.4, 0.3, 0.08]
-    leaves = [Unit("sentence", i, (i, i + 1), f"S{i}.", {"disruption": score}) for i, score in enumerate(scores)]
+    leaves = [
+        Unit("sentence", i, (i, i + 1), f"S{i}.", {"disruption": score})
+        for i, score in enumerate(scores)
+    ]
     scene = Unit("scene", 0, (0, 8), "", {}, tuple(leaves), ((0, 4), (4, 8)), (0,))
     book = BookSalience(None, ("sentence",), (Unit("chapter", 0, (0, 8), "", {}, (scene,)),))
     texts = [[leaf.text for leaf in leaves[lo:hi]] for lo, hi in scene.windows]
@@ -77,11 +84,17 @@ def test_disruption_is_compared_with_what_is_usual_at_the_place():
 
 
 def test_representation(result):
-    assert repr(result).startswith("<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:")
+    assert repr(result).startswith(
+        "<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:"
+    )
 
 
 def test_plain_data_and_back(result, encoder):
-    for found in (result, score_book(TALE, encoder, levels="chapter"), score_book(TALE, encoder, levels="sentence")):
+    for found in (
+        result,
+        score_book(TALE, encoder, levels="chapter"),
+        score_book(TALE, encoder, levels="sentence"),
+    ):
         assert BookSalience.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
@@ -92,8 +105,14 @@ def test_plain_data_and_back(result, encoder):
         (lambda data: data.update(levels=["scene", "chapter"]), "'levels' are"),
         (lambda data: data["scores of chapters"].update(deletion=[1.0]), "1 scores of 'deletion'"),
         (lambda data: data["chapters"][1].pop("scenes"), "chapter 2 .* has no 'scenes'"),
-        (lambda data: data["chapters"][0]["scenes"][0].update(windows=[[0, 2]]), "the windows do not partition"),
-        (lambda data: data["chapters"][0]["scenes"][0].update(sentences=["a", 1, "c"]), "1 is no text"),
+        (
+            lambda data: data["chapters"][0]["scenes"][0].update(windows=[[0, 2]]),
+            "the windows do not partition",
+        ),
+        (
+            lambda data: data["chapters"][0]["scenes"][0].update(sentences=["a", 1, "c"]),
+            "1 is no text",
+        ),
         (lambda data: data["chapters"][0]["scenes"][0].update(span=[2, 1]), "is no span"),
     ],
 )
@@ -113,15 +132,22 @@ def test_a_table_has_a_row_per_unit(result):
         *["deletion", "disruption", "summarization", "shifting"],
     ]
     sentences = table[table["level"] == "sentence"]
-    assert [TALE.text[row.start : row.end] for row in sentences.itertuples()] == list(sentences["text"])
-    assert sentences["shifting"].notna().all() and table[table["level"] == "chapter"]["shifting"].isna().all()
+    assert [TALE.text[row.start : row.end] for row in sentences.itertuples()] == list(
+        sentences["text"]
+    )
+    assert (
+        sentences["shifting"].notna().all()
+        and table[table["level"] == "chapter"]["shifting"].isna().all()
+    )
 
 
 @pytest.mark.parametrize("level", ["chapter", "scene", "sentence"])
 def test_plots(result, level, tmp_path):
     figure = result.plot(tmp_path / "book.svg", level)
     assert (tmp_path / "book.svg").stat().st_size > 1000
-    assert len([axes for axes in figure.axes if axes.get_label().startswith("panel")]) == len(result.operations(level))
+    assert len([axes for axes in figure.axes if axes.get_label().startswith("panel")]) == len(
+        result.operations(level)
+    )
     assert figure.axes[-1].get_xlabel().startswith(level)
 
 
@@ -144,11 +170,18 @@ class Elements(HTMLParser):
 
 
 def test_notebooks_show_a_table_of_contents_that_opens(encoder):
-    book = book_of(["Chapter <1>", "Nadia <b>ran</b>. It rained.", "She slept."], ["Chapter 2", "It & he."])
+    book = book_of(
+        ["Chapter <1>", "Nadia <b>ran</b>. It rained.", "She slept."], ["Chapter 2", "It & he."]
+    )
     html = score_book(book, encoder)._repr_html_()
     found = Elements()
     found.feed(html)
-    assert not found.open and found.counts["details"] == 2 and "b" not in found.counts and "script" not in found.counts
+    assert (
+        not found.open
+        and found.counts["details"] == 2
+        and "b" not in found.counts
+        and "script" not in found.counts
+    )
     assert "Chapter <1>" in found.text and "Nadia <b>ran</b>." in found.text
     assert re.search(r'title="sentence 1: deletion \d\.\d{3} · shifting', html)
 
@@ -157,16 +190,26 @@ def test_an_extract_is_spread_over_the_book():
     quiet = [(f"Quiet {i}.", 0.1 + i / 100) for i in range(5)]
     loud = [(f"Loud {i}.", 0.9) for i in range(5)]
     result = made(("One", quiet, quiet), ("Two", loud, loud), title="Tale")
-    assert [unit.text for unit in result.extract(4)] == ["Quiet 4.", "Quiet 4.", "Loud 0.", "Loud 0."]
+    assert [unit.text for unit in result.extract(4)] == [
+        "Quiet 4.",
+        "Quiet 4.",
+        "Loud 0.",
+        "Loud 0.",
+    ]
     # Two windows have one sentence together: any of theirs may be chosen.
     assert [unit.text for unit in result.extract(share=0.1)] == ["Quiet 4.", "Loud 0."]
     assert str(result.extract(share=0.1)) == "Tale\n\nOne\n\nQuiet 4.\n\nTwo\n\nLoud 0."
-    assert result.extract(share=0.1).to_markdown() == "# Tale\n\n## One\n\nQuiet 4.\n\n## Two\n\nLoud 0.\n"
+    assert (
+        result.extract(share=0.1).to_markdown()
+        == "# Tale\n\n## One\n\nQuiet 4.\n\n## Two\n\nLoud 0.\n"
+    )
     assert repr(result.extract()) == "<BookExtract: 2 of 20 sentences, 2 chapters>"
 
 
 @given(
-    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=7), min_size=1, max_size=9), st.integers(1, 80), st.data()
+    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=7), min_size=1, max_size=9),
+    st.integers(1, 80),
+    st.data(),
 )
 def test_budgets_of_extracts(windows, budget, data):
     words = st.integers(1, 4).map(lambda count: "word " * count)
@@ -191,31 +234,47 @@ def test_lengths_of_extracts_are_checked():
 
 def test_markdown_has_no_accidental_markup():
     result = made(("*Part* [1]", [("1. He said: <b> & # `x`", 0.5), ("- She\nleft.", 0.6)]))
-    assert result.extract(2).to_markdown() == (
-        "## \\*Part\\* \\[1\\]\n\n1\\. He said: \\<b\\> \\& \\# \\`x\\`\n\n\\- She left.\n"
+    assert (
+        result.extract(2).to_markdown()
+        == "## \\*Part\\* \\[1\\]\n\n1\\. He said: \\<b\\> \\& \\# \\`x\\`\n\n\\- She left.\n"
     )
 
 
 def test_an_extract_as_epub(tmp_path):
-    result = made(("A & B", [("She <ran>.\x00", 0.5)]), ("", [("It rained.", 0.6)]), title="The “Mill”")
+    result = made(
+        ("A & B", [("She <ran>.\x00", 0.5)]), ("", [("It rained.", 0.6)]), title="The “Mill”"
+    )
     result.extract(2).save(tmp_path / "mill.epub")
     with zipfile.ZipFile(tmp_path / "mill.epub") as archive:
         first = archive.infolist()[0]
-        assert first.filename == "mimetype" and first.compress_type == zipfile.ZIP_STORED and not first.extra
+        assert (
+            first.filename == "mimetype"
+            and first.compress_type == zipfile.ZIP_STORED
+            and not first.extra
+        )
         assert archive.read("mimetype").decode() == MEDIA_TYPE
-        files = {name: ElementTree.parse(io.BytesIO(archive.read(name))) for name in archive.namelist()[1:]}
+        files = {
+            name: ElementTree.parse(io.BytesIO(archive.read(name)))
+            for name in archive.namelist()[1:]
+        }
     package = files["OEBPS/content.opf"].getroot()
     names = {"opf": "http://www.idpf.org/2007/opf", "dc": "http://purl.org/dc/elements/1.1/"}
     assert package.get("version") == "3.0"
     assert package.findtext(".//dc:title", namespaces=names) == "The “Mill”: salient sentences"
     items = {item.get("id"): item.get("href") for item in package.findall(".//opf:item", names)}
-    assert {f"OEBPS/{href}" for href in items.values()} | {"OEBPS/content.opf", "META-INF/container.xml"} == set(files)
+    assert {f"OEBPS/{href}" for href in items.values()} | {
+        "OEBPS/content.opf",
+        "META-INF/container.xml",
+    } == set(files)
     assert [items[ref.get("idref")] for ref in package.findall(".//opf:itemref", names)] == [
         "title.xhtml",
         "chapter1.xhtml",
         "chapter2.xhtml",
     ]
-    assert "".join(files["OEBPS/chapter1.xhtml"].getroot().itertext()).split() == "A & B A & B She <ran>.\ufffd".split()
+    assert (
+        "".join(files["OEBPS/chapter1.xhtml"].getroot().itertext()).split()
+        == "A & B A & B She <ran>.\ufffd".split()
+    )
     links = files["OEBPS/nav.xhtml"].getroot().iter("{http://www.w3.org/1999/xhtml}a")
     assert [(link.get("href"), link.text) for link in links][1:] == [
         ("chapter1.xhtml", "A & B"),

@@ -1,4 +1,5 @@
-"""`score_book`: chapters and scenes equal to a naive reference, sentences equal to `score_stories`."""
+"""`score_book`: chapters and scenes equal to a naive reference, sentences equal to
+`score_stories`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ THREE = ["deletion", "disruption", "summarization"]
 
 
 def texts(unit):
-    return [leaf.text for leaf in unit.children] if unit.level == "scene" else sum(map(texts, unit.children), [])
+    return (
+        [leaf.text for leaf in unit.children]
+        if unit.level == "scene"
+        else sum(map(texts, unit.children), [])
+    )
 
 
 def assert_scores(units, states):
@@ -46,7 +51,12 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions):
 
 @pytest.mark.parametrize("options", [{}, {"approximate": "one-pass"}, {"max_shifts": 1}], ids=str)
 def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options, encoder):
-    chapter = ["Chapter 1", *["Nadia ran. It rained on the mill."] * 8, "***", *["She swam alone."] * 12]
+    chapter = [
+        "Chapter 1",
+        *["Nadia ran. It rained on the mill."] * 8,
+        "***",
+        *["She swam alone."] * 12,
+    ]
     result = score_book(book_of(chapter), encoder, levels="sentence", **options)
     sentences, windows, start = [], [], 0
     for scene in result.units("scene"):
@@ -56,12 +66,19 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
         start = len(sentences)
     assert len(result.units("scene")) == 2 and len(windows) == 4
     (expected,) = score_stories([{"sentences": sentences, "windows": windows}], encoder, **options)
-    assert scores_of(result.units("sentence")) == {name: list(found) for name, found in expected.scores.items()}
+    assert scores_of(result.units("sentence")) == {
+        name: list(found) for name, found in expected.scores.items()
+    }
 
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
     complete = score_book(TALE, encoder)
-    assert complete.operations("sentence") == ["deletion", "shifting", "disruption", "summarization"]
+    assert complete.operations("sentence") == [
+        "deletion",
+        "shifting",
+        "disruption",
+        "summarization",
+    ]
     for level in LEVELS:
         alone = score_book(TALE, encoder, levels=[level])
         assert alone.levels == (level,)
@@ -77,27 +94,45 @@ def test_one_chapter_of_one_sentence(encoder):
     assert result.chapters[0].name == "chapter 1" and result.top(1)[0].text == "Nadia ran."
 
 
-@given(st.lists(st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8),
+        min_size=1,
+        max_size=4,
+    )
+)
 @settings(max_examples=25)
 def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
-    book = book_of(*([f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters)))
+    book = book_of(
+        *([f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters))
+    )
     result = score_book(book, small(), approximate="one-pass")
-    expected = [text for found in chapters for text in ["Nadia ran.", *(part for part in found if part != "***")]]
+    expected = [
+        text
+        for found in chapters
+        for text in ["Nadia ran.", *(part for part in found if part != "***")]
+    ]
     sentences = result.units("sentence")
     assert [unit.text for unit in sentences] == expected
     for level in LEVELS:
         units = result.units(level)
         assert [unit.index for unit in units] == list(range(len(units)))
         assert all(a.span[1] <= b.span[0] for a, b in zip(units, units[1:], strict=False))
-        assert all(unit.level == level and np.isfinite(list(unit.scores.values())).all() for unit in units)
+        assert all(
+            unit.level == level and np.isfinite(list(unit.scores.values())).all() for unit in units
+        )
     for unit in [*result.chapters, *result.units("scene")]:
         assert unit.children and unit.span == (unit.children[0].span[0], unit.children[-1].span[1])
     for unit in sentences:
         assert book.text[slice(*unit.span)] == unit.text
     for scene in result.units("scene"):
-        assert [i for lo, hi in scene.windows for i in range(lo, hi)] == list(range(len(scene.children)))
+        assert [i for lo, hi in scene.windows for i in range(lo, hi)] == list(
+            range(len(scene.children))
+        )
     headings = [span for chapter in book.chapters if (span := chapter.heading)]
-    assert not [unit for unit in sentences for lo, hi in headings if unit.span[0] < hi and lo < unit.span[1]]
+    assert not [
+        unit for unit in sentences for lo, hi in headings if unit.span[0] < hi and lo < unit.span[1]
+    ]
 
 
 def test_only_sums_of_scenes_are_kept(monkeypatch):
@@ -105,11 +140,17 @@ def test_only_sums_of_scenes_are_kept(monkeypatch):
     encoder, shapes = small(), []
     encode = StoryEncoder.encode
     monkeypatch.setattr(
-        StoryEncoder, "encode", lambda self, texts, *rest: shapes.append(len(texts)) or encode(self, texts, *rest)
+        StoryEncoder,
+        "encode",
+        lambda self, texts, *rest: shapes.append(len(texts)) or encode(self, texts, *rest),
     )
-    book = book_of(*([f"Chapter {number}", *["Nadia ran. It rained."] * 100] for number in range(3)))
+    book = book_of(
+        *([f"Chapter {number}", *["Nadia ran. It rained."] * 100] for number in range(3))
+    )
     score_book(book, encoder, levels=["chapter"])
-    scenes = [len(chapter.children) for chapter in score_book(book, encoder, levels=["scene"]).chapters]
+    scenes = [
+        len(chapter.children) for chapter in score_book(book, encoder, levels=["scene"]).chapters
+    ]
     assert scenes == [3, 3, 3] and shapes == scenes * 2
 
 
@@ -119,7 +160,10 @@ def test_only_sums_of_scenes_are_kept(monkeypatch):
         ({"levels": []}, "no level to score"),
         ({"levels": "page"}, "level 'page' is unknown; choose from chapter, scene, sentence"),
         ({"operations": "shifting"}, "shifting: not available at the level 'chapter'"),
-        ({"operations": "shifting", "approximate": "one-pass", "levels": "sentence"}, "shifting has no one-pass form"),
+        (
+            {"operations": "shifting", "approximate": "one-pass", "levels": "sentence"},
+            "shifting has no one-pass form",
+        ),
         ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
         ({"approximate": "one-pass", "max_shifts": 2}, "has no effect"),
         ({"operations": "nonsense"}, "nonsense"),

@@ -1,5 +1,6 @@
-"""Books from strangers: whatever is in the file, an error says what is wrong, and memory, time and other files are
-safe. Each limit is made small here, so that the file that breaks it is small too."""
+"""Books from strangers: whatever is in the file, an error says what is wrong, and memory, time and
+other files are safe. Each limit is made small here, so that the file that breaks it is small
+too."""
 
 from __future__ import annotations
 
@@ -73,8 +74,10 @@ def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
     bomb = epub({"c.xhtml": b" " * 50_000_000})
     assert len(bomb) < 100_000
     assert peak(lambda: problem_of(bomb)) < 10_000_000
-    assert problem_of(bomb) == (
-        "is too large: its file OEBPS/c.xhtml has more than 100,000 bytes unpacked; divide it into volumes"
+    assert (
+        problem_of(bomb)
+        == "is too large: its file OEBPS/c.xhtml has more than 100,000 bytes unpacked; divide it"
+        " into volumes"
     )
 
 
@@ -119,7 +122,9 @@ def test_overlapping_files_are_counted_each(monkeypatch):
             found.filelist.append(copy)
             found.NameToInfo[copy.filename] = copy
     # Either Python refuses the overlap, or the limit does.
-    assert problem_of(data.getvalue()).startswith(("can't be read: its file OEBPS/", "is too large: its file OEBPS/"))
+    assert problem_of(data.getvalue()).startswith(
+        ("can't be read: its file OEBPS/", "is too large: its file OEBPS/")
+    )
 
 
 def test_number_of_files(monkeypatch):
@@ -139,8 +144,12 @@ def test_large_archives_of_the_64_bit_form_are_refused():
 
 
 def test_archives_in_archives_are_not_unpacked():
-    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={"inner.epub": b"PK\3\4", "again.zip": GOOD}))
-    assert "no well-formed XML" in problem_of(epub({"c.xhtml": CHAPTER}, more={CONTAINER: GOOD[:4]}))
+    assert book_of(
+        "book.epub", epub({"c.xhtml": CHAPTER}, more={"inner.epub": b"PK\3\4", "again.zip": GOOD})
+    )
+    assert "no well-formed XML" in problem_of(
+        epub({"c.xhtml": CHAPTER}, more={CONTAINER: GOOD[:4]})
+    )
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -176,12 +185,17 @@ def test_paths_that_lead_out_are_refused(tmp_path, monkeypatch, path):
 
 def test_names_of_members_are_never_paths_of_the_disk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={"../../evil": "x", "/evil": "x", "C:\\evil": "x"}))
+    assert book_of(
+        "book.epub",
+        epub({"c.xhtml": CHAPTER}, more={"../../evil": "x", "/evil": "x", "C:\\evil": "x"}),
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 ENTITIES = {
-    "billion laughs": '<!DOCTYPE x [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
+    "billion laughs": (
+        '<!DOCTYPE x [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>'
+    ),
     "quadratic": f'<!DOCTYPE x [<!ENTITY c "{"a" * 1_000}">]>',
     "local file": '<!DOCTYPE x [<!ENTITY c SYSTEM "file://{secret}">]>',
     "address": '<!DOCTYPE x [<!ENTITY c SYSTEM "http://127.0.0.1:{port}/x">]>',
@@ -191,7 +205,9 @@ ENTITIES = {
 
 
 @pytest.mark.parametrize("kind", ENTITIES)
-@pytest.mark.parametrize("place", ["c.xhtml", "content.opf", "container.xml", "toc.ncx", "book.docx", "book.html"])
+@pytest.mark.parametrize(
+    "place", ["c.xhtml", "content.opf", "container.xml", "toc.ncx", "book.docx", "book.html"]
+)
 def test_entities_are_neither_expanded_nor_fetched(tmp_path, kind, place):
     (tmp_path / "secret").write_text("the secret")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -205,20 +221,30 @@ def test_entities_are_neither_expanded_nor_fetched(tmp_path, kind, place):
             data = epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx><text>&c;</text></ncx>")
         elif place == "book.docx":
             name, data = place, docx(word_paragraph("It rained."))
-            data = archive({"word/document.xml": f"{doctype}<document><p><t>It rained &c;.</t></p></document>"})
+            data = archive(
+                {"word/document.xml": f"{doctype}<document><p><t>It rained &c;.</t></p></document>"}
+            )
         elif place == "book.html":
             name, data = place, document.encode()
         else:
             inner = f"META-INF/{place}" if place == "container.xml" else f"OEBPS/{place}"
             with zipfile.ZipFile(io.BytesIO(GOOD)) as good:
-                data = epub({"c.xhtml": CHAPTER}, more={inner: f"{doctype}{good.read(inner).decode()}"})
+                data = epub(
+                    {"c.xhtml": CHAPTER}, more={inner: f"{doctype}{good.read(inner).decode()}"}
+                )
         try:
             text = book_of(name, data).text
         except ValueError as error:
-            assert "declares entities" in str(error) or "well-formed" in str(error) or kind == "type"
+            assert (
+                "declares entities" in str(error) or "well-formed" in str(error) or kind == "type"
+            )
         else:
             # HTML has no entities of its own; a type of documents may be named but is not fetched.
-            assert (place == "book.html" or kind == "type") and "the secret" not in text and "lol" not in text
+            assert (
+                (place == "book.html" or kind == "type")
+                and "the secret" not in text
+                and "lol" not in text
+            )
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -237,7 +263,10 @@ def test_depth(name):
     assert book_of(name, nested(100)).text == "It rained."
     for depth in (300, 100_000):
         shown = problem_of(nested(depth), name)
-        assert f"has more than {markup.MAX_DEPTH} elements in each other; convert it to plain text" in shown
+        assert (
+            f"has more than {markup.MAX_DEPTH} elements in each other; convert it to plain text"
+            in shown
+        )
     # Elements that are never closed are in each other, too.
     assert "elements in each other" in problem_of(b"<b>" * 100_000, "book.html")
 
@@ -269,7 +298,19 @@ def test_number_of_elements(monkeypatch, name):
         "<script><!--<script",
         '<a b="',
     ]
-    + ["<?", "<p>", "<br>", "<td>", "<hr>", "<p></p>", "<li><a href='#'>1</a>", "<h1>", "<h1>a</h1>", "a\n", "<b></p>"],
+    + [
+        "<?",
+        "<p>",
+        "<br>",
+        "<td>",
+        "<hr>",
+        "<p></p>",
+        "<li><a href='#'>1</a>",
+        "<h1>",
+        "<h1>a</h1>",
+        "a\n",
+        "<b></p>",
+    ],
 )
 def test_malformed_html_takes_little(monkeypatch, part):
     """Readers whose time is quadratic would take hours for these."""
@@ -282,7 +323,8 @@ def test_malformed_html_takes_little(monkeypatch, part):
 
 
 @pytest.mark.parametrize(
-    "unit", ["It rained. ", "\n", "* * *\n", "# A\n\n", "Chapter 1\n\n", "> ", "- ", "The sea\n\n\n"]
+    "unit",
+    ["It rained. ", "\n", "* * *\n", "# A\n\n", "Chapter 1\n\n", "> ", "- ", "The sea\n\n\n"],
 )
 @pytest.mark.parametrize("name", ["book.txt", "book.md"])
 def test_long_texts_of_one_kind(name, unit):
@@ -293,9 +335,19 @@ def test_long_texts_of_one_kind(name, unit):
 
 
 def test_many_entries_of_contents_for_one_place():
-    points = '<navPoint><navLabel><text>A</text></navLabel><content src="c.xhtml#x"/></navPoint>' * 20_000
+    points = (
+        '<navPoint><navLabel><text>A</text></navLabel><content src="c.xhtml#x"/></navPoint>'
+        * 20_000
+    )
     body = "<p id='x'>It rained.</p><h2>A</h2><p>So.</p>" * 5_000
-    assert len(book_of("book.epub", epub({"c.xhtml": xhtml(body)}, ncx=f"<ncx>{points}</ncx>")).chapters) == 5_001
+    assert (
+        len(
+            book_of(
+                "book.epub", epub({"c.xhtml": xhtml(body)}, ncx=f"<ncx>{points}</ncx>")
+            ).chapters
+        )
+        == 5_001
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,8 +356,14 @@ def test_many_entries_of_contents_for_one_place():
         (b"It rained.", "is no complete ZIP archive inside (its end is missing); get it again"),
         (GOOD[: len(GOOD) // 2], "is no complete ZIP archive inside"),
         (GOOD[:200] + GOOD[220:], "can't be read"),
-        (archive({"story.txt": "It rained."}), "is no EPUB: it has no META-INF/container.xml; if it is another ZIP"),
-        (epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c/>"}), "names no package in META-INF/container.xml"),
+        (
+            archive({"story.txt": "It rained."}),
+            "is no EPUB: it has no META-INF/container.xml; if it is another ZIP",
+        ),
+        (
+            epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c/>"}),
+            "names no package in META-INF/container.xml",
+        ),
         (
             epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c>"}),
             "can't be read: its file META-INF/container.xml is no well",
@@ -314,20 +372,39 @@ def test_many_entries_of_contents_for_one_place():
             epub({"c.xhtml": CHAPTER}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}),
             "has no file x.opf inside; get it again",
         ),
-        (epub({}, more={"OEBPS/content.opf": "<package/>"}), "has no reading order (spine) in OEBPS/content.opf"),
-        (epub({"c.xhtml": CHAPTER}, spine='<itemref idref="x"/>'), "has no item x, which its spine names"),
+        (
+            epub({}, more={"OEBPS/content.opf": "<package/>"}),
+            "has no reading order (spine) in OEBPS/content.opf",
+        ),
+        (
+            epub({"c.xhtml": CHAPTER}, spine='<itemref idref="x"/>'),
+            "has no item x, which its spine names",
+        ),
         (epub({"c.xhtml": CHAPTER}, spine=""), "has no text of a story; check that it is complete"),
         (epub({"c.xhtml": xhtml("<p/>")}), "has no text of a story; check that it is complete"),
-        (epub({"c.xhtml": b"\xff\xfe\xff"}), "can't be read: its file OEBPS/c.xhtml can't be read as utf-16"),
+        (
+            epub({"c.xhtml": b"\xff\xfe\xff"}),
+            "can't be read: its file OEBPS/c.xhtml can't be read as utf-16",
+        ),
         (
             epub({"c.xhtml": b"<p>caf\xe9"}),
             "can't be read: its file OEBPS/c.xhtml is not UTF-8 at byte 6 (0xe9), and na",
         ),
         (
             epub(
-                {"c.xhtml": CHAPTER.replace("utf-8", "unicode_escape").replace("rained", "\x00ined").encode() + b"\xff"}
+                {
+                    "c.xhtml": (
+                        CHAPTER.replace("utf-8", "unicode_escape")
+                        .replace("rained", "\x00ined")
+                        .encode()
+                        + b"\xff"
+                    )
+                }
             ),
-            "can't be read: its file OEBPS/c.xhtml can't be read as unicode_escape, the encoding it names; convert it",
+            (
+                "can't be read: its file OEBPS/c.xhtml can't be read as unicode_escape, the"
+                " encoding it names; convert it"
+            ),
         ),
     ],
 )
@@ -336,7 +413,9 @@ def test_broken_epub_files(data, problem):
 
 
 def test_a_document_that_is_listed_but_missing():
-    data = epub({"c.xhtml": CHAPTER, "d.xhtml": CHAPTER}).replace(b"OEBPS/d.xhtml", b"OEBPS/e.xhtml")
+    data = epub({"c.xhtml": CHAPTER, "d.xhtml": CHAPTER}).replace(
+        b"OEBPS/d.xhtml", b"OEBPS/e.xhtml"
+    )
     assert problem_of(data) == "has no file OEBPS/d.xhtml inside; get it again"
 
 
@@ -347,8 +426,9 @@ def test_encrypted_books():
         return epub({"c.xhtml": CHAPTER}, more={"META-INF/encryption.xml": listed})
 
     aes = "http://www.w3.org/2001/04/xmlenc#aes128-cbc"
-    assert problem_of(protected(aes, "OEBPS/c.xhtml")) == (
-        "is encrypted (DRM), and can't be read; get it without copy protection"
+    assert (
+        problem_of(protected(aes, "OEBPS/c.xhtml"))
+        == "is encrypted (DRM), and can't be read; get it without copy protection"
     )
     assert book_of("book.epub", protected("http://www.idpf.org/2008/embedding", "OEBPS/font.otf"))
     flagged = bytearray(GOOD)
@@ -357,7 +437,10 @@ def test_encrypted_books():
         while at >= 0:
             flagged[at + offset] |= 1
             at = flagged.find(mark, at + 4)
-    assert problem_of(bytes(flagged)) == ("is encrypted (its file META-INF/container.xml); save it without a password")
+    assert (
+        problem_of(bytes(flagged))
+        == "is encrypted (its file META-INF/container.xml); save it without a password"
+    )
     assert problem_of(b"\xd0\xcf\x11\xe0\xa1\xb1", "book.docx").startswith(
         "is encrypted, or of an older program; save it"
     )
@@ -367,7 +450,10 @@ def test_encrypted_books():
     ("data", "problem"),
     [
         (archive({"a": "b"}), "is no Word document: it has no word/document.xml inside"),
-        (archive({"word/document.xml": "<w:p>"}), "can't be read: its file word/document.xml is no well-formed XML"),
+        (
+            archive({"word/document.xml": "<w:p>"}),
+            "can't be read: its file word/document.xml is no well-formed XML",
+        ),
         (docx(""), "has no text of a story"),
         (
             archive({"_rels/.rels": '<r><x Type="a/officeDocument" Target="../../x"/></r>'}),
@@ -383,7 +469,9 @@ def test_wrong_encodings():
     assert problem_of(b"caf\xe9", "book.txt").startswith(
         "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv"
     )
-    assert problem_of(b"<p>caf\xe9", "book.html").startswith("is not UTF-8 at byte 6 (0xe9), and names no encoding")
+    assert problem_of(b"<p>caf\xe9", "book.html").startswith(
+        "is not UTF-8 at byte 6 (0xe9), and names no encoding"
+    )
     page = '<meta http-equiv="Content-Type" content="text/html; charset={}"><p>“Café”'
     assert book_of("book.html", page.format("windows-1252").encode("cp1252")).text == "“Café”"
     assert book_of("book.html", page.format("iso-8859-1").encode("cp1252")).text == "“Café”"
@@ -396,7 +484,9 @@ def test_wrong_encodings():
 @settings(max_examples=150, deadline=None)
 @given(
     name=st.sampled_from(sorted(WRITERS)),
-    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8),
+    changes=st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8
+    ),
     cut=st.floats(0, 1),
 )
 def test_damaged_files_are_read_or_told_of(name, changes, cut):

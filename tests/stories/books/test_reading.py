@@ -20,7 +20,11 @@ from support.strategies import sentence
 def shown(book: Book) -> list[tuple[str | None, list[str], list[int]]]:
     """The chapters of a book: heading, paragraphs, indices of paragraphs behind a break."""
     return [
-        (book.heading(number), [book.text[slice(*span)] for span in chapter.paragraphs], sorted(chapter.breaks))
+        (
+            book.heading(number),
+            [book.text[slice(*span)] for span in chapter.paragraphs],
+            sorted(chapter.breaks),
+        )
         for number, chapter in enumerate(book.chapters)
     ]
 
@@ -29,7 +33,9 @@ def shown(book: Book) -> list[tuple[str | None, list[str], list[int]]]:
 def books(draw):
     """A title and chapters, of which the first may have no heading."""
     # The last two words keep a paragraph from looking like verse or a heading in any format.
-    paragraphs = st.lists(st.lists(sentence, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=5)
+    paragraphs = st.lists(
+        st.lists(sentence, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=5
+    )
     chapters = []
     for number in range(draw(st.integers(1, 4))):
         texts = draw(paragraphs)
@@ -41,7 +47,9 @@ def books(draw):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
 @given(book=books())
 def test_what_is_written_is_read_back(name, book):
     title, chapters = book
@@ -67,23 +75,47 @@ def html(body: str) -> list[tuple[str | None, list[str], list[int]]]:
             "It rained.<p>Nadia <b>r</b>an.<p>\n She\n  slept.&nbsp;",
             [(None, ["It rained.", "Nadia ran.", "She slept."], [])],
         ),
-        ("<h1>Rain</h1><h2>1</h2><p>A b.</p><h2>2</h2><p>C d.</p>", [("1", ["A b."], []), ("2", ["C d."], [])]),
-        ("<h1>Part One</h1><h2>I</h2>A b.<h2>II</h2>C d.", [("Part One I", ["A b."], []), ("II", ["C d."], [])]),
+        (
+            "<h1>Rain</h1><h2>1</h2><p>A b.</p><h2>2</h2><p>C d.</p>",
+            [("1", ["A b."], []), ("2", ["C d."], [])],
+        ),
+        (
+            "<h1>Part One</h1><h2>I</h2>A b.<h2>II</h2>C d.",
+            [("Part One I", ["A b."], []), ("II", ["C d."], [])],
+        ),
         ("<h2>Chapter <br> 1</h2><h2> </h2><div>A b.</div>", [("Chapter 1", ["A b."], [])]),
         (f"<h2>{'It rained. ' * 40}</h2>", [(None, [("It rained. " * 40).strip()], [])]),
         ("<p>A b.<hr><p>C d.<p>* * *</p>E f.<hr>", [(None, ["A b.", "C d.", "E f."], [1, 2])]),
-        ("<p>A b.<p>C d.<p>E f.<p>G h.<p> &nbsp; </p><p>I j.", [(None, ["A b.", "C d.", "E f.", "G h.", "I j."], [4])]),
+        (
+            "<p>A b.<p>C d.<p>E f.<p>G h.<p> &nbsp; </p><p>I j.",
+            [(None, ["A b.", "C d.", "E f.", "G h.", "I j."], [4])],
+        ),
         ("<p>A b.</p><p></p><p>C d.</p><p></p><p>E f.</p>", [(None, ["A b.", "C d.", "E f."], [])]),
-        ("<p>The sea was grey,<br>The sky was wide.</p>", [(None, ["The sea was grey,", "The sky was wide."], [])]),
-        ("<p>The sea was grey<br>and wide.<br><br>A b.", [(None, ["The sea was grey\nand wide.", "A b."], [])]),
+        (
+            "<p>The sea was grey,<br>The sky was wide.</p>",
+            [(None, ["The sea was grey,", "The sky was wide."], [])],
+        ),
+        (
+            "<p>The sea was grey<br>and wide.<br><br>A b.",
+            [(None, ["The sea was grey\nand wide.", "A b."], [])],
+        ),
         ("<pre>The sea\nwas grey.\n\nA b.</pre>", [(None, ["The sea\nwas grey.", "A b."], [])]),
         (
-            "<p>A b.<script>x()</script><style>p {}</style><p hidden>No.<p style='display: none'>No.",
+            (
+                "<p>A b.<script>x()</script><style>p {}</style><p hidden>No.<p style='display:"
+                " none'>No."
+            ),
             [(None, ["A b."], [])],
         ),
-        ("<nav>No.</nav><aside>No.</aside><svg><text>No.</text></svg><p>A b.</p>", [(None, ["A b."], [])]),
         (
-            "<p>A <span class='pagenum'>[Pg 3]</span>b<a href='#f1'>[1]</a>.<a href='#f2'><sup>*</sup></a>",
+            "<nav>No.</nav><aside>No.</aside><svg><text>No.</text></svg><p>A b.</p>",
+            [(None, ["A b."], [])],
+        ),
+        (
+            (
+                "<p>A <span class='pagenum'>[Pg 3]</span>b<a href='#f1'>[1]</a>.<a"
+                " href='#f2'><sup>*</sup></a>"
+            ),
             [(None, ["A b."], [])],
         ),
         (
@@ -93,20 +125,32 @@ def html(body: str) -> list[tuple[str | None, list[str], list[int]]]:
         ("<p><ruby>東京<rt>とうきょう</rt></ruby>。", [(None, ["東京。"], [])]),
         ("<h2>Contents</h2><p>1. The sea</p><h2>1</h2><p>A b.", [("1", ["A b."], [])]),
         (
-            "<h1>Rain</h1><p><a href='#c1'>Chapter 1</a> 3</p><table><tr><td><a href='#c2'>II</a><td>The Sea</table>"
-            "<ul><li><a href='x.html#y'>Chapter 3</a>, on the sea</ul><h2><a href='#toc'>Chapter 1</a></h2><p>A b.",
+            (
+                "<h1>Rain</h1><p><a href='#c1'>Chapter 1</a> 3</p><table><tr><td><a"
+                " href='#c2'>II</a><td>The Sea</table><ul><li><a href='x.html#y'>Chapter 3</a>, on"
+                " the sea</ul><h2><a href='#toc'>Chapter 1</a></h2><p>A b."
+            ),
             [("Chapter 1", ["A b."], [])],
         ),
         (
-            "<p>A b.</p><section epub:type='footnotes'><p>No.</section><div role='doc-endnotes'>No.</div>",
+            (
+                "<p>A b.</p><section epub:type='footnotes'><p>No.</section><div"
+                " role='doc-endnotes'>No.</div>"
+            ),
             [(None, ["A b."], [])],
         ),
         (
-            "<section id='pg-header'><p>Header.</section><pre>*** START OF THE PROJECT GUTENBERG EBOOK X ***</pre>"
-            "<p>A b.</p><p>*** END OF THE PROJECT GUTENBERG EBOOK X ***</p><p>Terms.</p>",
+            (
+                "<section id='pg-header'><p>Header.</section><pre>*** START OF THE PROJECT"
+                " GUTENBERG EBOOK X ***</pre><p>A b.</p><p>*** END OF THE PROJECT GUTENBERG EBOOK X"
+                " ***</p><p>Terms.</p>"
+            ),
             [(None, ["A b."], [])],
         ),
-        ("<font><i><p>A b.</i></font><table><tr><td>C<td>d.<tr><td>E</table>", [(None, ["A b.", "C d.", "E"], [])]),
+        (
+            "<font><i><p>A b.</i></font><table><tr><td>C<td>d.<tr><td>E</table>",
+            [(None, ["A b.", "C d.", "E"], [])],
+        ),
     ],
 )
 def test_html(body, chapters):
@@ -115,15 +159,23 @@ def test_html(body, chapters):
 
 def test_markdown():
     text = (
-        "---\ntitle: 'The Sea'\nauthor: Nobody\n---\n# Chapter 1 #\n\nIt *rained*\non the sea.\n\n***\n\n"
-        "    Nadia ran.\n> She said:\n> stop.\n\n- One.\n- Two.\n\n<!-- No. -->\n\n#\n\nShe slept.\n\n"
-        "Chapter 2\n---------\nThe sea was grey,\nThe sky was wide.\n\n```\nA line.\n```\n"
+        "---\ntitle: 'The Sea'\nauthor: Nobody\n---\n# Chapter 1 #\n\nIt *rained*\non the"
+        " sea.\n\n***\n\n    Nadia ran.\n> She said:\n> stop.\n\n- One.\n- Two.\n\n<!-- No."
+        " -->\n\n#\n\nShe slept.\n\nChapter 2\n---------\nThe sea was grey,\nThe sky was"
+        " wide.\n\n```\nA line.\n```\n"
     )
     for newline in ("\n", "\r\n"):
         book = book_of("book.md", text.replace("\n", newline).encode())
         assert book.title == "The Sea"
-        assert [(heading, breaks) for heading, _, breaks in shown(book)] == [("Chapter 1", [1, 5]), ("Chapter 2", [])]
-        paragraphs = [paragraph.replace("\r", "") for _, paragraphs, _ in shown(book) for paragraph in paragraphs]
+        assert [(heading, breaks) for heading, _, breaks in shown(book)] == [
+            ("Chapter 1", [1, 5]),
+            ("Chapter 2", []),
+        ]
+        paragraphs = [
+            paragraph.replace("\r", "")
+            for _, paragraphs, _ in shown(book)
+            for paragraph in paragraphs
+        ]
         assert paragraphs[:2] == ["It *rained*\non the sea.", "Nadia ran."]
         assert paragraphs[2:] == [
             "She said:\n> stop.",
@@ -139,17 +191,24 @@ def test_markdown():
 def test_word():
     style = '<w:style w:styleId="{}"><w:name w:val="{}"/><w:basedOn w:val="{}"/></w:style>'
     styles = style.format("T1", "Title", "N") + style.format("Mine", "my chapter", "Heading2")
-    styles += style.format("V1", "toc 1", "N") + style.format("A", "a", "B") + style.format("B", "b", "A")
+    styles += (
+        style.format("V1", "toc 1", "N") + style.format("A", "a", "B") + style.format("B", "b", "A")
+    )
     outline = '<w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr><w:r><w:t>Part One</w:t></w:r></w:p>'
     body = [
         word_paragraph("The Sea", "T1"),
         word_paragraph("Chapter 1 ..... 3", "V1"),
         outline,
         word_paragraph("Chapter 1", "Mine"),
-        word_paragraph("It", run="<w:tab/><w:t>rained</w:t><w:noBreakHyphen/><w:t>on.</w:t><w:delText>No.</w:delText>"),
+        word_paragraph(
+            "It",
+            run="<w:tab/><w:t>rained</w:t><w:noBreakHyphen/><w:t>on.</w:t><w:delText>No.</w:delText>",
+        ),
         '<w:p><w:pPr><w:pBdr><w:bottom w:val="single"/></w:pBdr></w:pPr></w:p>',
         word_paragraph(
-            "Nadia", "A", "<w:br/><w:t>ran.</w:t><w:br w:type='page'/><w:pict><w:p><w:t>No.</w:t></w:p></w:pict>"
+            "Nadia",
+            "A",
+            "<w:br/><w:t>ran.</w:t><w:br w:type='page'/><w:pict><w:p><w:t>No.</w:t></w:p></w:pict>",
         ),
         f"<w:moveFrom>{word_paragraph('No.')}</w:moveFrom>",
         f"<w:tbl><w:tr><w:tc>{word_paragraph('A b.')}</w:tc></w:tr></w:tbl>",
@@ -162,32 +221,46 @@ def test_word():
 def test_documents_of_an_epub_that_are_not_the_story_are_left_out():
     files = {
         "cover.xhtml": xhtml("<p>Cover.</p>"),
-        "title.xhtml": xhtml('<section epub:type="titlepage"><h1>The Sea</h1><p>Nobody.</p></section>'),
+        "title.xhtml": xhtml(
+            '<section epub:type="titlepage"><h1>The Sea</h1><p>Nobody.</p></section>'
+        ),
         "nav.xhtml": xhtml(
-            '<nav epub:type="toc"><ol><li><a href="c.xhtml">One</a></li></ol></nav><p>No.</p>'
-            '<nav epub:type="landmarks"><ol><li><a epub:type="copyright-page" href="rights.xhtml">R</a></li></ol></nav>'
+            '<nav epub:type="toc"><ol><li><a href="c.xhtml">One</a></li></ol></nav><p>No.</p><nav'
+            ' epub:type="landmarks"><ol><li><a epub:type="copyright-page"'
+            ' href="rights.xhtml">R</a></li></ol></nav>'
         ),
         "rights.xhtml": xhtml("<p>All rights.</p>"),
-        "c.xhtml": xhtml('<p>It rained<a epub:type="noteref" href="#n">a</a>.</p><p epub:type="footnote">No.</p>'),
+        "c.xhtml": xhtml(
+            '<p>It rained<a epub:type="noteref" href="#n">a</a>.</p><p epub:type="footnote">No.</p>'
+        ),
         "notes.xhtml": xhtml("<p>A note.</p>"),
     }
     spine = "".join(
-        f'<itemref idref="i{n}"{" linear=" + chr(34) + "no" + chr(34) if n == 5 else ""}/>' for n in range(6)
+        f'<itemref idref="i{n}"{" linear=" + chr(34) + "no" + chr(34) if n == 5 else ""}/>'
+        for n in range(6)
     )
-    data = epub(files, "The Sea", "3.0", spine=spine, guide='<reference type="cover" href="cover.xhtml"/>')
+    data = epub(
+        files, "The Sea", "3.0", spine=spine, guide='<reference type="cover" href="cover.xhtml"/>'
+    )
     assert shown(book_of("book.epub", data)) == [("One", ["It rained."], [])]
 
 
 def test_headings_from_the_contents_of_an_epub():
-    points = ["c.xhtml|Part One|", "c.xhtml#a|Chapter 1: The Sea|", "c.xhtml#b|Chapter 2|", "c.xhtml#d|Chapter 3|"]
+    points = [
+        "c.xhtml|Part One|",
+        "c.xhtml#a|Chapter 1: The Sea|",
+        "c.xhtml#b|Chapter 2|",
+        "c.xhtml#d|Chapter 3|",
+    ]
     points += ["c.xhtml#mid|Nothing|", "gone.xhtml|Gone|", "http://x/|Web|", "../../x|Out|"]
     entries = "".join(
         f'<navPoint><navLabel><text>{label}</text></navLabel><content src="{src}"/></navPoint>'
         for src, label, _ in (point.split("|") for point in points)
     )
     body = (
-        "<h1>Part One</h1><div id='a'><p class='n'>CHAPTER 1</p><p>The Sea</p><p>It rained.</p></div>"
-        "<p>So.</p><p id='b'>It snowed <i id='mid'>here</i>.</p><a id='d'/><h3>Chapter Three</h3><p>End.</p>"
+        "<h1>Part One</h1><div id='a'><p class='n'>CHAPTER 1</p><p>The Sea</p><p>It"
+        " rained.</p></div><p>So.</p><p id='b'>It snowed <i id='mid'>here</i>.</p><a"
+        " id='d'/><h3>Chapter Three</h3><p>End.</p>"
     )
     data = epub({"c.xhtml": xhtml(body)}, ncx=f"<ncx><navMap>{entries}</navMap></ncx>")
     assert shown(book_of("book.epub", data)) == [
@@ -202,7 +275,9 @@ def test_documents_of_an_epub_with_errors_are_read_as_html():
     files = {
         "a.xhtml": xhtml("<h2>1</h2><p>It rained &mdash; so.</p>", doctype=doctype),
         "b.xhtml": xhtml("<h2>2</h2><p>Nadia &nbsp;ran<br>home.</i></p>"),
-        "c.xhtml": xhtml("<h2>3</h2><p>Caf\u00e9.</p>").replace("utf-8", "iso-8859-1").encode("latin-1"),
+        "c.xhtml": (
+            xhtml("<h2>3</h2><p>Caf\u00e9.</p>").replace("utf-8", "iso-8859-1").encode("latin-1")
+        ),
         "d.xhtml": xhtml("<h2>4</h2><p>Über.</p>").encode("utf-16"),
     }
     assert shown(book_of("book.epub", epub(files))) == [
@@ -240,20 +315,29 @@ def test_formats_are_selected_by_suffix_or_by_name(tmp_path):
             (tmp_path / name).write_text("{}")
         with pytest.raises(StoryError, match=rf"{name}: {problem}"):
             read_book(tmp_path / name)
-    with pytest.raises(StoryError, match="no format 'doc'; use one of auto, text, markdown, html, epub, docx, pdf"):
+    with pytest.raises(
+        StoryError, match="no format 'doc'; use one of auto, text, markdown, html, epub, docx, pdf"
+    ):
         read_book(tmp_path / "book", "doc")
 
 
 @pytest.mark.parametrize("name", ["book.html", "book2.epub", "book.docx"])
 def test_books_are_stories(tmp_path, name):
-    chapters = [WrittenChapter("The Storm", ["It rained. Nadia ran", "home."], []), WrittenChapter("Home", ["So."], [])]
+    chapters = [
+        WrittenChapter("The Storm", ["It rained. Nadia ran", "home."], []),
+        WrittenChapter("Home", ["So."], []),
+    ]
     (tmp_path / name).write_bytes(WRITERS[name]("Rain", chapters))
     (tmp_path / "other.txt").write_text("A b.")
     (found,) = read_stories([str(tmp_path / name)])
     assert found.problem is None and found.name == str(tmp_path / name)
     # Headings of any words are known, and sentences end where paragraphs do.
     assert Story.parse(found.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
-    assert Story.parse(found.content, splitter="paragraphs").sentences == ("It rained. Nadia ran", "home.", "So.")
+    assert Story.parse(found.content, splitter="paragraphs").sentences == (
+        "It rained. Nadia ran",
+        "home.",
+        "So.",
+    )
     if name == "book.html":
         return  # of folders, pages are not read
     first, _ = read_stories([str(tmp_path)])

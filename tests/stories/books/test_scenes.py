@@ -12,15 +12,22 @@ from support.tales import book_of
 
 def test_marked_breaks_begin_scenes():
     book = book_of(
-        ["Chapter 1", "Nadia ran. It rained.", "***", "She slept.", "He woke."], ["Chapter 2", "It was over."]
+        ["Chapter 1", "Nadia ran. It rained.", "***", "She slept.", "He woke."],
+        ["Chapter 2", "It was over."],
     )
     first, second = divided_chapters(book)
     assert first.scenes == ((0, 2), (2, 4)) and second.scenes == ((0, 1),)
-    assert [book.text[slice(*sentence.span)] for sentence in first.sentences][:2] == ["Nadia ran.", "It rained."]
+    assert [book.text[slice(*sentence.span)] for sentence in first.sentences][:2] == [
+        "Nadia ran.",
+        "It rained.",
+    ]
 
 
 def test_a_break_before_a_paragraph_without_sentences_begins_a_scene_behind_it():
-    book = book_of(["Chapter 1", "Nadia ran.", "***", "\u200b", "She slept.", "***", "\u200b"], ["Chapter 2", "\u200b"])
+    book = book_of(
+        ["Chapter 1", "Nadia ran.", "***", "\u200b", "She slept.", "***", "\u200b"],
+        ["Chapter 2", "\u200b"],
+    )
     (chapter,) = divided_chapters(book)
     assert chapter.scenes == ((0, 1), (1, 2))
 
@@ -28,7 +35,10 @@ def test_a_break_before_a_paragraph_without_sentences_begins_a_scene_behind_it()
 def test_a_long_chapter_is_divided_where_the_words_change():
     sea, city = "The old boat crossed the stormy sea.", "A tram stopped near the crowded market."
     sentences = [sea] * (SCENE + 9) + [city] * (SCENE + 12)
-    assert scene_spans(sentences, range(0, len(sentences), 3)) == ((0, SCENE + 9), (SCENE + 9, len(sentences)))
+    assert scene_spans(sentences, range(0, len(sentences), 3)) == (
+        (0, SCENE + 9),
+        (SCENE + 9, len(sentences)),
+    )
 
 
 def test_without_words_in_common_borders_are_even():
@@ -36,7 +46,12 @@ def test_without_words_in_common_borders_are_even():
     assert scene_spans(sentences, [0]) == tuple((i * SCENE, (i + 1) * SCENE) for i in range(4))
 
 
-@given(st.integers(1, 700), st.integers(1, 80), st.sets(st.integers(1, 699)), st.randoms(use_true_random=False))
+@given(
+    st.integers(1, 700),
+    st.integers(1, 80),
+    st.sets(st.integers(1, 699)),
+    st.randoms(use_true_random=False),
+)
 def test_scenes_partition_a_chapter_and_none_is_huge(count, step, breaks, random):
     sentences = [f"{random.choice('abcdefgh')} {random.choice('abcdefgh')}." for _ in range(count)]
     marked = sorted(edge for edge in breaks if edge < count)
