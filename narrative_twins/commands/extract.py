@@ -1,15 +1,14 @@
-"""`narrative-twins extract`: the salient sentences of a book, as text, Markdown or EPUB."""
+"""`narrative-twins extract`: the salient sentences of a book, as text or Markdown."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import get_args
 
 from narrative_twins.commands.book import check_book, score_whole_book
 from narrative_twins.commands.inputs import add_encoder_options
-from narrative_twins.commands.options import check_output, count, is_terminal, percentage
+from narrative_twins.commands.options import check_output, count, percentage
 from narrative_twins.commands.outputs import for_stdout
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.books.extract import DEFAULT_SHARE, FORMATS
@@ -83,8 +82,6 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             " one out"
         )
     options.format = options.format or implied or "text"
-    if options.format == "epub" and options.out == STDIN and is_terminal(sys.stdout):
-        parser.error("--format epub can't be shown in a terminal; name a file with --out")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Extracts of books: salient sentences from all parts of a book, as text, Markdown and EPUB."""
+"""Extracts of books: salient sentences from all parts of a book, as text and Markdown."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from math import floor
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.printable import one_line
 from narrative_twins.salience.books.units import Unit, compared, sentences_of
-from narrative_twins.stories.books.epub_writing import Section, epub
 
 DEFAULT_SHARE = 1 / 10
 
-FORMATS = {".txt": "text", ".md": "markdown", ".epub": "epub"}
+FORMATS = {".txt": "text", ".md": "markdown"}
 """The formats of extracts by the suffix of the file."""
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
@@ -65,20 +64,9 @@ class BookExtract:
             parts += [_markdown(sentence.text) for sentence in sentences]
         return "\n\n".join(parts) + "\n"
 
-    def to_epub(self) -> bytes:
-        """The extract as an EPUB 3 book, with a table of contents."""
-        title = f"{one_line(self.title or '') or 'Book'}: salient sentences"
-        note = f"{len(self):,} of the {self.sentences:,} sentences of the book, in its order."
-        sections = [
-            Section(chapter.name, tuple(sentence.text for sentence in sentences))
-            for chapter, sentences in self.chapters
-        ]
-        return epub(title, sections, note)
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the extract into a file: text (`.txt`), Markdown (`.md`) or EPUB (`.epub`), by its
-        suffix. Raises `ValueError` for another suffix, and `OSError` if the file can't be
-        written."""
+        """Write the extract into a file: text (`.txt`) or Markdown (`.md`), by its suffix. Raises
+        `ValueError` for another suffix, and `OSError` if the file can't be written."""
         name = os.fspath(path)
         form = FORMATS.get(os.path.splitext(name)[1].lower())
         if form is None:
@@ -88,10 +76,8 @@ class BookExtract:
         with AtomicFile(name) as file:
             file.write(self.in_format(form))
 
-    def in_format(self, form: str) -> str | bytes:
-        """The extract in a format: `"text"`, `"markdown"` or `"epub"`."""
-        if form == "epub":
-            return self.to_epub()
+    def in_format(self, form: str) -> str:
+        """The extract in a format: `"text"` or `"markdown"`."""
         return self.to_markdown() if form == "markdown" else f"{self}\n"
 
 

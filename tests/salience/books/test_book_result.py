@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -15,8 +12,6 @@ from hypothesis import strategies as st
 
 from narrative_twins import BookSalience, Story, StorySalience, score_book
 from narrative_twins.salience.books.units import Unit
-from narrative_twins.stories.books.epub_writing import MEDIA_TYPE
-from narrative_twins.stories.books.reading import book_sentences, read_book
 
 from support.tales import TALE, book_of
 
@@ -240,51 +235,9 @@ def test_markdown_has_no_accidental_markup():
     )
 
 
-def test_an_extract_as_epub(tmp_path):
-    result = made(
-        ("A & B", [("She <ran>.\x00", 0.5)]), ("", [("It rained.", 0.6)]), title="The “Mill”"
-    )
-    result.extract(2).save(tmp_path / "mill.epub")
-    with zipfile.ZipFile(tmp_path / "mill.epub") as archive:
-        first = archive.infolist()[0]
-        assert (
-            first.filename == "mimetype"
-            and first.compress_type == zipfile.ZIP_STORED
-            and not first.extra
-        )
-        assert archive.read("mimetype").decode() == MEDIA_TYPE
-        files = {
-            name: ElementTree.parse(io.BytesIO(archive.read(name)))
-            for name in archive.namelist()[1:]
-        }
-    package = files["OEBPS/content.opf"].getroot()
-    names = {"opf": "http://www.idpf.org/2007/opf", "dc": "http://purl.org/dc/elements/1.1/"}
-    assert package.get("version") == "3.0"
-    assert package.findtext(".//dc:title", namespaces=names) == "The “Mill”: salient sentences"
-    items = {item.get("id"): item.get("href") for item in package.findall(".//opf:item", names)}
-    assert {f"OEBPS/{href}" for href in items.values()} | {
-        "OEBPS/content.opf",
-        "META-INF/container.xml",
-    } == set(files)
-    assert [items[ref.get("idref")] for ref in package.findall(".//opf:itemref", names)] == [
-        "title.xhtml",
-        "chapter1.xhtml",
-        "chapter2.xhtml",
-    ]
-    assert (
-        "".join(files["OEBPS/chapter1.xhtml"].getroot().itertext()).split()
-        == "A & B A & B She <ran>.\ufffd".split()
-    )
-    links = files["OEBPS/nav.xhtml"].getroot().iter("{http://www.w3.org/1999/xhtml}a")
-    assert [(link.get("href"), link.text) for link in links][1:] == [
-        ("chapter1.xhtml", "A & B"),
-        ("chapter2.xhtml", "chapter 2"),
-    ]
-    book = read_book(tmp_path / "mill.epub")
-    assert book.title == "The “Mill”: salient sentences"
-    assert [book.text[slice(*sentence.span)] for sentence in book_sentences(book)][-2:] == [
-        "She <ran>.\ufffd",
-        "It rained.",
-    ]
-    with pytest.raises(ValueError, match="written as .txt, .md, .epub"):
-        result.extract(2).save(tmp_path / "mill.pdf")
+def test_extracts_are_saved_by_suffix(tmp_path):
+    extract = made(("One", [("It rained all night.", 0.5)])).extract(1)
+    extract.save(tmp_path / "mill.md")
+    assert (tmp_path / "mill.md").read_text() == extract.to_markdown()
+    with pytest.raises(ValueError, match="written as .txt, .md;"):
+        extract.save(tmp_path / "mill.pdf")
