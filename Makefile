@@ -30,7 +30,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,10 @@ $(VENV)/dev: $(VENV)/torch setup.cfg
 
 $(VENV)/browser: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo,app-test]"
+	touch $@
+
+$(VENV)/docs: $(VENV)/core
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
 demo: $(VENV)/core  ## install, score the two stories of examples/stories, write demo.html
@@ -208,6 +212,9 @@ lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring al
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup --max-worker-restart 0
 
+docs: $(VENV)/docs  ## the documentation site into the folder `site`, offline; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 dist: repository $(VENV)/dev  ## both distributions for a package index, into the folder `dist`, with links to REPOSITORY
 	$(BIN)/python release/distributions.py $(REPOSITORY)
 
@@ -216,4 +223,4 @@ repository:
 	"make dist REPOSITORY=https://github.com/USER/narrative_twins" >&2; exit 2; }
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest build dist fuzz *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest build dist fuzz site *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

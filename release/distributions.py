@@ -20,7 +20,9 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).parent.parent
 SOURCES = (
     ".ci",
+    ".github",
     ".gitignore",
+    ".pre-commit-config.yaml",
     "CHANGELOG.md",
     "CITATION.cff",
     "CONTRIBUTING.md",
@@ -33,6 +35,7 @@ SOURCES = (
     "docs",
     "examples",
     "hub_cards",
+    "mkdocs.yml",
     "narrative_twins",
     "pyproject.toml",
     "release",
