@@ -31,7 +31,7 @@ COMMANDS = {
     "report": Command("score stories, and write a folder of pages on them"),
     "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
     "app": Command("a web page to score stories on"),
-    "export": Command("write an encoder in ONNX or OpenVINO format, to run without torch"),
+    "export": Command("export an encoder, to run it without torch"),
     "push": Command("push an encoder to the Hub", extra="train"),
     "data": Command(
         "the data sets of the package",

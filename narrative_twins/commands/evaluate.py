@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins.baselines.styles import STYLES
 from narrative_twins.commands.inputs import operations
-from narrative_twins.commands.options import add_allow_pickle, count, is_terminal
+from narrative_twins.commands.options import count, is_terminal
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.run import encoder_name, evaluate
@@ -158,7 +158,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="precision, for example float32 (default: the fastest that keeps ranks)",
     )
-    add_allow_pickle(parser)
     add("-q", "--quiet", action="store_true", help="no progress bars")
 
 
@@ -191,7 +190,6 @@ def run(options: argparse.Namespace) -> int:
         "dtype": options.dtype,
         "device": options.device,
         "context_tokens": options.context_tokens,
-        "allow_pickle": options.allow_pickle,
     }
     comparison = evaluate(
         dict(options.encoders) or None,

@@ -1,17 +1,12 @@
-"""`narrative-twins export`: an encoder in ONNX or OpenVINO format, which runs without torch."""
+"""`narrative-twins export`: an encoder in the format of another backend, to run without torch."""
 
 from __future__ import annotations
 
 import argparse
 
-from narrative_twins.commands.options import add_allow_pickle
+from narrative_twins.encoder.backends import BACKENDS
 from narrative_twins.encoder.export import export_encoder
-from narrative_twins.encoder.portable import FILES
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.extras import check_extra
-
-_CALIBRATION = 200
-"""Stories of the package by which the ranges of states are measured for int8."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -29,17 +24,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--backend",
-        choices=tuple(FILES),
-        required=True,
-        help="the format, and the library that runs it",
+        choices=tuple(BACKENDS),
+        default="onnx",
+        help="the format, and the library that runs it (default: %(default)s)",
     )
-    add(
-        "--dtype",
-        choices=("float32", "int8"),
-        default="float32",
-        help="precision (default: %(default)s)",
-    )
-    add_allow_pickle(parser)
     add(
         "--to",
         required=True,
@@ -50,16 +38,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export, and print the path of the model."""
-    encoder = StoryEncoder.from_pretrained(
-        options.model, device="cpu", dtype="float32", allow_pickle=options.allow_pickle
-    )
-    texts: list[str] = []
-    if options.dtype == "int8":
-        check_extra("train")
-        from narrative_twins.data.loading import load_story_twins
-
-        texts = [
-            " ".join(story) for story in load_story_twins(split="train")["story"][:_CALIBRATION]
-        ]
-    print(export_encoder(encoder, options.to, options.backend, dtype=options.dtype, texts=texts))
+    encoder = StoryEncoder.from_pretrained(options.model, device="cpu", dtype="float32")
+    print(export_encoder(encoder, options.to, options.backend))
     return 0

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from narrative_twins.commands.options import add_allow_pickle, count, is_terminal, parsed_by
+from narrative_twins.commands.options import count, is_terminal, parsed_by
 from narrative_twins.commands.story_input import StoryInput
 from narrative_twins.commands.threads import limit_threads_if_busy
+from narrative_twins.encoder.backends import backend_names
 from narrative_twins.encoder.checkpoint import encoder_settings
-from narrative_twins.encoder.portable import BACKENDS
 from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.buffer import OnTruncation
@@ -148,10 +148,9 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="precision, for example float32 (default: the fastest that keeps ranks)",
     )
-    add_allow_pickle(parser)
     add(
         "--backend",
-        choices=BACKENDS,
+        choices=backend_names(),
         default="torch",
         help="library that runs the encoder (default: %(default)s)",
     )
@@ -201,7 +200,6 @@ def read_encoder(options: argparse.Namespace) -> StoryEncoder:
             device=options.device,
             dtype=options.dtype,
             context_tokens=options.context_tokens,
-            allow_pickle=options.allow_pickle,
             backend=options.backend,
         )
 

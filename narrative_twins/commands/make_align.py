@@ -13,13 +13,7 @@ from typing import Any, TypeAlias, get_args
 from tqdm.auto import tqdm
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.commands.options import (
-    add_allow_pickle,
-    amount,
-    check_rows_file,
-    count,
-    resume_hint,
-)
+from narrative_twins.commands.options import amount, check_rows_file, count, resume_hint
 from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.checkpoint import default_encoder
@@ -86,7 +80,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ),
     )
     add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
-    add_allow_pickle(parser)
     add(
         "--batch-size",
         type=count,
@@ -162,9 +155,7 @@ def run(options: argparse.Namespace) -> int:
     transformers_logging.disable_progress_bar()
     # Report an unreadable file of facts before hours of work.
     facts_beside(options.out)
-    embed = SentenceEmbedder(
-        options.encoder, options.device, options.batch_size, options.pooling, options.allow_pickle
-    )
+    embed = SentenceEmbedder(options.encoder, options.device, options.batch_size, options.pooling)
     settings = _settings(options, filters, embed.fingerprint)
     out = ResumableFile(options.out, settings, options.resume, sync=True)
     done = _done(out)

@@ -78,18 +78,6 @@ def positive_share(text: str) -> float:
     return value
 
 
-def add_allow_pickle(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--allow-pickle` of commands that load an encoder."""
-    parser.add_argument(
-        "--allow-pickle",
-        action="store_true",
-        help=(
-            "also load an encoder whose weights are in a pickle, which can execute code: only if"
-            " you trust its source"
-        ),
-    )
-
-
 def percentage(text: str) -> float:
     """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
     try:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
-_PICKLE = "adapter_model.bin"
 _MODEL_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _TOKENIZER = "tokenizer_config.json"
 
@@ -95,7 +94,7 @@ def tokenizer_source(adapter: Adapter) -> tuple[str, dict[str, Any]]:
     return (adapter.name, adapter.hub) if own else (adapter.base, adapter.base_hub)
 
 
-def apply_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> None:
+def apply_adapter(model: Any, adapter: Adapter) -> None:
     """Load an adapter into its base and merge it there, in place. All weights can be trained
     afterwards.
 
@@ -104,21 +103,15 @@ def apply_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> N
             missing.
     """
     require_peft(adapter.name)
-    names = (_WEIGHTS, _PICKLE) if allow_pickle else (_WEIGHTS,)
-    if not any(
-        cached_file(adapter.name, n, _raise_exceptions_for_missing_entries=False, **adapter.hub)
-        for n in names
-    ):
-        raise OSError(
-            f"no {_WEIGHTS}; save the adapter with save_pretrained, or allow_pickle=True if you"
-            " trust it"
-        )
+    weights = cached_file(
+        adapter.name, _WEIGHTS, _raise_exceptions_for_missing_entries=False, **adapter.hub
+    )
+    if weights is None:
+        raise OSError(f"no {_WEIGHTS}; save the adapter with save_pretrained")
     # transformers would save the weights under the names of the adapter's, as it keeps how it
     # renamed those.
     renamings = getattr(model, "_weight_conversions", None)
-    info = model.load_adapter(
-        adapter.name, adapter_kwargs=adapter.hub, use_safetensors=None if allow_pickle else True
-    )
+    info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=True)
     model._weight_conversions = renamings
     for keys, words in (
         (info.missing_keys, "are missing"),

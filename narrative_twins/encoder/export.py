@@ -1,4 +1,4 @@
-"""Export of encoders to ONNX and OpenVINO, with which they run without torch, see `portable.py`."""
+"""Export of encoders for backends with which they run without torch, see `backends.py`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import copy
 import json
 import logging
 import os
-import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.attention import using_attention
+from narrative_twins.encoder.backends import PortableModel, portable_backend
 from narrative_twins.encoder.batches import padded
 from narrative_twins.encoder.checkpoint import write_checkpoint_settings
 from narrative_twins.encoder.os_errors import os_errors
-from narrative_twins.encoder.portable import EXPORTS, FILES, INT8_FILE, PortableModel
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
 _SAMPLES = (
@@ -33,19 +31,9 @@ _SAMPLES = (
 )
 _SAME_MODEL = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 """Values of `config.json` that tell encoders apart."""
-_NEAREST = {"float32": 0.99999, "int8": 0.7}
-"""The least cosine similarity of exported vectors with those of torch; in int8 only what shows a
-broken export."""
 
 
-def export_encoder(
-    encoder: StoryEncoder,
-    folder: str | Path,
-    backend: str = "onnx",
-    *,
-    dtype: str = "float32",
-    texts: Sequence[str] = (),
-) -> Path:
+def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "onnx") -> Path:
     """Export an encoder for a backend, with its tokenizer and settings, in the layout of
     sentence-transformers.
 
@@ -55,55 +43,42 @@ def export_encoder(
     Args:
         encoder: an encoder that runs by torch.
         folder: where to write.
-        backend: `"onnx"` or `"openvino"`.
-        dtype: `"float32"`; or with OpenVINO `"int8"`, by which scores change (`make backends`
-            measures how much): weights and states of the linear layers have 8 bits, by static
-            quantization of NNCF.
-        texts: for int8 some hundred texts like those that will be scored, by which the ranges of
-            states are measured.
+        backend: the name of the backend, such as `"onnx"`.
 
     Returns:
         The path of the model.
 
     Raises:
         ImportError: a library of the extra is missing; the message says what to install.
-        ValueError: the encoder does not run by torch, the backend or dtype is unknown, the folder
-            has another encoder, there are no texts for int8, or the exported model has other
-            vectors than the encoder.
+        ValueError: the encoder does not run by torch, the backend is unknown, the folder has
+            another encoder, or the exported model has other vectors than the encoder.
     """
     if isinstance(encoder.model, PortableModel):
         raise ValueError(
             f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from"
         )
-    if backend not in FILES:
-        raise ValueError(f"backend={backend!r}: choose {' or '.join(map(repr, FILES))}")
-    if dtype not in _NEAREST or dtype == "int8" and backend != "openvino":
-        raise ValueError(f"dtype={dtype!r}: choose 'float32', or with backend='openvino' 'int8'")
-    if dtype == "int8" and not texts:
-        raise ValueError(
-            "int8 needs texts, by which the ranges of the states in each layer are measured"
-        )
+    kind = portable_backend(backend)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     is_new = not (folder / "config.json").exists()
     if not is_new:
         _check_config(encoder, folder)
-    # Beside the files that it will become, so that it can be renamed.
+    # Next to the files that it will become, so that it can be renamed.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         with os_errors(folder):
             _save_settings(encoder, Path(scratch))
+        path = Path(scratch) / kind.files()[0]
+        path.parent.mkdir()
         try:
-            _write_model(encoder, Path(scratch), backend, dtype, texts)
+            _write_model(encoder, kind, path)
         except ImportError as error:
-            raise ImportError(
-                f"this export needs pip install 'narrative_twins[{backend}]' ({error})"
-            ) from error
+            raise ImportError(f"this export needs pip install '{kind.extra}' ({error})") from error
         try:
-            check_export(encoder, Path(scratch), backend, dtype)
+            check_export(encoder, Path(scratch), backend)
         except ValueError as error:
-            kind = type(encoder.model).__name__
+            name = type(encoder.model).__name__
             raise ValueError(
-                f"{error}, so it is not kept; these libraries can't export {kind}"
+                f"{error}, so it is not kept; these libraries can't export {name}"
             ) from error
         for file in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
             target = folder / file.relative_to(scratch)
@@ -111,7 +86,28 @@ def export_encoder(
             if is_new or target.parent.name == backend:
                 target.parent.mkdir(exist_ok=True)
                 os.replace(file, target)
-    return folder / EXPORTS[backend, dtype]
+    return folder / kind.files()[0]
+
+
+def check_export(encoder: StoryEncoder, folder: Path, backend: str) -> None:
+    """Raise a ValueError if the exported model in a folder has other vectors than the encoder."""
+    model = portable_backend(backend)(folder)
+    exported = StoryEncoder(
+        model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens
+    )
+    theirs, ours = (
+        each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES])
+        for each in (exported, encoder)
+    )
+    cosines = (theirs * ours).sum(1) / (
+        np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1)
+    )
+    # An encoder in bfloat16 is itself not exact.
+    if not cosines.min() >= (0.99999 if encoder.dtype == torch.float32 else 0.999):
+        raise ValueError(
+            f"the model exported to {backend} has other vectors than the encoder (cosine"
+            f" {cosines.min():.5f})"
+        )
 
 
 def _check_config(encoder: StoryEncoder, folder: Path) -> None:
@@ -150,23 +146,6 @@ def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
     )
 
 
-def _write_model(
-    encoder: StoryEncoder, folder: Path, backend: str, dtype: str, texts: Sequence[str]
-) -> None:
-    onnx = folder / FILES["onnx"]
-    onnx.parent.mkdir()
-    _write_onnx(encoder, onnx)
-    if backend == "openvino":
-        import openvino
-
-        model, target = openvino.convert_model(str(onnx)), FILES["openvino"]
-        if dtype == "int8":
-            model, target = _in_int8(model, list(_inputs(encoder, texts))), INT8_FILE
-        (folder / target).parent.mkdir()
-        openvino.save_model(model, folder / target, compress_to_fp16=False)
-        shutil.rmtree(onnx.parent)
-
-
 class _TokenStates(torch.nn.Module):
     """A model with two inputs and one output."""
 
@@ -181,9 +160,7 @@ class _TokenStates(torch.nn.Module):
         return states
 
 
-def _write_onnx(encoder: StoryEncoder, path: Path) -> None:
-    import onnxscript  # noqa: F401  # torch needs it, and names it only in the middle of its own work
-
+def _write_model(encoder: StoryEncoder, kind: type[PortableModel], path: Path) -> None:
     # A copy, since it is cast and moved.
     model = (
         merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
@@ -191,20 +168,8 @@ def _write_onnx(encoder: StoryEncoder, path: Path) -> None:
     model = model.float().cpu()
     ids, is_token = padded(encoder.tokens.ids(list(_SAMPLES[:2]), special=True), 0)
     inputs = torch.from_numpy(ids), torch.from_numpy(is_token.astype(np.int64))
-    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with _quiet(), torch.inference_mode(False), torch.no_grad(), using_attention(model, "sdpa"):
-        torch.onnx.export(
-            _TokenStates(model).eval(),
-            inputs,
-            str(path),
-            input_names=["input_ids", "attention_mask"],
-            output_names=["last_hidden_state"],
-            dynamic_shapes=(dynamic, dynamic),
-            # In one file, if it has less than two gigabytes.
-            external_data=sum(weight.nbytes for weight in model.parameters()) >= 2**31 - 2**20,
-            dynamo=True,
-            verbose=False,
-        )
+        kind.write(_TokenStates(model).eval(), inputs, path)
 
 
 @contextmanager
@@ -219,56 +184,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
-
-
-def _inputs(
-    encoder: StoryEncoder, texts: Sequence[str], batch: int = 8
-) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """The model's inputs for some texts, in batches of similar lengths."""
-    rows = [
-        row[: encoder.context_tokens]
-        for row in encoder.tokens.ids(encoder.tokens.texts(texts), special=True)
-    ]
-    rows.sort(key=len)
-    for start in range(0, len(rows), batch):
-        ids, is_token = padded(rows[start : start + batch], encoder.passes.pad_id)
-        yield {"input_ids": ids, "attention_mask": is_token.astype(np.int64)}
-
-
-def _in_int8(model: Any, inputs: list[dict[str, NDArray[np.int64]]]) -> Any:
-    """A model of OpenVINO with linear layers in int8."""
-    import nncf
-
-    logger = logging.getLogger("nncf")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        return nncf.quantize(
-            model,
-            nncf.Dataset(inputs),
-            model_type=nncf.ModelType.TRANSFORMER,
-            subset_size=len(inputs),
-        )
-    finally:
-        logger.setLevel(level)
-
-
-def check_export(encoder: StoryEncoder, folder: Path, backend: str, dtype: str) -> None:
-    """Raise a ValueError if the exported model in a folder has other vectors than the encoder."""
-    model = PortableModel(folder, backend, dtype)
-    exported = StoryEncoder(
-        model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens
-    )
-    theirs, ours = (
-        each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES])
-        for each in (exported, encoder)
-    )
-    cosines = (theirs * ours).sum(1) / (
-        np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1)
-    )
-    # An encoder in bfloat16 is itself not exact.
-    if not cosines.min() >= min(_NEAREST[dtype], 1.0 if encoder.dtype == torch.float32 else 0.999):
-        raise ValueError(
-            f"the model exported to {backend} in {dtype} has other vectors than the encoder (cosine"
-            f" {cosines.min():.5f})"
-        )

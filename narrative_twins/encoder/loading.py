@@ -33,16 +33,13 @@ _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_b
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
 
 
-def load_model(
-    kind: Any, name: str | Path, *, allow_pickle: bool = False, pooler: bool = False, **options: Any
-) -> Any:
+def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: Any) -> Any:
     """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers. If
     it is a PEFT adapter, its base is loaded, and the adapter merged into it.
 
     Args:
         kind: for example `AutoModel`.
         name: folder or Hub id.
-        allow_pickle: also load weights in pickles; only for files from people you trust.
         pooler: the pooler is used, so its weights must be in the checkpoint.
         options: for `from_pretrained`. No code of the checkpoint is executed unless
             `trust_remote_code` is set.
@@ -52,18 +49,16 @@ def load_model(
     """
     adapter = adapter_at(name, **options)
     if adapter is None:
-        return _load_plain(kind, name, allow_pickle, pooler, options)
+        return _load_plain(kind, name, pooler, options)
     try:
         require_peft(adapter.name)
-        model = _load_plain(
-            kind, adapter.base, allow_pickle, pooler, without_hub(options) | adapter.base_hub
-        )
+        model = _load_plain(kind, adapter.base, pooler, without_hub(options) | adapter.base_hub)
     except OSError as error:
         cure = "correct base_model_name_or_path in adapter_config.json if the base is elsewhere"
         raise OSError(
             one_line(f"{_at(name)}: adapter of {adapter.base!r}; {error}; {cure}")
         ) from error
-    merge_adapter(model, adapter, allow_pickle)
+    merge_adapter(model, adapter)
     return model
 
 
@@ -78,12 +73,12 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
         raise OSError(one_line(f"{_at(name)}: {error}")) from error
 
 
-def merge_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> None:
+def merge_adapter(model: Any, adapter: Adapter) -> None:
     """Load an adapter and merge it into its loaded base; the errors, `OSError`, name the
     adapter."""
     try:
         with quiet_loading():
-            apply_adapter(model, adapter, allow_pickle)
+            apply_adapter(model, adapter)
             problem = _degenerate(model)
     except Exception as error:  # of any kind, since the files may contain anything
         raise OSError(one_line(f"{_at(adapter.name)}: {error}")) from error
@@ -91,14 +86,11 @@ def merge_adapter(model: Any, adapter: Adapter, allow_pickle: bool = False) -> N
         raise OSError(f"{_at(adapter.name)}: with the adapter, {problem}")
 
 
-def _load_plain(
-    kind: Any, name: str | Path, allow_pickle: bool, pooler: bool, options: Mapping[str, Any]
-) -> Any:
+def _load_plain(kind: Any, name: str | Path, pooler: bool, options: Mapping[str, Any]) -> Any:
     """Load a model with its own weights, see `load_model`."""
     options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
-    if not allow_pickle:
-        options["use_safetensors"] = True
-        _check_safetensors(name, options)
+    options |= {"use_safetensors": True, "weights_only": True}
+    _check_safetensors(name, options)
     try:
         with quiet_loading():
             # Weights of other sizes are then listed, like those that are missing.

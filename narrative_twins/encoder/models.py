@@ -68,7 +68,6 @@ def load_model_and_tokenizer(
     name: str,
     device: str | int | torch.device | None,
     dtype: str | torch.dtype,
-    allow_pickle: bool,
     options: Mapping[str, Any],
 ) -> tuple[Any, Any]:
     """Load a model of a story encoder to a device, and its tokenizer; see
@@ -84,7 +83,7 @@ def load_model_and_tokenizer(
             if torch.accelerator.is_available()
             else "cpu"
         )
-    model = load_story_model(name, dtype=dtype, allow_pickle=allow_pickle, **options)
+    model = load_story_model(name, dtype=dtype, **options)
     try:
         adapter = adapter_at(name, **options)
         source, hub = tokenizer_source(adapter) if adapter else (name, options)

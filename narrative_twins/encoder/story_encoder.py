@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
+from narrative_twins.encoder.backends import PortableModel, PortablePasses, portable_backend
 from narrative_twins.encoder.checkpoint import (
     ModelFacts,
     default_encoder,
@@ -22,7 +23,6 @@ from narrative_twins.encoder.checkpoint import (
 from narrative_twins.encoder.names import resolve_name
 from narrative_twins.encoder.os_errors import os_errors
 from narrative_twins.encoder.pooling import Pooling, check_pooling
-from narrative_twins.encoder.portable import Backend, PortableModel, PortablePasses
 from narrative_twins.encoder.tokens import (
     Chunk,
     StoryTokenizer,
@@ -111,8 +111,7 @@ class StoryEncoder:
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
         attention: Attention = "auto",
-        allow_pickle: bool = False,
-        backend: Backend = "torch",
+        backend: str = "torch",
         **options: Any,
     ) -> StoryEncoder:
         """Load an encoder.
@@ -126,11 +125,8 @@ class StoryEncoder:
                 with native bfloat16, matrix products in bfloat16 and float32 between them, else
                 float32 throughout.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
-            allow_pickle: also load weights in pickles (`.bin`), which can execute code; else only
-                safetensors.
-            backend: `"torch"`, or `"onnx"` or `"openvino"`, which run models that `narrative-twins
-                export` makes on a CPU, without importing torch; see `PortableModel` for the dtypes
-                and errors.
+            backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes on
+                a CPU, in float32 and without importing torch; see `PortableModel` for the errors.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
@@ -152,11 +148,13 @@ class StoryEncoder:
                 raise ValueError(
                     f"device {str(device)!r} can't be used: backend={backend!r} runs on a CPU"
                 )
-            portable = PortableModel(name, backend, str(dtype), **options)
+            if str(dtype).removeprefix("torch.") not in ("auto", "float32"):
+                raise ValueError(f"dtype {str(dtype)!r}: backend={backend!r} runs in float32 only")
+            portable = portable_backend(backend)(name, **options)
             return cls(portable, portable.tokenizer(), **settings)
         from narrative_twins.encoder.models import load_model_and_tokenizer
 
-        model, tokenizer = load_model_and_tokenizer(name, device, dtype, allow_pickle, options)
+        model, tokenizer = load_model_and_tokenizer(name, device, dtype, options)
         return cls(model, tokenizer, **settings)
 
     @classmethod

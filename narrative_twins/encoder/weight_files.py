@@ -23,10 +23,7 @@ _NAMED = "transformers_weights"
 """The setting in `config.json` that may name the file of the weights."""
 
 _AGAIN = "copy or download it again"
-_SAVE = (
-    "save the model with save_pretrained, or load it with allow_pickle=True (--allow-pickle) if you"
-    " trust its source"
-)
+_SAVE = "save the model as safetensors with save_pretrained"
 
 
 def weights_problem(
@@ -79,13 +76,12 @@ def weights_problem(
     return f"{what}; {_SAVE}"
 
 
-def modules_problem(name: str | Path, allow_pickle: bool = False) -> str | None:
+def modules_problem(name: str | Path) -> str | None:
     """Why the modules of a sentence-transformers checkpoint can't be loaded by that library: their
     code is not its own, or their weights are in a pickle; None if they can.
 
     Args:
         name: folder or Hub id of the checkpoint, whose `modules.json`, if any, is valid.
-        allow_pickle: whether weights in pickles are allowed.
     """
 
     def found(file: str) -> str | None:
@@ -101,12 +97,7 @@ def modules_problem(name: str | Path, allow_pickle: bool = False) -> str | None:
                 " checkpoints is not run"
             )
         pickle = f"{folder}/{_PICKLE}"
-        if (
-            folder
-            and not allow_pickle
-            and found(f"{folder}/{_WEIGHTS}") is None
-            and found(pickle) is not None
-        ):
+        if folder and found(f"{folder}/{_WEIGHTS}") is None and found(pickle) is not None:
             return (
                 f"the weights of a module are in a pickle ({pickle}), which can execute code;"
                 f" {_SAVE}"

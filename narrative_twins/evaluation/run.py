@@ -168,11 +168,7 @@ def _baselines(
         encoder, "encode"
     ):
         # Loaded once for all baselines, with its own pooling and context.
-        own = {
-            name: value
-            for name, value in loading.items()
-            if name in ("device", "dtype", "allow_pickle")
-        }
+        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
         encoder = StoryEncoder.from_pretrained(encoder, **own)
     yield from (BaselineScorer(baseline.name, encoder) for baseline in chosen)
 

@@ -10,9 +10,9 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from narrative_twins.encoder.adapters import adapter_kind
+from narrative_twins.encoder.backends import BACKENDS
 from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
 from narrative_twins.encoder.export import check_export
-from narrative_twins.encoder.portable import EXPORTS
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import UNKNOWN, EncoderFacts
 
@@ -60,18 +60,16 @@ def checked_encoder(
 def _check_exports(folder: Path) -> None:
     """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as
     after training."""
-    found = [export for export, name in EXPORTS.items() if (folder / name).is_file()]
+    found = [name for name, backend in BACKENDS.items() if (folder / backend.files()[0]).is_file()]
     if found:
         encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
-    for backend, dtype in found:
+    for backend in found:
         try:
-            check_export(encoder, folder, backend, dtype)
+            check_export(encoder, folder, backend)
         except ImportError:
             raise
         except Exception as error:  # of any kind, since the file may contain anything
-            export = (
-                f"narrative-twins export {folder} --backend {backend} --dtype {dtype} --to {folder}"
-            )
+            export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
             raise ValueError(
                 f"{error}; export it again (`{export}`), or remove {folder / backend}"
             ) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from narrative_twins.encoder.portable import EXPORTS, weights_beside
+from narrative_twins.encoder.backends import BACKENDS
 
 _SETTINGS = ("config.json", "modules.json", "config_sentence_transformers.json")
 _TRANSFORMERS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
@@ -29,7 +29,7 @@ def encoder_layout(folder: Path) -> list[Path]:
     """The files of an encoder in a folder, sorted.
 
     Weights in several files are those that their index lists; of the folders of modules, those that
-    `modules.json` lists. Exports for other backends are among the files, see `EXPORTS`. Raises
+    `modules.json` lists. Exports for other backends are among the files, see `BACKENDS`. Raises
     `ValueError` if there are no weights, an index is invalid, or a file is a link out of the
     folder.
     """
@@ -37,8 +37,8 @@ def encoder_layout(folder: Path) -> list[Path]:
     names = [*settings, *_TOKENIZER, *_LICENSES, _WEIGHTS, *_shards(folder)]
     for module in _modules(folder):
         names += [f"{module}/config.json", f"{module}/{_WEIGHTS}"]
-    for name in EXPORTS.values():
-        names += [name, *weights_beside(name)]
+    for backend in BACKENDS.values():
+        names += backend.files()
     found = sorted({folder / name for name in names if (folder / name).is_file()})
     if not any(path.suffix == ".safetensors" for path in found):
         raise ValueError(

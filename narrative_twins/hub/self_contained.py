@@ -19,7 +19,7 @@ from narrative_twins.hub.cards import fill_in_id, template
 
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
-_OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate")
+_OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate", "onnxruntime", "onnxscript")
 """Libraries that may be missing, since only some functions need them. `syntok` is not among them,
 so that transformers says that it is missing, before it loads the code: texts are split by it."""
 

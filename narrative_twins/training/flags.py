@@ -88,12 +88,6 @@ class ScriptArguments:
             )
         },
     )
-    allow_pickle: bool = field(
-        default=False,
-        metadata={
-            "help": "Also load an encoder from a pickle, which can execute code: if you trust it."
-        },
-    )
     train_source: str | None = field(
         default=None,
         metadata={
@@ -163,8 +157,6 @@ class ScriptArguments:
         options: dict[str, Any] = {"dtype": dtype}
         if attention is not None:
             options["attn_implementation"] = attention
-        if self.allow_pickle:
-            options["allow_pickle"] = True
         return options
 
 

@@ -65,7 +65,6 @@ def trainable_encoder(
     hub = hub_options(options)
     # `Transformer` loads the model again, without checks.
     check_checkpoint(name, **options)
-    allow_pickle = options.pop("allow_pickle", False)
     kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
     adapter = adapter_at(name, **options)
     if adapter is not None:
@@ -74,20 +73,14 @@ def trainable_encoder(
     changes: dict[str, Any] = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         changes["attention_dropout"] = dropout
-    only_safetensors = None if allow_pickle else True
     transformer = Transformer(
         name,
-        model_kwargs={
-            "dtype": "float32",
-            "use_safetensors": only_safetensors,
-            **without_hub(options),
-            **hub,
-        },
+        model_kwargs={"dtype": "float32", "use_safetensors": True, **without_hub(options), **hub},
         config_kwargs={**hub, **changes},
         processor_kwargs=hub,
     )
     if adapter is not None:
-        merge_adapter(transformer.auto_model, adapter, allow_pickle)
+        merge_adapter(transformer.auto_model, adapter)
         source, tokenizer_hub = tokenizer_source(adapter)
         transformer.processor = AutoTokenizer.from_pretrained(
             source, trust_remote_code=False, **tokenizer_hub

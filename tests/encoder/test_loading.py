@@ -3,7 +3,6 @@ the command."""
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from pathlib import Path
@@ -109,7 +108,7 @@ def test_alignment_runs_no_code_of_modules(name, folder, monkeypatch):
     with_module(name)(folder)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
     problem = (
-        "pickle .2_Module/pytorch_model.bin.*--allow-pickle"
+        "pickle .2_Module/pytorch_model.bin.*save the model"
         if "Dense" in name
         else f"names '{name}', which is "
     )
@@ -146,46 +145,6 @@ def test_files_outside_of_the_folder_are_not_read(load, folder):
     outside(folder)
     with pytest.raises(OSError, match="outside of the folder"):
         load(folder)
-
-
-def test_pickles_are_loaded_on_request(folder):
-    expected = StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict()
-    pickled(folder)
-    found = StoryEncoder.from_pretrained(folder, device="cpu", allow_pickle=True).model.state_dict()
-    assert all(torch.equal(found[name], value) for name, value in expected.items())
-    loaded = pipeline(
-        "narrative-salience", model=str(folder), device="cpu", model_kwargs={"allow_pickle": True}
-    )
-    assert len(loaded(STORY)["sentences"]) == 3
-    assert trainable_encoder(folder, allow_pickle=True).encode(STORY).shape == (32,)
-    assert SentenceEmbedder(folder, allow_pickle=True)([STORY]).shape == (1, 32)
-
-
-def test_commands_load_pickles_on_request(folder, tmp_path, capsys):
-    pickled(folder)
-    (story := tmp_path / "story.txt").write_text(STORY)
-    model = "--model", str(folder), "--device", "cpu", "--operations", "deletion"
-    assert main(["score", str(story), *model]) == 1
-    assert main(["score", str(story), *model, "--allow-pickle"]) == 0
-    works = tmp_path / "works.json"
-    works.write_text(
-        json.dumps(
-            [{"id": "a", "story": STORY, "twins": ["A girl saw a chart. No mill stood there."]}]
-        )
-    )
-    align = [
-        "make",
-        "align",
-        str(works),
-        "--out",
-        str(tmp_path / "rows.jsonl"),
-        "--encoder",
-        str(folder),
-        "-q",
-    ]
-    align += ["--min-sentences", "1", "--windows", "1", "--min-window", "1"]
-    assert main(align) == 1 and "--allow-pickle" in capsys.readouterr().err
-    assert main([*align, "--allow-pickle"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -191,15 +191,15 @@ WEIGHTS = {
     "no safetensors": (file("model.safetensors", b"abc"), "model.safetensors is damaged"),
     "pickle": (
         pickled,
-        r"in a pickle \(pytorch_model.bin\), which can execute code; .* allow_pickle=True",
+        r"in a pickle \(pytorch_model.bin\), which can execute code; save the model",
     ),
     "evil pickle": (
         evil_pickle,
-        r"in a pickle \(pytorch_model.bin\), which can execute code; .* \(--allow-pickle\) if",
+        r"in a pickle \(pytorch_model.bin\), which can execute code; save the model",
     ),
     "evil parts": (
         evil_parts,
-        r"in a pickle \(pytorch_model-00001-of-00001.bin\), which can execute code; .* allow_p",
+        r"in a pickle \(pytorch_model-00001-of-00001.bin\), which can execute code; save the model",
     ),
     "evil index": (
         evil_index,
@@ -241,10 +241,7 @@ WEIGHTS = {
         index_of({"weight_map": {"a": "b" * 300 + ".safetensors"}}),
         "', which is missing; copy",
     ),
-    "no weights": (
-        without("*.safetensors"),
-        "no model.safetensors; save the model with save_pretrained",
-    ),
+    "no weights": (without("*.safetensors"), "no model.safetensors; save the model as safetensors"),
     "zero": (
         weights(lambda found: {name: 0 * value for name, value in found.items()}),
         "all weights are zero",

@@ -214,10 +214,6 @@ def test_auto_falls_back_and_says_so(monkeypatch, caplog, device, options, dtype
 def test_encoder_options_that_are_set_stay(monkeypatch, caplog):
     plain = {"dtype": "float32", "attn_implementation": None}
     assert resolved(monkeypatch, "cuda", **plain) == {"dtype": "float32"}
-    assert resolved(monkeypatch, "cpu", **plain, allow_pickle=True) == {
-        "dtype": "float32",
-        "allow_pickle": True,
-    }
     eager = {"dtype": "bfloat16", "attn_implementation": "eager"}
     assert resolved(monkeypatch, "cpu", **eager) == eager
     assert not caplog.text

@@ -33,8 +33,6 @@ class SentenceEmbedder:
             saved with, mean pooling if there is none; `"pooler"` for the `pooler_output` of the
             model, as SimCSE was trained: the first token after a dense layer with tanh, whose
             weights must be in the checkpoint (OSError if they are not).
-        allow_pickle: also load weights in pickles, which can execute code; else only safetensors
-            (OSError).
 
     Attributes:
         truncated: number of sentences so far that were truncated to the encoder's context.
@@ -46,23 +44,19 @@ class SentenceEmbedder:
         device: str | None = None,
         batch_size: int = 32,
         pooling: SentencePooling = "checkpoint",
-        allow_pickle: bool = False,
     ) -> None:
         from sentence_transformers import SentenceTransformer
 
         self._name = str(name or default_encoder())
         # The checks are ours, and the model may have parts that only sentence-transformers knows.
-        check_checkpoint(self._name, pooler=pooling == "pooler", allow_pickle=allow_pickle)
-        if problem := modules_problem(self._name, allow_pickle):
+        check_checkpoint(self._name, pooler=pooling == "pooler")
+        if problem := modules_problem(self._name):
             raise OSError(f"encoder {self._name!r} can't be loaded: {problem}")
         try:
             self._model = SentenceTransformer(
                 self._name,
                 device=device,
-                model_kwargs={
-                    "dtype": "float32",
-                    "use_safetensors": None if allow_pickle else True,
-                },
+                model_kwargs={"dtype": "float32", "use_safetensors": True},
             )
         except Exception as error:  # of any kind, since the files may contain anything
             raise OSError(one_line(f"encoder {self._name!r} can't be loaded: {error}")) from error

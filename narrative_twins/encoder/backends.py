@@ -1,15 +1,17 @@
-"""Encoders in ONNX or OpenVINO format, which run on a CPU without torch."""
+"""Backends: libraries that run exported encoders on a CPU without torch, and the base class by
+which others are added. Needs no torch."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +19,18 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils import cached_file
 
 from narrative_twins.encoder.batches import padded, text_batches
-from narrative_twins.encoder.checkpoint import ModelFacts, default_encoder, read_checkpoint_settings
+from narrative_twins.encoder.checkpoint import ModelFacts, read_checkpoint_settings
 from narrative_twins.encoder.loading import hub_options, one_line
 from narrative_twins.encoder.pooling import Pooling, pool_arrays
 from narrative_twins.encoder.tokens import Ids
 
-Backend: TypeAlias = Literal["torch", "onnx", "openvino"]
-BACKENDS: tuple[Backend, ...] = ("torch", "onnx", "openvino")
+if TYPE_CHECKING:
+    import torch
 
-FILES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
-"""The models in a folder or on the Hub, by backend, as sentence-transformers names them."""
-INT8_FILE = "openvino/openvino_model_qint8_quantized.xml"
-EXPORTS = {
-    **{(backend, "float32"): name for backend, name in FILES.items()},
-    ("openvino", "int8"): INT8_FILE,
-}
-"""The models by backend and the precision of their weights."""
-_DTYPES = {"onnx": ("float32",), "openvino": ("float32", "bfloat16", "int8")}
+BACKENDS: dict[str, type[PortableModel]] = {}
+"""The backends by name, besides `"torch"`."""
+
 _BATCH_TOKENS = 2_048
-
-_Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
-"""Token states of shape (texts, tokens, dimensions) from ids and mask of shape (texts, tokens)."""
 
 
 @dataclass(frozen=True)
@@ -51,58 +44,91 @@ class Device:
         return self.type
 
 
-class PortableModel:
-    """A model in ONNX or OpenVINO format, loaded from its folder or from the Hub. A copy or pickle
-    loads it again.
+class PortableModel(ABC):
+    """A model that runs on a CPU without torch, in float32, loaded from its folder or from the Hub.
+    A copy or pickle loads it again.
+
+    A backend is a subclass, which is known by its name once it is defined: in `from_pretrained`,
+    in the pipeline, on the command line, for exports and for pushes.
 
     Args:
-        name: folder or Hub id, with the model in `onnx/` or `openvino/`; None for the default
-            encoder.
-        backend: `"onnx"` or `"openvino"`, which also reads ONNX where there is no OpenVINO.
-        dtype: `"float32"`, or with OpenVINO `"bfloat16"` and, if it was exported, `"int8"`;
-            `"auto"` is float32.
+        name: folder or Hub id.
         options: which files of the Hub, such as `revision` or `token`.
 
     Attributes:
-        name_or_path, backend, dtype, device: what it was loaded from, and where it runs.
+        backend: the name of the backend, which is that of the folder of its files.
+        file: the file of the model in that folder, as sentence-transformers names it.
+        parts: files next to it that large models may have.
+        extra: what to install to load or export such a model.
+        name_or_path, dtype, device: what it was loaded from, how and where it runs.
         config: the values of `config.json`.
         checkpoint_settings: the settings of its checkpoint.
-        run: token states from ids and mask.
 
     Raises:
         ImportError: the library of the backend is missing; the message says what to install.
         OSError: the model is missing or can't be loaded; the message says how to export it.
-        ValueError: the backend or the dtype is unknown.
     """
 
-    def __init__(
-        self, name: str | Path | None, backend: str, dtype: str = "auto", **options: Any
-    ) -> None:
-        if backend not in FILES:
-            raise ValueError(f"backend={backend!r}: choose {', '.join(map(repr, BACKENDS))}")
-        self.name_or_path = str(name) if name is not None else default_encoder()
-        self.backend, self.device = backend, Device()
-        self.dtype = "float32" if dtype == "auto" else str(dtype).removeprefix("torch.")
-        if self.dtype not in _DTYPES[backend]:
-            raise ValueError(
-                f"dtype {self.dtype!r} is not supported by {backend}; choose"
-                f" {', '.join(_DTYPES[backend])}"
-            )
+    backend: ClassVar[str]
+    file: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]] = ()
+    extra: ClassVar[str]
+
+    dtype = "float32"
+    device = Device()
+
+    def __init_subclass__(cls) -> None:
+        BACKENDS[cls.backend] = cls
+
+    @abstractmethod
+    def start(self, path: str) -> None:
+        """Load the model from its file."""
+
+    @abstractmethod
+    def run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Token states of shape (texts, tokens, dimensions).
+
+        Args:
+            ids: token ids, shape (texts, tokens).
+            mask: 1 for tokens and 0 for padding, shape (texts, tokens).
+        """
+
+    @classmethod
+    @abstractmethod
+    def write(cls, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> None:
+        """Export a model in torch to a file.
+
+        Args:
+            model: a module that returns token states for ids and mask, see `run`.
+            inputs: ids and mask of two texts of different lengths, to trace the model with.
+            path: the file.
+        """
+
+    def __init__(self, name: str | Path, **options: Any) -> None:
+        self.name_or_path = str(name)
         self._options = hub_options(options)
         self.checkpoint_settings = read_checkpoint_settings(self.name_or_path, **self._options)
         self.config = self._read_config()
-        path = self._find()
+        path = self._find(self.file)
+        if path is None:
+            raise OSError(
+                f"encoder {self.name_or_path!r} has no {self.backend}/{self.file}; make it with"
+                f" `narrative-twins export {self.name_or_path} --backend {self.backend} --to"
+                " FOLDER`, and load FOLDER"
+            )
+        for part in self.parts:
+            self._find(part)
         try:
-            self.run = (_onnx if backend == "onnx" else _openvino)(path, self.dtype)
+            self.start(path)
         except ImportError as error:
             raise ImportError(
-                f"backend={backend!r} needs pip install 'narrative_twins[{backend}]' ({error})"
+                f"backend={self.backend!r} needs pip install '{self.extra}' ({error})"
             ) from error
         except Exception as error:  # of any kind, since the file may contain anything
-            raise OSError(one_line(f"{path} can't be loaded by {backend}: {error}")) from error
+            raise OSError(one_line(f"{path} can't be loaded by {self.backend}: {error}")) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _load, (self.name_or_path, self.backend, self.dtype, self._options)
+        return _load, (type(self), self.name_or_path, self._options)
 
     def tokenizer(self) -> Any:
         """Its tokenizer; raises OSError if it has none that is fast."""
@@ -123,11 +149,18 @@ class PortableModel:
         )
         return ModelFacts(self.checkpoint_settings, limit, getattr(self.config, "vocab_size", None))
 
-    def _file(self, name: str) -> str | None:
+    @classmethod
+    def files(cls) -> list[str]:
+        """The files that an export may have, that of the model first, with their folder."""
+        return [f"{cls.backend}/{name}" for name in (cls.file, *cls.parts)]
+
+    def _find(self, name: str, subfolder: str | None = None) -> str | None:
+        """The path of a file of the checkpoint, by default in the folder of the backend."""
         try:
             path: str | None = cached_file(
                 self.name_or_path,
                 name,
+                subfolder=self.backend if subfolder is None else subfolder,
                 _raise_exceptions_for_missing_entries=False,
                 **self._options,
             )
@@ -138,7 +171,7 @@ class PortableModel:
         return path
 
     def _read_config(self) -> SimpleNamespace:
-        path = self._file("config.json")
+        path = self._find("config.json", "")
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8")) if path else None
         except (OSError, ValueError, RecursionError) as error:
@@ -151,83 +184,72 @@ class PortableModel:
         commit = parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
         return SimpleNamespace(**values | {"_commit_hash": commit})
 
-    def _find(self) -> str:
-        """The file of the model."""
-        names = [FILES[self.backend], *([FILES["onnx"]] if self.backend == "openvino" else [])]
-        if self.dtype == "int8":
-            names = [INT8_FILE]
-        for name in names:
-            path = self._file(name)
-            if path is not None:
-                for weights in weights_beside(name):
-                    self._file(weights)
-                return path
-        dtype = " --dtype int8" if self.dtype == "int8" else ""
-        raise OSError(
-            f"encoder {self.name_or_path!r} has no {' or '.join(names)}; make it with"
-            f" `narrative-twins export {self.name_or_path} --backend {self.backend}{dtype} --to"
-            " FOLDER`, and load FOLDER"
+
+def _load(kind: type[PortableModel], name: str, options: Mapping[str, Any]) -> PortableModel:
+    return kind(name, **options)
+
+
+def portable_backend(name: str) -> type[PortableModel]:
+    """The backend of this name; raises ValueError if there is none."""
+    if name not in BACKENDS:
+        raise ValueError(f"backend={name!r}: choose {', '.join(map(repr, backend_names()))}")
+    return BACKENDS[name]
+
+
+def backend_names() -> tuple[str, ...]:
+    """The names of all backends, `"torch"` first."""
+    return ("torch", *BACKENDS)
+
+
+class OnnxModel(PortableModel):
+    """A model in ONNX format, run by onnxruntime."""
+
+    backend = "onnx"
+    file = "model.onnx"
+    parts = ("model.onnx.data", "model.onnx_data")
+    extra = "narrative_twins[onnx]"
+
+    def start(self, path: str) -> None:
+        """Load the model from its file."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        # 0 stands for as many as onnxruntime chooses.
+        options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
+        self._session = onnxruntime.InferenceSession(
+            path, options, providers=["CPUExecutionProvider"]
         )
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._output = self._session.get_outputs()[0].name
 
-
-def weights_beside(name: str) -> list[str]:
-    """The names of files beside a model that may have its weights, or those that are too large for
-    one file."""
-    return (
-        [name.replace(".xml", ".bin")]
-        if name.endswith(".xml")
-        else [f"{name}.data", f"{name}_data"]
-    )
-
-
-def _load(name: str, backend: str, dtype: str, options: Mapping[str, Any]) -> PortableModel:
-    return PortableModel(name, backend, dtype, **options)
-
-
-def _threads() -> int:
-    """How many threads a model uses; 0 for as many as its library chooses."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() else 0
-
-
-def _onnx(path: str, dtype: str) -> _Run:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _threads()
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    names = {given.name for given in session.get_inputs()}
-    output = session.get_outputs()[0].name
-
-    def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+    def run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Token states from ids and mask."""
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = session.run(
-            [output], {name: inputs[name] for name in inputs if name in names}
+        states: NDArray[np.float32] = self._session.run(
+            [self._output], {name: inputs[name] for name in inputs if name in self._inputs}
         )[0]
         return states
 
-    return run
+    @classmethod
+    def write(cls, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> None:
+        """Export a model in torch to a file."""
+        import onnxscript  # noqa: F401  # torch would name it only in the middle of its work
+        import torch
 
-
-def _openvino(path: str, dtype: str) -> _Run:
-    import openvino
-
-    core = openvino.Core()
-    settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-    settings["INFERENCE_PRECISION_HINT"] = "bf16" if dtype == "bfloat16" else "f32"
-    if _threads():
-        settings["INFERENCE_NUM_THREADS"] = _threads()
-    model = core.compile_model(core.read_model(path), "CPU", settings)
-    names = {given.get_any_name() for given in model.inputs}
-
-    def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = model(
-            {name: inputs[name] for name in inputs if name in names}
-        )[0]
-        return states
-
-    return run
+        dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+        torch.onnx.export(
+            model,
+            inputs,
+            str(path),
+            input_names=["input_ids", "attention_mask"],
+            output_names=["last_hidden_state"],
+            dynamic_shapes=(dynamic, dynamic),
+            # In one file, if it has less than two gigabytes.
+            external_data=sum(weight.nbytes for weight in model.parameters()) >= 2**31 - 2**20,
+            dynamo=True,
+            verbose=False,
+        )
 
 
 class PortablePasses:
@@ -268,8 +290,7 @@ class PortablePasses:
         # Texts of different lengths may share a batch if padding does not change the states of the
         # shorter one.
         together = self.states([text, longer])[: len(text)]
-        tolerance = 1e-3 if self.dtype == "float32" else 0.1
-        self.mixes_lengths = bool(np.abs(alone - together).max() <= tolerance * np.abs(alone).max())
+        self.mixes_lengths = bool(np.abs(alone - together).max() <= 1e-3 * np.abs(alone).max())
 
     def batches(self, lengths: Sequence[int]) -> Iterator[slice]:
         """Batches of texts, given the lengths of all texts in descending order."""
