@@ -75,7 +75,7 @@ def main() -> None:
         encoder=options.model,
         operations=options.operations,
         approximate=options.approximate,
-        dtype=options.dtype,
+        loading={"dtype": options.dtype},
     )
     executor = LocalPipelineExecutor(
         pipeline=[

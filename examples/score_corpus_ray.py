@@ -76,7 +76,7 @@ def main() -> None:
             "column": options.column,
             "operations": options.operations,
             "approximate": options.approximate,
-            "dtype": options.dtype,
+            "loading": {"dtype": options.dtype},
         },
         batch_format="pyarrow",
         batch_size=options.rows,

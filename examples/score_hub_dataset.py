@@ -196,7 +196,7 @@ def run(options: argparse.Namespace) -> None:
         operations=options.operations,
         windows=parse_windows(options.windows),
         approximate=options.approximate,
-        dtype=options.dtype,
+        loading={"dtype": options.dtype},
     )
     while batch := list(islice(rows, options.shard)):
         with tempfile.TemporaryDirectory() as scratch:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
@@ -16,8 +16,9 @@ from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.encoder.models import AutoStoryModel
 from narrative_twins.encoder.quiet import hide_default_model_warning
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
+from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
 from narrative_twins.salience.plain import PlainResult
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories
@@ -116,8 +117,9 @@ class SaliencePipeline(Pipeline):
                 self.model.name_or_path, backend=backend, **options
             )
 
-    def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
+    def __call__(self, inputs: Any, **options: Unpack[ScoringOptions]) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
+        batch_size = options.pop("batch_size", None)
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
         stories = inputs
@@ -129,7 +131,7 @@ class SaliencePipeline(Pipeline):
             stories = _Items(inputs)  # torch's map-style datasets
         check_stories(stories)
         _, scoring_options, _ = self._sanitize_parameters(**options)
-        sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"]
+        sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"].default
         size = next(size for size in sizes if size is not None)
         start = partial(
             self._stream, stories, self._forward_params | scoring_options | {"batch_size": size}

@@ -33,7 +33,6 @@ MODULES = {
 }
 
 LIBRARIES = {
-    "accelerate": "salience",
     "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",

@@ -42,7 +42,7 @@ def source(tmp_path):
 @pytest.fixture(scope="module")
 def expected(bert_folder):
     """The rows by one process, by id."""
-    scorer = StoryScorer(bert_folder, dtype="float32", device="cpu")
+    scorer = StoryScorer(bert_folder, loading={"dtype": "float32", "device": "cpu"})
     return {f"s{n}": row for n, row in enumerate(scorer.rows(TEXTS))}
 
 

@@ -10,7 +10,8 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.scoring import BookScorer
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation, workload
+from narrative_twins.salience.options import Approximation
+from narrative_twins.salience.plans import workload
 from narrative_twins.stories.story import Story, Windows
 
 MAX_UNCHECKED = (

@@ -15,7 +15,7 @@ from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.app.requests import ScoreRequest
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.book import book_html, book_json
 from narrative_twins.show.formats import write_results

@@ -12,7 +12,7 @@ from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
 from narrative_twins.salience.books.units import Level
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.reading import book_of
 from narrative_twins.stories.documents import printable_name
@@ -108,7 +108,7 @@ class BookRequest(Request):
             )
         job.begin("Loading the encoder")
         loaded = load(None)
-        scorer = BookScorer.of(loaded.encoder, self.levels, None, None, self.approximate, None)
+        scorer = BookScorer.of(loaded.encoder, self.levels, approximate=self.approximate)
         job.begin("Estimating the time")
         job.seconds = loaded.book_seconds(scorer, stories, patience)
         job.begin("Scoring")

@@ -21,6 +21,7 @@ from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer
 from narrative_twins.salience.books.units import ScoredChapter
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.options import BookOptions
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.language import is_foreign
@@ -82,19 +83,17 @@ def score_whole_book(options: argparse.Namespace) -> BookSalience:
 def load_book(options: argparse.Namespace) -> tuple[Book, BookScorer]:
     """Read the book, then load what it is scored with, so that what is wrong with it is told at
     once."""
-    level_operations(options.level, options.operations, options.approximate, options.max_shifts)
+    scoring: BookOptions = {
+        "operations": options.operations,
+        "approximate": options.approximate,
+        "max_shifts": options.max_shifts,
+        "splitter": options.split,
+    }
+    level_operations(options.level, scoring)
     book = read_book(options.files[0])
     if (hint := not_english(options)) and is_foreign(book.text[:_START]):
         print(f"narrative-twins: {options.files[0]}: {hint}", file=sys.stderr)
-    scorer = BookScorer.of(
-        read_encoder(options),
-        options.level,
-        options.operations,
-        options.split,
-        options.approximate,
-        options.max_shifts,
-    )
-    return book, scorer
+    return book, BookScorer.of(read_encoder(options), options.level, **scoring)
 
 
 def _progress(options: argparse.Namespace) -> bool:

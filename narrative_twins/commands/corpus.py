@@ -15,7 +15,6 @@ from tqdm.auto import tqdm
 from narrative_twins.commands.options import check_output, count, plural
 from narrative_twins.commands.rows import SUFFIXES, count_inputs, is_on_hub, read_inputs
 from narrative_twins.files import STDIN
-from narrative_twins.salience.processes import LAUNCHED, launched_state
 from narrative_twins.stories.documents import printable_name
 from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.splitting import SPLITTERS
@@ -197,10 +196,12 @@ def run_corpus(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         # The result says which stories are truncated; they are counted below.
         on_truncation="error" if options.on_truncation == "error" else "ignore",
-        device=options.device,
-        dtype=options.dtype,
-        context_tokens=options.context_tokens,
-        backend=options.backend,
+        loading={
+            "device": options.device,
+            "dtype": options.dtype,
+            "context_tokens": options.context_tokens,
+            "backend": options.backend,
+        },
     )
     sources = _Sources(options)
     hidden = options.quiet or not sys.stderr.isatty()
@@ -221,8 +222,6 @@ def run_corpus(options: argparse.Namespace) -> int:
 
 def _summary(options: argparse.Namespace, done: CorpusRun, problems: int) -> int:
     """Tell what the folder has; returns the exit code."""
-    if options.processes == LAUNCHED and not launched_state().is_main_process:
-        return 0
     if not options.quiet and done.rows:
         stories, shards = (
             plural(done.rows, "story", "stories"),

@@ -19,7 +19,7 @@ from narrative_twins.evaluation.agreement import Rule
 from narrative_twins.evaluation.run import encoder_name, evaluate
 from narrative_twins.evaluation.scorers import PromptedScorer
 from narrative_twins.llm.server import Server
-from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.options import Approximation
 
 
 def named_encoder(text: str) -> tuple[str, list[str | None]]:
@@ -205,7 +205,7 @@ def run(options: argparse.Namespace) -> int:
         rule=options.rule,
         sentence_encoder=options.sentence_encoder,
         loading=loading | {"pooling": options.pooling},
-        scoring={} if options.approximate is None else {"approximate": options.approximate},
+        approximate=options.approximate,
         progress=shown,
         report=console.print if shown else lambda message: None,
     )

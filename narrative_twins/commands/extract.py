@@ -14,7 +14,7 @@ from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.books.extract import DEFAULT_SHARE, FORMATS
 from narrative_twins.salience.books.lines import read_book_salience
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.stories.splitting import SPLITTERS
 

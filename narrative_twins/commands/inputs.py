@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -18,11 +17,9 @@ from narrative_twins.encoder.backends import backend_names
 from narrative_twins.encoder.checkpoint import encoder_settings
 from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.buffer import OnTruncation
-from narrative_twins.salience.engine import SCORING_OPTIONS, score_stories
+from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation
-from narrative_twins.salience.processes import LAUNCHED, launched_state
+from narrative_twins.salience.options import SCORING_OPTIONS, Approximation, OnTruncation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.reading import InputFormat
 from narrative_twins.stories.splitting import SPLITTERS
@@ -99,11 +96,11 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         ),
     )
     for name, settings in _OPTIONS.items():
-        add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name], **settings)
+        add(f"--{name.replace('_', '-')}", default=SCORING_OPTIONS[name].default, **settings)
     add(
         "--batch-size",
         type=count,
-        default=SCORING_OPTIONS["batch_size"],
+        default=SCORING_OPTIONS["batch_size"].default,
         metavar="N",
         help="stories that are held in memory at once (default: %(default)s)",
     )
@@ -161,25 +158,6 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     """Refuse options that contradict each other."""
     if not options.files and is_terminal(sys.stdin):
         parser.error("name a file, or - for standard input")
-    # Some clusters set WORLD_SIZE for every job; the launchers set both.
-    if "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
-        if options.processes != 1:
-            parser.error(
-                "--processes does not apply to a run by accelerate launch, which has a number of"
-                " its own"
-            )
-        options.processes = LAUNCHED
-        options.device = options.device or launched_state().device
-
-
-def helped_first_process(options: argparse.Namespace) -> bool:
-    """In a process of `accelerate launch` other than the first, score the stories that the first
-    one reads, until there are no more, and return True. Otherwise return False at once."""
-    if options.processes != LAUNCHED or launched_state().is_main_process:
-        return False
-    for _ in score_stories([], load_encoder(options), **_scoring(options)):
-        pass
-    return True
 
 
 def load_encoder(options: argparse.Namespace) -> StoryEncoder:

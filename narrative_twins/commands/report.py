@@ -10,7 +10,6 @@ from narrative_twins.commands.inputs import (
     add_scoring_options,
     check_options,
     exit_code,
-    helped_first_process,
     load_encoder,
     run_settings,
     score,
@@ -64,8 +63,6 @@ def on_interrupt(options: argparse.Namespace) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
-    if helped_first_process(options):
-        return 0
     report = Report(options.out, options.top, options.resume)
     encoder = load_encoder(options)
     done = report.begin(run_settings(options, encoder))

@@ -16,7 +16,6 @@ from narrative_twins.commands.inputs import (
     add_scoring_options,
     check_options,
     exit_code,
-    helped_first_process,
     load_encoder,
     run_settings,
     score,
@@ -91,8 +90,6 @@ def run(options: argparse.Namespace) -> int:
         return run_book(options)
     if options.format == PARQUET:
         return run_corpus(options)
-    if helped_first_process(options):
-        return 0
     if is_image(options):
         check_figure(None)
     # Reports an output file that can't be written before the encoder is loaded.

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow
 import pyarrow.compute
@@ -28,7 +28,7 @@ from narrative_twins.corpora.manifest import (
     unscored,
 )
 from narrative_twins.corpora.scorer import StoryScorer
-from narrative_twins.salience.processes import LaunchedProcesses, WorkerProcesses
+from narrative_twins.salience.processes import WorkerProcesses
 
 _Map: TypeAlias = Callable[[Iterable[Any]], Generator[Any, None, None]]
 
@@ -80,7 +80,7 @@ def score_corpus(
     *,
     rows: int = ROWS,
     job: tuple[int, int] = (1, 1),
-    processes: int | Literal["launched"] = 1,
+    processes: int = 1,
     settings: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> CorpusRun:
@@ -107,7 +107,7 @@ def score_corpus(
         on_progress: is called with the number of rows of each shard that is written.
 
     Returns:
-        What the folder has of this job; nothing in a launched process other than the first.
+        What the folder has of this job.
 
     Raises:
         ResumeError: the folder has rows of other settings, or a source has another name or other
@@ -119,24 +119,15 @@ def score_corpus(
         raise ValueError(
             f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1"
         )
-    if not isinstance(processes, int):
-        launched = LaunchedProcesses(scorer.table)
-        if not launched.is_first:
-            deque(launched.map([]), maxlen=0)
-            return CorpusRun()
-        score: _Map = launched.map
-    else:
-        score = (
-            _in_this_process(scorer)
-            if processes == 1
-            else WorkerProcesses(scorer.start, processes).map
-        )
+    score = (
+        _in_this_process(scorer) if processes == 1 else WorkerProcesses(scorer.start, processes).map
+    )
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
     manifest = Manifest(
         folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows}, Part(*job)
     )
-    if isinstance(processes, int) and processes > 1:
+    if processes > 1:
         scorer.unload()
     sources = list(sources)
     check_names([name for name, _ in sources], manifest.shards)

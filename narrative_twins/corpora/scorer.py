@@ -3,9 +3,9 @@ large data share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import pyarrow
 
@@ -13,13 +13,9 @@ from narrative_twins.encoder.checkpoint import encoder_settings
 from narrative_twins.encoder.quiet import no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation
-from narrative_twins.stories.splitting import Splitter
-from narrative_twins.stories.story import StoryError, Windows
-
-if TYPE_CHECKING:
-    from narrative_twins.salience.buffer import OnTruncation
+from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.options import ScoringOptions, checked_options
+from narrative_twins.stories.story import StoryError
 
 COLUMNS = {
     "sentences": "list of texts",
@@ -54,15 +50,13 @@ class StoryScorer:
             pickled too.
         column: the column of the stories, in any form that `Story.parse` accepts; default the whole
             row, with `text`, `sentences` or `story`.
-        operations, windows, splitter, approximate, max_shifts, batch_size: see `score_stories`.
-        on_truncation: as in `score_stories`, but stories that don't fit the encoder are not told of
-            by default.
-        encoder_options: for `StoryEncoder.from_pretrained`, such as `device`, `dtype` and
+        loading: options of `StoryEncoder.from_pretrained`, such as `device`, `dtype` and
             `backend`.
+        options: see `ScoringOptions`. Stories that don't fit the encoder are not reported by
+            default; those that can't be scored always have an `error`.
 
     Raises:
-        ValueError: an operation is unknown or does not support the approximation, at once; another
-            option is invalid, when the first batch is scored.
+        TypeError, ValueError: an option is unknown or invalid.
     """
 
     def __init__(
@@ -70,29 +64,14 @@ class StoryScorer:
         encoder: StoryEncoder | str | Path | None = None,
         *,
         column: str | None = None,
-        operations: str | Operation | Iterable[str | Operation] | None = None,
-        windows: Windows = "auto",
-        splitter: Splitter | None = None,
-        approximate: Approximation | None = None,
-        max_shifts: int | None = None,
-        batch_size: int = 32,
-        on_truncation: OnTruncation = "ignore",
-        **encoder_options: Any,
+        loading: Mapping[str, Any] | None = None,
+        **options: Unpack[ScoringOptions],
     ) -> None:
         self.column = column
-        self.operations = resolve_operations(
-            operations, one_pass=approximate is not None, max_shifts=max_shifts
-        )
         self._name: Any = encoder
-        self._encoder_options = encoder_options
-        self._options: dict[str, Any] = {
-            "windows": windows,
-            "splitter": splitter,
-            "approximate": approximate,
-            "max_shifts": max_shifts,
-            "batch_size": batch_size,
-            "on_truncation": on_truncation,
-        }
+        self._loading = dict(loading or {})
+        self._options = checked_options({"on_truncation": "ignore", **options})
+        self.operations = resolve_operations(self._options["operations"])
         self._encoder = encoder if isinstance(encoder, StoryEncoder) else None
 
     @property
@@ -101,7 +80,7 @@ class StoryScorer:
         `StoryEncoder.from_pretrained`."""
         if self._encoder is None:
             with no_progress_bars():
-                self._encoder = StoryEncoder.from_pretrained(self._name, **self._encoder_options)
+                self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
         return self._encoder
 
     def unload(self) -> None:
@@ -130,10 +109,9 @@ class StoryScorer:
             "operations": [operation.name for operation in self.operations],
             "column": self.column,
             "split": getattr(splitter, "__name__", splitter) or "sentences",
-            **{
-                name.replace("_", " "): self._options[name]
-                for name in ("windows", "approximate", "max_shifts")
-            },
+            "windows": self._options["windows"],
+            "approximate": self._options["approximate"],
+            "max shifts": self._options["max_shifts"],
         }
 
     @property
@@ -205,9 +183,8 @@ class StoryScorer:
         def failed(error: StoryError) -> None:
             found[error.index or 0]["error"] = error.problem
 
-        for result in score_stories(
-            stories, self.encoder, operations=self.operations, on_error=failed, **self._options
-        ):
+        options: ScoringOptions = {**self._options, "on_error": failed}
+        for result in score_stories(stories, self.encoder, **options):
             data = result.to_dict()
             found[result.index] |= {name: data[name] for name in COLUMNS if name in data}
         return found

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline
 from narrative_twins.data.sources import DataSource
@@ -24,7 +24,7 @@ from narrative_twins.evaluation.scorers import (
     Scores,
 )
 from narrative_twins.files import AtomicFile
-from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.salience.options import ScoringOptions, checked_options
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,6 @@ def evaluate(
     data: DataSource | LabelledStories | Sequence[DataSource | LabelledStories] | None = None,
     out: str | Path | None = None,
     *,
-    operations: str | Operation | Iterable[str | Operation] | None = None,
     baselines: str | Iterable[str] | None = None,
     results: Mapping[str, Any] | None = None,
     prompted: PromptedScorer | Iterable[PromptedScorer] = (),
@@ -46,9 +45,8 @@ def evaluate(
     rule: Rule = "numbered",
     sentence_encoder: Any = None,
     loading: Mapping[str, Any] | None = None,
-    scoring: Mapping[str, Any] | None = None,
-    progress: bool = False,
     report: Callable[[str], None] = lambda message: None,
+    **options: Unpack[ScoringOptions],
 ) -> Comparison:
     """Compare encoders, each with all operations, and baselines with human labels.
 
@@ -61,7 +59,6 @@ def evaluate(
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
             each run, which are not computed again.
-        operations: names or `Operation`s; default all.
         baselines: names of registered baselines; default all. `()` for none.
         results: names with files of results of other scorers, see `ResultsScorer`.
         prompted: language models to ask, or whose saved answers are used.
@@ -72,9 +69,9 @@ def evaluate(
             are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
         sentence_encoder: for baselines that compare sentences; default the default encoder.
-        loading, scoring: options of `StoryEncoder.from_pretrained` and of `score_stories`.
-        progress: show progress bars.
+        loading: options of `StoryEncoder.from_pretrained`.
         report: is called with a line on each step.
+        options: options of `score_stories`, see `ScoringOptions`.
 
     Raises:
         ValueError: an argument is invalid or a name is used twice; raised before anything is
@@ -83,10 +80,12 @@ def evaluate(
             scored.
     """
     sets = list(_data_sets(data, split, second))
-    chosen = resolve_operations(operations)
+    chosen = checked_options(options)["operations"]
+    progress = bool(options.get("progress"))
+    scoring = {k: v for k, v in options.items() if k not in ("operations", "progress")}
     scorers: list[Scorer] = [
         *(
-            EncoderScorer(name, runs, chosen, loading or {}, scoring or {})
+            EncoderScorer(name, runs, chosen, loading or {}, scoring)
             for name, runs in _encoders(encoders)
         ),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),

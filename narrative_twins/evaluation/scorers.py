@@ -22,11 +22,9 @@ from narrative_twins.files import ResumableFile
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story
-
-_SAME_SCORES = ("batch_size", "progress", "processes")
-"""Options of `score_stories` that do not change the scores."""
 
 RANDOM_DRAWS = 100
 """How often the baseline `random` is drawn, as in the paper."""
@@ -107,14 +105,15 @@ class EncoderScorer:
         folder: Path | None,
         progress: bool,
     ) -> Scores:
-        operations = resolve_operations(
-            self.operations,
-            one_pass=self.scoring.get("approximate") is not None,
-            max_shifts=self.scoring.get("max_shifts"),
-        )
+        options = checked_options({"operations": self.operations, **self.scoring})
+        operations = resolve_operations(options["operations"])
         names = [operation.name for operation in operations]
         precision = str(self.loading.get("dtype", "auto"))
-        scoring = {name: value for name, value in self.scoring.items() if name not in _SAME_SCORES}
+        scoring = {
+            name: value
+            for name, value in self.scoring.items()
+            if SCORING_OPTIONS[name].affects_scores
+        }
         settings = {
             **_encoder_settings(encoder),
             "precision": precision,
@@ -125,10 +124,12 @@ class EncoderScorer:
         results = score_stories(
             data.stories[len(saved) :],
             encoder,
-            operations=operations,
-            on_truncation="ignore",
-            progress=progress,
-            **self.scoring,
+            **{
+                "on_truncation": "ignore",
+                **self.scoring,
+                "operations": operations,
+                "progress": progress,
+            },
         )
         return saved.finish(
             str(encoder.model.name_or_path) if name is not None else "default", results

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,13 @@ from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.plans import (
-    Approximation,
-    Plan,
-    contexts,
-    exact_plans,
-    one_pass_plans,
-)
+from narrative_twins.salience.options import Approximation, OnError, OnTruncation
+from narrative_twins.salience.plans import Plan, contexts, exact_plans, one_pass_plans
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows
 
 logger = logging.getLogger(__name__)
-
-OnError: TypeAlias = Literal["raise", "skip"] | Callable[[StoryError], None]
-OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
 BUFFER_TOKENS = 1_000_000
 """Planned tokens after which the encoder runs, which bounds memory for long stories."""

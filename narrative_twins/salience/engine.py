@@ -3,46 +3,30 @@ possible."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Unpack
 
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.buffer import OnError, OnTruncation, Reporter, StoryBuffer
+from narrative_twins.salience.buffer import Reporter, StoryBuffer
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation
-from narrative_twins.salience.processes import (
-    LAUNCHED,
-    LaunchedProcesses,
-    Processes,
-    WorkerProcesses,
-)
+from narrative_twins.salience.options import Approximation, ScoringOptions, checked_options
+from narrative_twins.salience.processes import WorkerProcesses
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Splitter, check_splitter
+from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 
 def score_stories(
     stories: Iterable[Any],
     encoder: StoryEncoder | str | Path | None = None,
-    *,
-    operations: str | Operation | Iterable[str | Operation] | None = None,
-    windows: Windows = "auto",
-    splitter: Splitter | None = None,
-    approximate: Approximation | None = None,
-    max_shifts: int | None = None,
-    batch_size: int = 32,
-    on_error: OnError = "raise",
-    on_truncation: OnTruncation = "warn",
-    progress: bool | Callable[[float], None] = False,
-    processes: int | Literal["launched"] = 1,
+    **options: Unpack[ScoringOptions],
 ) -> Iterator[StorySalience]:
     """Score every sentence of some stories; an iterator over one result per story, lazily and in
     order.
@@ -51,61 +35,25 @@ def score_stories(
         stories: stories in any form that `Story.parse` accepts: text, list of sentences, mapping,
             `Story`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
-        operations: names or `Operation` instances; default all registered operations.
-        windows, splitter: windows for stories without their own, and the sentence splitter, see
-            `Story.parse`.
-        approximate: `"one-pass"` computes all operations except shifting from the token states of
-            one forward pass per story, at a fraction of the cost. None is exact.
-        max_shifts: another approximation: shifting to at most this many other positions, the
-            nearest.
-        batch_size: number of stories held at once, whose variants share forward passes and whose
-            results come together.
-        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to
-            the next story and `"skip"` it with a warning or call a function with the error.
-        on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
-            as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`
-            in any case.
-        progress: whether to show a progress bar, or a function to call with the number of stories
-            done (a float) after each planned window and forward pass. An exception that it raises
-            stops the scoring.
-        processes: how many processes share the work, each with a copy of the encoder and its part
-            of the threads, or on a GPU of its own if there are several; up to 2 * `processes` *
-            `batch_size` stories are held at once. Scores are those of one process up to rounding.
-            As always with new processes, a script needs `if __name__ == "__main__":`. `"launched"`
-            stands for the processes of `accelerate launch` or `torchrun`: each calls this function
-            with its encoder; the first reads the stories and has all results.
+        options: see `ScoringOptions`.
 
     Raises:
-        ValueError: an operation is unknown or an argument invalid. Raised before anything is
-            scored.
+        TypeError, ValueError: an option is unknown or invalid. Raised before anything is scored.
         StoryError: a story can't be scored; has its index. Raised while iterating.
     """
     check_stories(stories)
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: a batch has at least 1 story")
-    check_splitter(splitter)
-    if processes != LAUNCHED and (not isinstance(processes, int) or processes < 1):
-        raise ValueError(f"processes={processes!r}: choose a number of at least 1, or {LAUNCHED!r}")
-    if on_error not in ("raise", "skip") and not callable(on_error):
-        raise ValueError(
-            f"on_error={on_error!r}: choose 'raise', 'skip' or a function that takes the error"
-        )
-    if on_truncation not in get_args(OnTruncation):
-        raise ValueError(f"on_truncation={on_truncation!r}: choose 'warn', 'error' or 'ignore'")
-    if approximate is not None and approximate not in get_args(Approximation):
-        raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
-    if approximate is not None and max_shifts is not None:
-        raise ValueError(
-            f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of"
-            " the two"
-        )
-    chosen = resolve_operations(operations, one_pass=approximate is not None, max_shifts=max_shifts)
+    checked = checked_options(options)
     if not isinstance(encoder, StoryEncoder):
         if not isinstance(encoder, (str, Path, type(None))):
             raise TypeError(
                 f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}"
             )
         encoder = StoryEncoder.from_pretrained(encoder)
+    approximate, max_shifts, progress = (
+        checked["approximate"],
+        checked["max_shifts"],
+        checked["progress"],
+    )
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(
             f"approximate={approximate!r} needs mean pooling; this encoder pools the first token"
@@ -113,30 +61,22 @@ def score_stories(
     on_progress = progress if callable(progress) else None
     bar = progress_bar(stories, shown=bool(progress) and on_progress is None)
     scorer = _StoryScorer(
-        encoder, chosen, approximate, None if max_shifts is None else f"max_shifts={max_shifts}"
+        encoder,
+        resolve_operations(checked["operations"]),
+        approximate,
+        None if max_shifts is None else f"max_shifts={max_shifts}",
     )
-    reporter = Reporter(on_error, on_truncation)
+    reporter = Reporter(checked["on_error"], checked["on_truncation"])
+    windows, splitter, batch_size = checked["windows"], checked["splitter"], checked["batch_size"]
     expected = length_hint(stories)
-    if processes == 1 or processes != LAUNCHED and expected == 1:
+    if checked["processes"] == 1 or expected == 1:
         return scorer.buffer(reporter, bar, on_progress).run(stories, windows, splitter, batch_size)
-    scorer = replace(scorer, truncated_are_errors=on_truncation == "error")
-    pool: Processes
-    if isinstance(processes, int):
-        pool = WorkerProcesses(scorer.start, processes)
-    else:
-        pool = LaunchedProcesses(scorer)
+    scorer = replace(scorer, truncated_are_errors=checked["on_truncation"] == "error")
+    pool = WorkerProcesses(scorer.start, checked["processes"])
     # Few stories are shared evenly.
     chunk = min(batch_size, -(-expected // pool.count)) if expected else batch_size
     parsed = (_parsed(source, windows, splitter) for source in stories)
     return _merged(pool, parsed, chunk, reporter, bar, on_progress)
-
-
-SCORING_OPTIONS: dict[str, Any] = {
-    name: parameter.default
-    for name, parameter in inspect.signature(score_stories).parameters.items()
-    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-}
-"""The scoring options with their defaults, which the pipeline and the command line share."""
 
 
 def progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
@@ -191,7 +131,7 @@ def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story |
 
 
 def _merged(
-    pool: Processes,
+    pool: WorkerProcesses,
     stories: Iterator[Story | StoryError],
     size: int,
     reporter: Reporter,

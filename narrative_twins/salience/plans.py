@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.tokens import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.options import Approximation
 from narrative_twins.stories.story import StoryError
 from narrative_twins.stories.windows import Order, Span, Window
-
-Approximation: TypeAlias = Literal["one-pass"]
 
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half

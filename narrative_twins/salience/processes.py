@@ -3,7 +3,6 @@ processes; its results are in the order of the tasks."""
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
 import os
 import pickle
@@ -11,36 +10,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
-from datetime import timedelta
-from functools import cache
-from itertools import islice
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from accelerate import PartialState
+from typing import Any, NamedTuple, TypeAlias
 
 Function: TypeAlias = Callable[[Any], Any]
 """A function of a task."""
 
-LAUNCHED = "launched"
-"""Stands for the processes of `accelerate launch` or `torchrun`, of which this is one."""
-
 _NO_TASK = object()
 _THREADS = "OMP_NUM_THREADS"
-_PATIENCE = timedelta(
-    weeks=4
-)  # for the slowest task; otherwise waiting for another process fails after half an hour
-
-
-class Processes(Protocol):
-    """Several processes; `count` is how many."""
-
-    count: int
-
-    def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        """The results of the tasks, in order; a few tasks are read ahead. Errors of the function
-        are raised."""
 
 
 class _Outcome(NamedTuple):
@@ -93,8 +70,8 @@ class WorkerProcesses:
             ) from error
 
     def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        """See `Processes.map`. Raises RuntimeError if a process ends, for example for lack of
-        memory."""
+        """The results of the tasks, in order; a few tasks are read ahead. Raises errors of the
+        function, and RuntimeError if a process ends, for example for lack of memory."""
         threads = max(1, _threads() // self.count)
         workers: list[_Worker] = []
         try:
@@ -202,76 +179,3 @@ def _work(connection: Connection, start: bytes, number: int, threads: int) -> No
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
-
-
-class LaunchedProcesses:
-    """The processes of `accelerate launch` or `torchrun`, all of which make this object and call
-    `map`. The first reads the tasks and has the results (`is_first`); in the others `map` works for
-    it, and yields nothing.
-
-    Args:
-        function: of this process.
-
-    Raises:
-        ValueError: this process was not launched so.
-    """
-
-    def __init__(self, function: Function) -> None:
-        self._function, self._state = function, launched_state()
-        self.count: int = self._state.num_processes
-        self.is_first: bool = self._state.is_main_process
-
-    def map(self, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        """See `Processes.map`."""
-        if not self.is_first:
-            while (shared := self._broadcast(None)) is not None:
-                self._outcomes(shared)
-            return
-        remaining = iter(tasks)
-        try:
-            while chosen := list(islice(remaining, self.count)):
-                yield from [
-                    outcome.get() for outcome in self._outcomes(self._broadcast(chosen) or [])
-                ]
-        except (
-            Exception,
-            GeneratorExit,
-        ):  # Ctrl-C also interrupts the others, which don't listen then
-            self._broadcast(None)
-            raise
-        self._broadcast(None)
-
-    def _broadcast(self, tasks: list[Any] | None) -> list[Any] | None:
-        """The tasks that the first process has, one for each process; None if there are no more."""
-        from accelerate.utils import broadcast_object_list
-
-        found: list[Any] = broadcast_object_list([tasks])
-        return found[0]  # type: ignore[no-any-return]
-
-    def _outcomes(self, tasks: list[Any]) -> list[_Outcome]:
-        """Work on the task of this process; the outcomes of all."""
-        from accelerate.utils import gather_object
-
-        mine = tasks[self._state.process_index :][:1]
-        outcomes: list[_Outcome] = gather_object(
-            [_Outcome.of(self._function, task) for task in mine]
-        )
-        return outcomes
-
-
-@cache
-def launched_state() -> PartialState:
-    """This process among those of `accelerate launch` or `torchrun`; ValueError if it was not
-    launched so."""
-    import torch
-    from accelerate import PartialState
-
-    state = PartialState(cpu=not torch.accelerator.is_available(), timeout=_PATIENCE)
-    if state.num_processes == 1:
-        raise ValueError(
-            f"processes={LAUNCHED!r} is for a script started by accelerate launch or torchrun"
-        )
-    atexit.register(
-        state.destroy_process_group
-    )  # without it torch may abort the process at its exit
-    return state

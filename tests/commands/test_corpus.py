@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -319,29 +318,3 @@ def test_data_sets_on_the_hub_are_streamed(tmp_path, bert_folder):
         "hf://datasets/somebody/stories/test.jsonl",
     }
     assert sorted(row["id"] for row in rows) == ["s0", "s1", "s2", "s3", "s4", "t", "t"]
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("two processes")
-def test_launched_processes(tmp_path, bert_folder):
-    write(tmp_path / "in.jsonl", stories(50))
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node=2",
-        "-m",
-    ]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    command = ["narrative_twins", "score", "in.jsonl", "--model", bert_folder, "--dtype", "float32"]
-    command += ["--shard-rows", "8", "--out"]
-    done = run_command(*launch, *command, "two/", cwd=tmp_path, env=environment)
-    assert done.returncode == 0 and "50 stories in 7 shards" in done.stderr, done.stderr
-    assert run_command(sys.executable, "-m", *command, "one/", cwd=tmp_path).returncode == 0
-    assert rows_of(tmp_path / "one") == rows_of(tmp_path / "two")

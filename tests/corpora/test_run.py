@@ -319,7 +319,7 @@ def test_two_runs_do_not_write_the_same_shards(tmp_path):
 
 def test_processes_write_what_one_writes(tmp_path, bert_folder):
     sources = [("a", [f"Nadia ran {n} miles. It rained." for n in range(25)] + [" "])]
-    options = {"operations": "summarization", "device": "cpu", "dtype": "float32"}
+    options = {"operations": "summarization", "loading": {"device": "cpu", "dtype": "float32"}}
     for folder, processes in (("one", 1), ("two", 2)):
         scorer = StoryScorer(bert_folder, **options)
         score_corpus(sources, tmp_path / folder, scorer, rows=6, processes=processes)

@@ -78,7 +78,7 @@ def test_datasets_map(scorer, bert_folder):
     arrow = rows.with_format("arrow").map(scorer, batched=True, batch_size=1)
     assert arrow.with_format(None)["sentences"] == mapped["sentences"]
     # The encoder is not part of what the cache of `datasets` is found by, once it is loaded.
-    lazy = StoryScorer(bert_folder, column="text", device="cpu")
+    lazy = StoryScorer(bert_folder, column="text", loading={"device": "cpu"})
     first = rows.map(lazy, batched=True)
     assert (
         lazy.encoder is not None and rows.map(lazy, batched=True)._fingerprint == first._fingerprint
@@ -87,7 +87,10 @@ def test_datasets_map(scorer, bert_folder):
 
 def test_it_is_pickled_without_the_encoder_that_it_loads(bert_folder):
     scorer = StoryScorer(
-        bert_folder, column="text", operations="summarization", device="cpu", dtype="float32"
+        bert_folder,
+        column="text",
+        operations="summarization",
+        loading={"device": "cpu", "dtype": "float32"},
     )
     before = len(pickle.dumps(scorer))
     expected = scorer({"text": TEXTS})

@@ -297,7 +297,7 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
         with pytest.raises(AssertionError, match="scored again"):
             run(operations=["summarization"])
         with pytest.raises(AssertionError, match="scored again"):
-            run(operations=["deletion"], scoring={"windows": 2})
+            run(operations=["deletion"], windows=2)
     # An interrupted run: the scores of two stories are there.
     (saved,) = [file for file in files if "tiny" in file.name and file.suffix == ".jsonl"]
     lines = saved.read_text().splitlines(keepends=True)

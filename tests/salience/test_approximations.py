@@ -183,9 +183,7 @@ def test_max_shifts(encoder):
     assert near.scores["shifting"][0] == pytest.approx(near.scores["shifting"][1], abs=1e-6)
     assert near.scores["shifting"] != pytest.approx(exact.scores["shifting"], abs=1e-4)
     assert OPERATIONS["shifting"].max_shifts is None
-    with pytest.raises(
-        ValueError, match="max_shifts=0: a sentence must be moved to at least 1 other position"
-    ):
+    with pytest.raises(ValueError, match="max_shifts=0: choose a whole number of at least 1"):
         score_stories([STORY], encoder, max_shifts=0)
 
 

@@ -321,8 +321,10 @@ def test_input_that_is_not_several_stories_raises(encoder):
             score_stories(table, encoder)
     with pytest.raises(TypeError, match="expected a story or several stories, not NoneType"):
         score_stories(None, encoder)
-    with pytest.raises(TypeError, match="a splitter is a function"):
+    with pytest.raises(ValueError, match="splitter='pysbd': choose 'sentences' or 'lines'"):
         score_stories([TALE], encoder, splitter="pysbd")
+    with pytest.raises(TypeError, match="unknown option 'shifts'; choose from operations"):
+        score_stories([TALE], encoder, shifts=1)
 
 
 def test_custom_operation(encoder):

@@ -8,14 +8,13 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from contextlib import closing
 
 import psutil
 import pytest
 
 from narrative_twins import StoryEncoder, StoryError, score_stories
-from narrative_twins.salience.processes import LaunchedProcesses, WorkerProcesses
+from narrative_twins.salience.processes import WorkerProcesses
 
 from support import tasks
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
@@ -100,29 +99,8 @@ def test_what_can_not_be_pickled_is_refused_at_once(encoder):
 
 @pytest.mark.parametrize("processes", [0, -1, "2", 1.5])
 def test_invalid_numbers(encoder, processes):
-    with pytest.raises(ValueError, match="choose a number of at least 1, or 'launched'"):
+    with pytest.raises(ValueError, match="choose a whole number of at least 1"):
         score_stories(TEXTS, encoder, processes=processes)
-
-
-def test_processes_that_were_not_launched(encoder):
-    for make in (
-        lambda: score_stories(TEXTS, encoder, processes="launched"),
-        lambda: LaunchedProcesses(len),
-    ):
-        with pytest.raises(
-            ValueError, match="is for a script started by accelerate launch or torchrun"
-        ):
-            make()
-
-
-def test_a_number_of_processes_that_a_cluster_sets_is_not_a_launch(bert_folder):
-    command = [COMMAND, "score", "-", "--model", bert_folder, "-f", "csv", "-q"]
-    expected, found = (
-        run_command(*command, input="It rained. He left.", env={**os.environ, **more})
-        for more in ({}, {"WORLD_SIZE": "2"})
-    )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == expected.stdout
 
 
 # Any function of tasks
@@ -253,48 +231,3 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
         )
     )
     assert rows_of(part.read_text())
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("two processes")
-@pytest.mark.parametrize("form", ["score", "report"])
-def test_launched_processes(source, bert_folder, tmp_path, form):
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node=2",
-        "-m",
-    ]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    options = ["--model", bert_folder, "--dtype", "float32", "-q"]
-    text = "".join(
-        line for line in source.read_text().splitlines(keepends=True) if json.loads(line)["text"]
-    )
-    if form == "report":
-        done = run_command(
-            *launch,
-            "narrative_twins",
-            form,
-            *options,
-            "-o",
-            tmp_path / "r",
-            input=text,
-            env=environment,
-        )
-        assert done.returncode == 0, done.stderr
-        assert len(list((tmp_path / "r").rglob("*.html"))) == 1 + 20
-        return
-    command = ["narrative_twins", form, *options, "-f", "jsonl", "--batch-size", "3"]
-    expected = run_command(sys.executable, "-m", *command, input=text)
-    done = run_command(*launch, *command, input=text, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert_same_rows(rows_of(done.stdout), rows_of(expected.stdout))
-    refused = run_command(*launch, *command, "--processes", "2", input=text, env=environment)
-    assert "--processes does not apply to a run by accelerate launch" in refused.stderr

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import Approximation
+from narrative_twins.salience.options import BookOptions, checked_options
 
 
 def check_levels(levels: str | Iterable[str]) -> tuple[Level, ...]:
@@ -20,28 +20,20 @@ def check_levels(levels: str | Iterable[str]) -> tuple[Level, ...]:
     return tuple(level for level in LEVELS if level in names)
 
 
-def level_operations(
-    levels: Sequence[Level],
-    operations: str | Operation | Iterable[str | Operation] | None,
-    approximate: Approximation | None,
-    max_shifts: int | None,
-) -> dict[Level, list[Operation]]:
+def level_operations(levels: Sequence[Level], options: BookOptions) -> dict[Level, list[Operation]]:
     """The operations of each level. Raises a `ValueError` if a level would have none."""
-    if not (operations is None or isinstance(operations, (str, Operation))):
-        operations = list(operations)
-    if approximate is not None and max_shifts is not None:
-        raise ValueError(
-            f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of"
-            " the two"
-        )
-    chosen = resolve_operations(operations)
+    given = options.get("operations")
+    if not (given is None or isinstance(given, (str, Operation))):
+        options = {**options, "operations": list(given)}
+    if "sentence" not in levels:
+        options = {**options, "approximate": None}
+    sentences = resolve_operations(checked_options(options)["operations"])
+    chosen = resolve_operations(options.get("operations"))
     above = [operation for operation in chosen if operation.has_one_pass]
     found: dict[Level, list[Operation]] = {}
     for level in levels:
         if level == "sentence":
-            one_pass = approximate is not None
-            # Not yet with `max_shifts`, which the engine applies.
-            found[level] = resolve_operations(operations, one_pass=one_pass)
+            found[level] = sentences
         elif not above:
             names = ", ".join(operation.name for operation in chosen)
             raise ValueError(

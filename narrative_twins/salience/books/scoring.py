@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import LEVELS, Level, ScoredChapter, Unit, unit_scores
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.plans import Approximation, check_finite, checked_scores, pooled_sums
+from narrative_twins.salience.options import Approximation, BookOptions
+from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.books.scenes import DividedChapter, divided_chapters, paragraph_starts
@@ -44,11 +45,7 @@ def score_book(
     encoder: StoryEncoder | str | Path | None = None,
     *,
     levels: Level | Iterable[Level] = LEVELS,
-    operations: str | Operation | Iterable[str | Operation] | None = None,
-    splitter: Splitter | None = None,
-    approximate: Approximation | None = None,
-    max_shifts: int | None = None,
-    progress: bool | Callable[[float], None] = False,
+    **options: Unpack[BookOptions],
 ) -> BookSalience:
     """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
 
@@ -62,20 +59,16 @@ def score_book(
         book: a book, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        operations: names or `Operation` instances; default all registered ones, each at the levels
-            it is available at.
-        splitter: how paragraphs are split into sentences, see `Story.parse`.
-        approximate, max_shifts: for sentences, see `score_stories`.
-        progress: whether to show a progress bar, or a function to call with the number of sentences
-            done (a float). An exception that it raises stops the scoring.
+        options: see `BookOptions`; `approximate` and `max_shifts` are for sentences.
 
     Raises:
         ValueError: an argument is invalid, or a level has no operation; raised before anything is
             scored.
         StoryError: the file can't be read, or a chapter can't be scored.
     """
-    scorer = BookScorer.of(encoder, levels, operations, splitter, approximate, max_shifts)
+    scorer = BookScorer.of(encoder, levels, **options)
     book = book if isinstance(book, Book) else read_book(book)
+    progress = options.get("progress", False)
     return scorer.result(book, scorer.chapters(book, progress=progress))
 
 
@@ -99,16 +92,11 @@ class BookScorer:
         cls,
         encoder: StoryEncoder | str | Path | None,
         levels: str | Iterable[str],
-        operations: str | Operation | Iterable[str | Operation] | None,
-        splitter: Splitter | None,
-        approximate: Approximation | None,
-        max_shifts: int | None,
+        **options: Unpack[BookOptions],
     ) -> BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
-        by_level = level_operations(check_levels(levels), operations, approximate, max_shifts)
-        if approximate is not None and approximate not in get_args(Approximation):
-            raise ValueError(f"approximate={approximate!r}: choose 'one-pass' or None")
+        by_level = level_operations(check_levels(levels), options)
         if not isinstance(encoder, StoryEncoder):
             encoder = StoryEncoder.from_pretrained(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
@@ -116,7 +104,13 @@ class BookScorer:
                 "chapters and scenes need mean pooling, and this encoder pools the first token;"
                 " choose another encoder or levels='sentence'"
             )
-        return cls(encoder, by_level, splitter, approximate, max_shifts)
+        return cls(
+            encoder,
+            by_level,
+            options.get("splitter"),
+            options.get("approximate"),
+            options.get("max_shifts"),
+        )
 
     @property
     def levels(self) -> tuple[Level, ...]:
