@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
-import stat
 import sys
 from collections.abc import Collection, Mapping
 from importlib import metadata
@@ -29,19 +29,21 @@ class AtomicFile:
 
     Args:
         path: the file, or `-` for standard output.
-        keep: after an error keep the part file; rename the part file of an earlier run to
-            `NAME.part.old`.
-        resume: append to the part file (or to the complete file) of an earlier run instead of
-            starting over.
-        sync: make each `write` wait until the data is on disk.
+        follow: if `path` is a link, replace the file that it leads to. False for files whose names
+            are derived from the name of another: there a link is refused, since somebody else may
+            have put it there. A link in place of the part file is always refused.
     """
 
-    def __init__(
-        self, path: str, keep: bool = False, resume: bool = False, sync: bool = False
-    ) -> None:
-        self.keep, self.resume, self.sync = keep, resume, sync
-        self.path = path if path == STDIN else os.path.realpath(path)
-        self.part = part_path(self.path)
+    def __init__(self, path: str, *, follow: bool = True) -> None:
+        if not follow:
+            if os.path.islink(path):
+                raise FileExistsError(f"{path} is a symbolic link; remove it first")
+            # Only the folder is resolved: a link that is put there later is replaced, not followed.
+            folder, name = os.path.split(path)
+            self.path = os.path.join(os.path.realpath(folder), name)
+        else:
+            self.path = path if path == STDIN else os.path.realpath(path)
+        self.part = f"{self.path}.part"
         self.is_regular = path != STDIN and (
             os.path.isfile(self.path) or not os.path.exists(self.path)
         )
@@ -50,33 +52,12 @@ class AtomicFile:
         if self.is_regular and not os.path.isdir(os.path.dirname(self.path)):
             raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
         self._descriptor = -1
-        self._reopened_size: int | None = None
 
     def __enter__(self) -> AtomicFile:
-        if self.path == STDIN:
-            return self
-        if not self.is_regular:
+        if self.is_regular:
+            self._begin()
+        elif self.path != STDIN:
             self._descriptor = os.open(self.path, os.O_WRONLY)
-            return self
-        if self.resume and not os.path.exists(self.part) and os.path.exists(self.path):
-            self._reopened_size = os.path.getsize(self.path)
-            self._rename(self.path, self.part)
-        self._open()
-        if not self.resume and self.keep and os.path.getsize(self.part):
-            # Keep the old part file locked until the new one is. Windows has no locks, and can't
-            # rename an open file.
-            earlier = self._descriptor
-            if sys.platform == "win32":
-                os.close(earlier)
-            self._rename(self.part, f"{self.part}.old")
-            self._open()
-            if sys.platform != "win32":
-                os.close(earlier)
-        elif not self.resume:
-            os.ftruncate(self._descriptor, 0)
-        # Remove an incomplete last line, which a power failure may leave.
-        os.ftruncate(self._descriptor, _end_of_last_line(self._descriptor))
-        os.lseek(self._descriptor, 0, os.SEEK_END)
         return self
 
     def write(self, piece: str | bytes) -> None:
@@ -84,23 +65,20 @@ class AtomicFile:
         is left."""
         try:
             if self.path == STDIN:
-                write_stdout(piece)
+                if isinstance(piece, bytes):
+                    sys.stdout.buffer.write(piece)
+                else:
+                    sys.stdout.write(piece)
+                sys.stdout.flush()
                 return
             data = memoryview(piece.encode("utf-8") if isinstance(piece, str) else piece)
             while data:
                 data = data[os.write(self._descriptor, data) :]
-            if self.sync and self.is_regular:
-                os.fsync(self._descriptor)
         except BrokenPipeError:
             raise
         except OSError as error:
-            name = (
-                self.part
-                if self.is_regular
-                else "standard output"
-                if self.path == STDIN
-                else self.path
-            )
+            name = self.part if self.is_regular else self.path
+            name = "standard output" if self.path == STDIN else name
             raise OSError(f"{name} can't be written: {error.strerror}") from error
 
     def __exit__(
@@ -115,67 +93,55 @@ class AtomicFile:
         # file.
         descriptor, self._descriptor = self._descriptor, -1
         try:
-            if sys.platform == "win32":
-                os.close(descriptor)  # an open file can't be renamed
-            if self.is_regular:
-                self._complete(kind is None)
+            if self.is_regular and kind is None:
+                self._complete()
+            elif self.is_regular:
+                self._keep_or_remove()
         finally:
             # The part file is locked until it has its name; then another run may begin.
-            if sys.platform != "win32":
-                os.close(descriptor)
+            os.close(descriptor)
 
-    def _complete(self, succeeded: bool) -> None:
-        """Rename the part file, or remove it after an error unless it is kept."""
-        if succeeded:
-            if os.path.exists(self.path):
-                os.chmod(self.part, os.stat(self.path).st_mode & 0o7777)
-            self._rename(self.part, self.path)
-        elif not self.keep:
-            os.unlink(self.part)
-        elif self._reopened_size == os.path.getsize(self.part):
-            # Nothing was added to a file that was complete, so restore its name.
-            self._rename(self.part, self.path)
+    def _begin(self) -> None:
+        self._descriptor = self._open()
+        os.ftruncate(self._descriptor, 0)
 
-    def _open(self) -> None:
-        """Open the part file and lock it. Links are not followed, since what they lead to would be
-        overwritten."""
+    def _complete(self) -> None:
+        if os.path.exists(self.path):
+            os.chmod(self.part, os.lstat(self.path).st_mode & 0o7777)
+        self._rename(self.part, self.path)
+
+    def _keep_or_remove(self) -> None:
+        """Called after an error."""
+        os.unlink(self.part)
+
+    def _open(self) -> int:
+        """Open the part file and lock it."""
         while True:
             try:
-                self._descriptor = os.open(
-                    self.part, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666
-                )
+                descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             except OSError as error:
-                if not os.path.islink(self.part):
+                if error.errno != errno.ELOOP:
                     raise
-                raise FileExistsError(f"{self.part} is a symbolic link; remove it first") from error
+                raise FileExistsError(f"{self.part} is a symbolic link; remove it first") from None
             try:
-                lock(self._descriptor, self.part)
-                found = os.fstat(self._descriptor)
-                if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
-                    raise FileExistsError(
-                        f"{self.part} is also another file (a hard link); remove it first"
-                    )
-                if os.path.samestat(found, os.lstat(self.part)):
-                    return
+                lock(descriptor, self.part)
+                if os.path.samestat(os.fstat(descriptor), os.lstat(self.part)):
+                    return descriptor
             except FileNotFoundError:
                 pass
             except BaseException:
-                os.close(self._descriptor)
+                os.close(descriptor)
                 raise
-            # Another run has completed and renamed the file before it was locked here.
-            os.close(self._descriptor)
+            # Another run completed and renamed the file before it was locked here.
+            os.close(descriptor)
 
     def _rename(self, source: str, target: str) -> None:
         os.replace(source, target)
 
 
 def lock(descriptor: int, path: str) -> None:
-    """Lock an open file or folder until it is closed or the process ends, except on Windows. Raises
-    `FileExistsError` if another run has locked it."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
+    """Lock an open file or folder until it is closed or the process ends. Raises `FileExistsError`
+    if another run has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -184,31 +150,24 @@ def lock(descriptor: int, path: str) -> None:
         ) from None
 
 
-def write_stdout(piece: str | bytes) -> None:
-    """Write text or bytes to standard output at once. Raises `OSError` if it is closed."""
-    if sys.stdout is None:
-        raise OSError(errno.EBADF, "it is closed")
-    if isinstance(piece, str):
-        sys.stdout.write(piece)
-    else:
-        sys.stdout.buffer.write(piece)
-    sys.stdout.flush()
-
-
 class ResumeError(ValueError):
     """A run can't be resumed with these options or this input."""
 
 
 class ResumableFile(AtomicFile):
     """A file of lines that an interrupted run can resume, with the settings of the run in a JSON
-    file beside it: `NAME.part.run` during the run, then `NAME.run`.
+    file next to it: `NAME.part.run` during the run, then `NAME.run`.
+
+    An interrupted run leaves its complete lines in the part file. A new run renames them to
+    `NAME.part.old`, a resumed one appends to them, or to those of the complete file.
 
     Args:
         path: the file, or `-` for standard output, which can't be resumed.
         settings: all options that the lines depend on, as JSON data by name; the version of the
-            package is added.
+            package is added. None if the lines depend on none: then there is no settings file.
         resume: resume an earlier run, if there is one.
-        sync: see `AtomicFile`.
+        sync: make each `write` wait until the data is on disk.
+        follow: see `AtomicFile`.
 
     Attributes:
         lines: the complete lines of the earlier run; empty if there is none or `resume` is not set.
@@ -218,23 +177,81 @@ class ResumableFile(AtomicFile):
     """
 
     def __init__(
-        self, path: str, settings: Mapping[str, Any], resume: bool = False, sync: bool = False
+        self,
+        path: str,
+        settings: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        sync: bool = False,
+        *,
+        follow: bool = True,
     ) -> None:
-        super().__init__(path, keep=True, resume=resume, sync=sync)
+        super().__init__(path, follow=follow)
+        self.resume, self.sync, self.has_settings = resume, sync, settings is not None
         # Convert to JSON types (tuples to lists), to compare them with settings read from a file.
         self.settings: dict[str, Any] = json.loads(
-            json.dumps({"narrative_twins": _VERSION, **settings})
+            json.dumps({"narrative_twins": _VERSION, **(settings or {})})
         )
-        self.lines: list[str] = complete_lines(path) if resume and self.is_regular else []
-        if self.lines:
+        self.lines: list[str] = complete_lines(self.path) if resume and self.is_regular else []
+        self._reopened_size: int | None = None
+        if self.lines and self.has_settings:
             self._check(path)
 
-    def __enter__(self) -> ResumableFile:
-        super().__enter__()
-        if self.is_regular:
-            with AtomicFile(run_path(self.part)) as file:
+    @property
+    def repeats_complete_run(self) -> bool:
+        """Whether the complete file, if there is one, was made with the same settings."""
+        return read_settings(run_path(self.path)) == self.settings
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines of the earlier run as JSON objects; raises `ResumeError` for another line."""
+        found = []
+        for number, line in enumerate(self.lines, start=1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise self.not_resumable(number, "is not a row of this command")
+            found.append(row)
+        return found
+
+    def not_resumable(self, number: int, problem: str) -> ResumeError:
+        """The error for a line of the earlier run that this run would not have written."""
+        return ResumeError(f"can't resume {self.path}: line {number} {problem}")
+
+    def write(self, piece: str | bytes) -> None:
+        """Append text or bytes, see `AtomicFile.write`."""
+        super().write(piece)
+        if self.sync and self.is_regular:
+            os.fsync(self._descriptor)
+
+    def write_row(self, row: Mapping[str, Any]) -> None:
+        """Append a row of JSON data as a line."""
+        self.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def _begin(self) -> None:
+        if self.resume and not os.path.exists(self.part) and os.path.exists(self.path):
+            self._reopened_size = os.path.getsize(self.path)
+            self._rename(self.path, self.part)
+        self._descriptor = self._open()
+        if not self.resume and os.path.getsize(self.part):
+            # The old part file stays locked until the new one is.
+            earlier = self._descriptor
+            self._rename(self.part, f"{self.part}.old")
+            self._descriptor = self._open()
+            os.close(earlier)
+        # Remove an incomplete last line, which a power failure may leave.
+        with open(self._descriptor, "rb", closefd=False) as file:
+            end = file.read().rfind(b"\n") + 1
+        os.ftruncate(self._descriptor, end)
+        os.lseek(self._descriptor, end, os.SEEK_SET)
+        if self.has_settings:
+            with AtomicFile(run_path(self.part), follow=False) as file:
                 file.write(json.dumps(self.settings, indent=1) + "\n")
-        return self
+
+    def _keep_or_remove(self) -> None:
+        if self._reopened_size == os.path.getsize(self.part):
+            # Nothing was added to a file that was complete, so restore its name.
+            self._rename(self.part, self.path)
 
     def _check(self, path: str) -> None:
         earlier = run_settings(path)
@@ -250,12 +267,12 @@ class ResumableFile(AtomicFile):
 
     def _rename(self, source: str, target: str) -> None:
         super()._rename(source, target)
-        if os.path.exists(run_path(source)):
+        if self.has_settings and os.path.exists(run_path(source)):
             os.replace(run_path(source), run_path(target))
 
 
 def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings of an earlier run that differ from those of now, in words; empty if none
+    """The settings of an earlier run that differ from the current ones, in words; empty if none
     does."""
     changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
     return ", ".join(
@@ -267,7 +284,7 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def run_settings(path: str) -> dict[str, Any] | None:
     """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
     part, path = part_path(path), os.path.realpath(path)
-    # The settings file is renamed last, so a crash in between leaves it under the name of before.
+    # The settings file is renamed last, so a crash in between leaves it under its earlier name.
     settings = read_settings(run_path(part))
     is_known = settings is not None or os.path.exists(part) and os.path.exists(path)
     return settings if is_known else read_settings(run_path(path))
@@ -289,8 +306,7 @@ def complete_lines(path: str) -> list[str]:
     existing = part if os.path.exists(part) else path
     if not os.path.exists(existing):
         return []
-    with open(existing, "rb") as file:
-        data = file.read()
+    data = Path(existing).read_bytes()
     # Not `splitlines`, which also splits at other line breaks that JSON strings may contain.
     return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
 
@@ -299,33 +315,25 @@ def paths_written(path: str) -> list[str]:
     """The paths that a `ResumableFile` or an `AtomicFile` may write, rename or replace."""
     part = part_path(path)
     files = [os.path.realpath(path), part, f"{part}.old"]
-    return [*files, *map(run_path, files), part_path(run_path(part))]
+    return [*files, *map(run_path, files), f"{run_path(part)}.part"]
 
 
-def _end_of_last_line(descriptor: int, chunk: int = 1 << 20) -> int:
-    """The position after the last line break of an open file; 0 if it has none."""
-    end = os.fstat(descriptor).st_size
-    while end:
-        start = max(0, end - chunk)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        found = os.read(descriptor, end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
+def digest(content: Any) -> str:
+    """A short hash of JSON data."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
     """A short digest of a file, or of the files in a folder with their names; only of those with
     `suffixes`, if any."""
-    digest, root = hashlib.sha256(), Path(path)
+    total, root = hashlib.sha256(), Path(path)
     files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
     for file in files:
         if not suffixes or file.suffix in suffixes:
-            digest.update(file.relative_to(root).as_posix().encode("utf-8", "replace"))
+            total.update(file.relative_to(root).as_posix().encode("utf-8", "replace"))
             with open(file, "rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
-    return digest.hexdigest()[:12]
+                total.update(hashlib.file_digest(content, "sha256").digest())
+    return total.hexdigest()[:12]
 
 
 def part_path(path: str) -> str:

@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
-from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import (
-    ATTEMPTS,
-    ChatLike,
-    Prices,
-    Rejected,
-    Run,
-    ask_until_valid,
-    run_jobs,
-)
+from narrative_twins.files import digest
+from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.prompts import Template, read_templates
+from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected, Run, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
-from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 from narrative_twins.stories.windows import Span
@@ -94,7 +87,7 @@ class SalienceQuestion:
     prompt: str
     attempts: int
 
-    async def ask(self, chat: ChatLike) -> list[float]:
+    async def ask(self, chat: KnownAnswers) -> list[float]:
         """The scores of the sentences of its windows; raises `Rejected` if there is no valid
         answer."""
         return await ask_until_valid(
@@ -168,7 +161,7 @@ def ask_stories(
     unique = {(story.sentences, story.windows): story for story in stories}
     locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def work(chat: ChatLike, story: Story) -> dict[str, list[float]]:
+    async def work(chat: KnownAnswers, story: Story) -> dict[str, list[float]]:
         # The same sentences in other windows have questions in common, which are asked once.
         async with locks[story.sentences]:
             return {
@@ -181,7 +174,7 @@ def ask_stories(
     return replace(run, results=[found[story.sentences, story.windows] for story in stories])
 
 
-async def _scores(chat: ChatLike, story: Story, name: str, asking: Asking) -> list[float]:
+async def _scores(chat: KnownAnswers, story: Story, name: str, asking: Asking) -> list[float]:
     """The scores of all sentences of a story by the answers to all questions of a style."""
     asked = questions(story, name, asking)
     answers = await asyncio.gather(

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrative_twins.llm.json_answers import (
-    AnswerError,
-    Schema,
-    list_schema,
-    read_any_object,
-    schema_of,
-)
+from narrative_twins.llm.prompts import AnswerError, Schema, list_schema, read_any_object, schema_of
 from narrative_twins.stories.story import Story, shown_value
 from narrative_twins.stories.windows import Span
 

@@ -3,16 +3,17 @@ lost."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from narrative_twins.files import AtomicFile, complete_lines
+from narrative_twins.files import ResumableFile, complete_lines
+from narrative_twins.llm.server import Question, Server
 
-_COMPLETE = ("stop", "eos", "eos_token", "end_turn", "stop_sequence")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,6 @@ class Answer:
         """Whether the answer was cut off at the token limit."""
         return self.finish_reason == "length"
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the finish reason is known to mean that the answer is complete."""
-        return self.finish_reason in _COMPLETE
-
 
 class Answers:
     """Saved answers by key, in a JSON Lines file; within `with`, new answers are appended to it.
@@ -58,7 +54,7 @@ class Answers:
     During a run the file is `NAME.part`; an interrupted run leaves all of its answers in it.
 
     Args:
-        path: the file; it need not exist.
+        path: the file; it need not exist. A link is refused.
 
     Raises:
         ValueError: a line of the file is not an answer.
@@ -67,7 +63,7 @@ class Answers:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._file = AtomicFile(self.path, keep=True, resume=True, sync=True)
+        self._file = ResumableFile(self.path, resume=True, sync=True, follow=False)
         self._found: dict[str, Answer] = {}
         self._read()
 
@@ -91,15 +87,13 @@ class Answers:
     def get(self, key: str, max_tokens: int) -> Answer | None:
         """The saved answer, unless it was cut off and `max_tokens` now allows a longer one."""
         answer = self._found.get(key)
-        return (
-            None
-            if answer is None or (answer.is_truncated and answer.max_tokens < max_tokens)
-            else answer
-        )
+        if answer is not None and answer.is_truncated and answer.max_tokens < max_tokens:
+            return None
+        return answer
 
     def add(self, answer: Answer) -> None:
         """Save an answer; it is on disk when this returns."""
-        self._file.write(json.dumps(asdict(answer), ensure_ascii=False) + "\n")
+        self._file.write_row(asdict(answer))
         self._found[answer.key] = answer
 
     def _read(self) -> None:
@@ -113,11 +107,42 @@ class Answers:
             self._found[answer.key] = answer
 
 
-def digest(content: Any) -> str:
-    """A short hash of JSON data."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+class MissingAnswer(Exception):
+    """The question is not answered yet."""
 
 
-def seed_of(*parts: Any) -> int:
-    """A seed from 0 to 2³¹ − 1 that is a hash of all arguments."""
-    return int(digest(parts)[:8], 16) & 0x7FFFFFFF
+class KnownAnswers:
+    """A language model in a dry run, of which only the saved answers are known; nothing is sent.
+
+    Args:
+        server: the server that would be asked.
+        answers: the saved answers, if there are any.
+    """
+
+    def __init__(self, server: Server, answers: Answers | None) -> None:
+        self.server, self.answers = server, answers
+
+    def known(self, question: Question) -> Answer | None:
+        """The saved answer, if there is one."""
+        if self.answers is None:
+            return None
+        return self.answers.get(self.server.key_of(question), self.server.limit)
+
+    async def ask(self, question: Question) -> Answer:
+        """The saved answer; raises `MissingAnswer` if there is none."""
+        answer = self.known(question)
+        if answer is None:
+            raise MissingAnswer
+        return answer
+
+
+def result_of(asking: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine that asks a single question of `KnownAnswers`; raises
+    `MissingAnswer` as `ask`."""
+    try:
+        # The coroutine never waits for anything, so it needs no event loop.
+        asking.send(None)
+    except StopIteration as finished:
+        result: Result = finished.value
+        return result
+    raise AssertionError("saved answers are returned at once")

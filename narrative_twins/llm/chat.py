@@ -4,21 +4,21 @@ before they are used."""
 from __future__ import annotations
 
 import asyncio
+import json
+from importlib import import_module
 from typing import Any
 
-from narrative_twins.llm.answers import Answer, Answers
-from narrative_twins.llm.bounded import bounded_client
-from narrative_twins.llm.server import Question, Server, estimate_tokens
+from narrative_twins.llm.answers import Answer, Answers, KnownAnswers
+from narrative_twins.llm.server import Question, Server, estimate_tokens, redact
 
-_INVALID = (ValueError, TypeError, AttributeError, RecursionError)
-MALFORMED_RETRIES = 2
-"""Retries of a request whose response is not a chat completion, for example an HTML page."""
+MAX_ANSWER = 16_000_000
+"""Bytes of a response. The longest answer of a language model is some hundred kilobytes."""
+MAX_TOKENS = 10_000_000
+"""Servers that report more tokens of a request are not believed; then the tokens are estimated."""
 _FATAL_STATUS = (401, 403, 404)
 _REFUSED_STATUS = (400, 413, 422)
 """The server refuses this request: the prompt is too long or violates its rules, or a field is
 unknown."""
-MAX_TOKENS = 10_000_000
-"""Servers that report more tokens of a request are not believed; then the tokens are estimated."""
 _MESSAGE_LENGTH = 200
 """Error messages of the server are cut after this number of characters."""
 
@@ -31,15 +31,15 @@ class NoAnswer(ValueError):
     """A request got no answer, even after retries; the message explains why."""
 
 
+class _Refused(NoAnswer):
+    """The server refuses this request, but answers others."""
+
+
 class ChatStopped(Exception):
     """The request was not sent because the run is stopping."""
 
 
-class _MalformedResponse(ValueError):
-    """The response is not a chat completion."""
-
-
-class Chat:
+class Chat(KnownAnswers):
     """A client for a language model; use it in `async with`.
 
     Args:
@@ -63,20 +63,21 @@ class Chat:
             raise ModuleNotFoundError(
                 "openai is not installed; run: pip install narrative_twins[making]"
             ) from error
-        self.server, self.answers = server, answers
+        super().__init__(server, answers)
+        self._saved = answers
         self.asked = self.prompt_tokens = self.completion_tokens = 0
         self.stopping = False
-        self._openai, self._secret = openai, server.key
+        self._openai, self._key = openai, server.key
         self._semaphore = asyncio.Semaphore(server.concurrency)
         self._failures_in_a_row, self._has_answered = 0, False
 
     async def __aenter__(self) -> Chat:
         self._client = self._openai.AsyncOpenAI(
             base_url=self.server.url,
-            api_key=self._secret.reveal(),
+            api_key=self._key,
             max_retries=self.server.retries,
             timeout=self.server.timeout,
-            http_client=bounded_client(self._openai, self.server.timeout),
+            http_client=_bounded_client(self._openai, self.server.timeout),
         )
         return self
 
@@ -85,7 +86,7 @@ class Chat:
 
     def known(self, question: Question) -> Answer | None:
         """The saved answer to a question; None if there is none."""
-        answer = self.answers.get(self.server.key_of(question), self.server.limit)
+        answer = super().known(question)
         self._has_answered |= answer is not None
         return answer
 
@@ -100,89 +101,82 @@ class Chat:
         known = self.known(question)
         if known is not None:
             return known
-        key = self.server.key_of(question)
         async with self._semaphore:
             if self.stopping:
                 raise ChatStopped
-            answer = await self._request(question, key)
-            self.answers.add(answer)
+            try:
+                answer = self._answer_of(await self._request(question), question)
+            except _Refused:
+                raise
+            except NoAnswer as error:
+                self._failures_in_a_row += 1
+                if self._failures_in_a_row >= max(3, self.server.concurrency):
+                    raise ServerError(
+                        f"{error}; {self._failures_in_a_row} requests in a row failed, so no more"
+                        " are sent"
+                    ) from None
+                raise
+            self._failures_in_a_row, self._has_answered = 0, True
+            self._saved.add(answer)
         self.asked += 1
         self.prompt_tokens += answer.prompt_tokens
         self.completion_tokens += answer.completion_tokens
         return answer
 
-    async def _request(self, question: Question, key: str) -> Answer:
-        openai = self._openai
+    async def _request(self, question: Question) -> Any:
+        """The response to a question; the client retries failed requests."""
+        body = self.server.body(question)
         try:
-            answer = await self._request_with_retries(question, key)
-        except openai.APIStatusError as error:
-            problem = (
-                f"the server answered {error.status_code}: {self._one_line(_error_message(error))}"
+            # As `extra_body`, since the client rejects arguments that it does not know.
+            return await self._client.chat.completions.create(
+                model=body.pop("model"), messages=body.pop("messages"), extra_body=body
             )
-            if error.status_code in _FATAL_STATUS:
-                target = f"{self.server.url}, model {self.server.model!r}"
-                raise ServerError(
-                    f"{problem}; check the address, the model and the key ({target})"
-                ) from None
-            if 300 <= error.status_code < 400:
-                target = self._one_line(error.response.headers.get("location", "another address"))
-                raise ServerError(
-                    f"the server redirects to {target}, which is not followed; use that address"
-                ) from None
-            if error.status_code in _REFUSED_STATUS:
-                if self._has_answered:
-                    # The server answers other requests, so it refuses this prompt.
-                    raise NoAnswer(problem) from None
-                problem += (
-                    "; if it does not support a field, remove it with `fields`, or the schema with"
-                    " `structured`"
-                )
-        except openai.APITimeoutError:
-            problem = f"the server did not answer within {self.server.timeout:g} seconds"
-        except openai.APIConnectionError as error:
-            problem = (
-                f"can't connect to {self.server.url}: {self._one_line(error.__cause__ or error)}"
-            )
-            if not self.asked:
-                raise ServerError(
-                    f"{problem}; check the address, and whether the server is running"
-                ) from None
-        except _MalformedResponse as error:
-            problem = (
-                f"the response of the server is not a chat completion: {self._one_line(error)}"
-            )
-        else:
-            self._failures_in_a_row, self._has_answered = 0, True
-            return answer
-        self._failures_in_a_row += 1
-        if self._failures_in_a_row >= max(3, self.server.concurrency):
+        except self._openai.APIStatusError as error:
+            raise self._problem_of_status(error) from None
+        except self._openai.APITimeoutError:
+            raise NoAnswer(
+                f"the server did not answer within {self.server.timeout:g} seconds"
+            ) from None
+        except self._openai.APIConnectionError as error:
+            cause = self._one_line(error.__cause__ or error)
+            problem = f"can't connect to {self.server.url}: {cause}"
+            if self.asked:
+                raise NoAnswer(problem) from None
             raise ServerError(
-                f"{problem}; {self._failures_in_a_row} requests in a row failed, so no more are"
-                " sent"
+                f"{problem}; check the address, and whether the server is running"
+            ) from None
+        # Also deep nesting (RecursionError), and fields of other types.
+        except (ValueError, TypeError, AttributeError, RecursionError, self._openai.APIError) as e:
+            raise self._malformed(e) from None
+
+    def _problem_of_status(self, error: Any) -> Exception:
+        """The error for a response that is an error: `NoAnswer`, if other requests may succeed."""
+        status, body = error.status_code, error.body
+        said = (body.get("message") if isinstance(body, dict) else None) or error
+        problem = f"the server answered {status}: {self._one_line(said)}"
+        if status in _FATAL_STATUS:
+            target = f"{self.server.url}, model {self.server.model!r}"
+            return ServerError(f"{problem}; check the address, the model and the key ({target})")
+        if 300 <= status < 400:
+            target = self._one_line(error.response.headers.get("location", "another address"))
+            return ServerError(
+                f"the server redirects to {target}, which is not followed; use that address"
             )
-        raise NoAnswer(problem)
+        if status in _REFUSED_STATUS:
+            if self._has_answered:
+                return _Refused(problem)
+            problem += (
+                "; if it does not support a field, remove it with `fields`, or the schema with"
+                " `structured`"
+            )
+        return NoAnswer(problem)
 
-    async def _request_with_retries(self, question: Question, key: str) -> Answer:
-        """Retries only malformed responses with a success status; the client retries failed
-        requests itself."""
-        for retry in range(MALFORMED_RETRIES + 1):
-            try:
-                body = self.server.body(question)
-                # As `extra_body`, since the client rejects arguments that it does not know.
-                completion = await self._client.chat.completions.create(
-                    model=body.pop("model"), messages=body.pop("messages"), extra_body=body
-                )
-                return self._answer_of(completion, question, key)
-            # Also deep nesting (RecursionError), and fields of other types.
-            except (*_INVALID, self._openai.APIResponseValidationError) as error:
-                if retry == MALFORMED_RETRIES or self.stopping:
-                    raise _MalformedResponse(str(error)) from None
-                await asyncio.sleep(0.5 * 2**retry)
-        raise AssertionError("the last retry returns or raises")
+    def _malformed(self, response: object) -> NoAnswer:
+        return NoAnswer(
+            f"the response of the server is not a chat completion: {self._one_line(response)}"
+        )
 
-    def _answer_of(self, completion: Any, question: Question, key: str) -> Answer:
-        if isinstance(completion, str):
-            raise _MalformedResponse(completion)
+    def _answer_of(self, completion: Any, question: Question) -> Answer:
         try:
             choice, *_ = completion.choices
             text = choice.message.content or getattr(choice.message, "refusal", None) or ""
@@ -190,12 +184,10 @@ class Chat:
             if not isinstance(text, str):
                 raise TypeError
         except (AttributeError, TypeError, ValueError):
-            raise _MalformedResponse(str(completion)) from None
+            raise self._malformed(completion) from None
         usage = completion.usage
-        counts = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-        tokens = [_tokens(*pair) for pair in zip(counts, (question.prompt, text), strict=True)]
         return Answer(
-            key,
+            self.server.key_of(question),
             question.story,
             question.step,
             question.attempt,
@@ -203,13 +195,14 @@ class Chat:
             self._clean(text),
             self._clean(str(finish)),
             self.server.limit,
-            *tokens,
+            _tokens(getattr(usage, "prompt_tokens", None), question.prompt),
+            _tokens(getattr(usage, "completion_tokens", None), text),
         )
 
     def _clean(self, text: str) -> str:
         """A text from the server without the API key, and with lone surrogates replaced, which
         UTF-8 can't encode."""
-        return self._secret.redact(text).encode("utf-8", "replace").decode("utf-8")
+        return redact(text, self._key).encode("utf-8", "replace").decode("utf-8")
 
     def _one_line(self, error: object) -> str:
         """An error message on one line, cut if it is long."""
@@ -224,6 +217,55 @@ def _tokens(count: object, content: str) -> int:
     return estimate_tokens(content)
 
 
-def _error_message(error: Any) -> object:
-    """The error message of the server, if the response follows the OpenAI protocol."""
-    return (error.body.get("message") if isinstance(error.body, dict) else None) or error
+def _bounded_client(openai: Any, seconds: float) -> Any:
+    """An HTTP client for `openai.AsyncOpenAI`, for a server that may be slow, endless or hostile.
+
+    Each attempt has a deadline as a whole, however slowly the bytes arrive. A response of more than
+    `MAX_ANSWER` bytes when decompressed, or one nested deeply, is replaced by a message. Redirects
+    are not followed, since they could lead to another host.
+    """
+    # `httpx`, or a successor of it, which depends on the release of openai.
+    library = next(
+        kind.__module__
+        for kind in openai.DefaultAsyncHttpxClient.__mro__
+        if kind.__name__ == "AsyncClient"
+    )
+    httpx: Any = import_module(library.partition(".")[0])
+
+    class BoundedClient(openai.DefaultAsyncHttpxClient):
+        async def send(self, request: Any, **options: Any) -> Any:
+            options |= {"stream": True, "follow_redirects": False}
+            content, problem = bytearray(), ""
+            try:
+                async with asyncio.timeout(seconds):
+                    response = await super().send(request, **options)
+                    try:
+                        async for piece in response.aiter_bytes():
+                            content += piece
+                            if len(content) > MAX_ANSWER:
+                                problem = f"it is larger than {MAX_ANSWER:,} bytes"
+                                break
+                    finally:
+                        await response.aclose()
+            except TimeoutError:
+                raise httpx.ReadTimeout(
+                    f"no answer within {seconds:g} seconds", request=request
+                ) from None
+            try:
+                json.loads(b"" if problem else content)
+            except RecursionError:
+                problem = "it is nested too deeply"
+            except ValueError:
+                pass  # the client reports it
+            of_the_body = ("content-encoding", "content-length", "transfer-encoding")
+            headers = {name: v for name, v in response.headers.items() if name not in of_the_body}
+            if problem:
+                headers["content-type"] = "text/plain"
+            return httpx.Response(
+                response.status_code,
+                headers=headers,
+                content=problem.encode() or bytes(content),
+                request=request,
+            )
+
+    return BoundedClient()

@@ -12,14 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from narrative_twins.llm.answers import Answer, Answers, seed_of
+from narrative_twins.llm.answers import Answer, Answers, KnownAnswers
 from narrative_twins.llm.chat import Chat, ChatStopped, NoAnswer
-from narrative_twins.llm.json_answers import AnswerError, Schema
-from narrative_twins.llm.server import Question, Server
+from narrative_twins.llm.prompts import AnswerError, Schema
+from narrative_twins.llm.server import Question, Server, seed_of
 
 logger = logging.getLogger(__name__)
 
@@ -82,20 +82,8 @@ class Run:
     completion_tokens: int
 
 
-class ChatLike(Protocol):
-    """The parts of a `Chat` that `ask_until_valid` needs."""
-
-    server: Server
-
-    def known(self, question: Question) -> Answer | None:
-        """The saved answer to a question; None if there is none."""
-
-    async def ask(self, question: Question) -> Answer:
-        """The saved answer to a question, or else a new one."""
-
-
 async def ask_until_valid(
-    chat: ChatLike,
+    chat: KnownAnswers,
     story: str,
     step: str,
     prompt: str,
@@ -144,8 +132,9 @@ def _parse(answer: Answer, read: Callable[[str], Result]) -> Result:
     try:
         return read(answer.text)
     except AnswerError as error:
-        ending = "" if answer.is_complete else f" (finish reason {answer.finish_reason!r:.40})"
-        raise AnswerError(f"{error}{ending}") from None
+        usual = answer.finish_reason == "stop"
+        reason = "" if usual else f" (finish reason {answer.finish_reason!r:.40})"
+        raise AnswerError(f"{error}{reason}") from None
 
 
 def run_jobs(

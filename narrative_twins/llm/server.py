@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from narrative_twins.llm.answers import digest
-from narrative_twins.llm.json_answers import Schema
+from narrative_twins.files import digest
+from narrative_twins.llm.prompts import Schema
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 """The default environment variable of the API key."""
@@ -19,10 +19,28 @@ _EXAMPLE = "http://localhost:8000/v1"
 _SHORTEST_KEY = 8
 """Shorter values are taken for placeholders and not for secret keys."""
 _LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-_NO_LIMIT = 2**31 - 1
 _RESERVED_FIELDS = ("model", "messages", "n", "stream")
-_OPENAI_DOMAIN = "openai.com"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to a language model.
+
+    Attributes:
+        story, step, attempt: the digest of the story, the step of the recipe, and the number of the
+            attempt, from 0.
+        prompt: the text of the question.
+        schema: the JSON schema of the answer.
+        seed: the sampling seed.
+    """
+
+    story: str
+    step: str
+    attempt: int
+    prompt: str
+    schema: Schema
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -85,29 +103,38 @@ class Server:
             raise ValueError(
                 f"timeout={self.timeout} must be above 0, temperature={self.temperature} 0 or more"
             )
-        reserved = [name for name in self.fields if name in _RESERVED_FIELDS]
-        if reserved:
-            raise ValueError(
-                f"the request field {reserved[0]!r} is set by the package; remove it from the"
-                " fields"
-            )
+        for name in _RESERVED_FIELDS:
+            if name in self.fields:
+                raise ValueError(
+                    f"the request field {name!r} is set by the package; remove it from the fields"
+                )
 
     @property
     def limit(self) -> int:
         """Maximum length of an answer in tokens; 2³¹ − 1 if the request has no limit."""
         fields = {"max_tokens": self.max_tokens, **self.fields}
-        return min(
-            (fields[name] for name in _LIMIT_FIELDS if isinstance(fields.get(name), int)),
-            default=_NO_LIMIT,
-        )
+        limits = [fields.get(name) for name in _LIMIT_FIELDS]
+        return min((limit for limit in limits if isinstance(limit, int)), default=2**31 - 1)
 
     @property
-    def key(self) -> Secret:
-        """The API key for the server; raises `ValueError` as `Secret`."""
+    def key(self) -> str:
+        """The API key for the server, `none` if there is none; a `ValueError` if its variable is
+        needed but not set, or is not a valid key."""
         host = urlsplit(self.url).hostname or ""
-        trusted = host in _LOCAL_HOSTS or f".{host}".endswith(f".{_OPENAI_DOMAIN}")
-        variable = self.key_variable or (KEY_VARIABLE if trusted else None)
-        return Secret(variable, needed=self.key_variable is not None)
+        trusted = host in _LOCAL_HOSTS or f".{host}".endswith(".openai.com")
+        variable = self.key_variable or (KEY_VARIABLE if trusted else "")
+        key = os.environ.get(variable, "").strip()
+        if self.key_variable and not key:
+            raise ValueError(
+                f"the environment variable {variable} is not set; set it to the API key"
+            )
+        # HTTP clients quote invalid header values in their errors, which would show the key.
+        if not all("!" <= char <= "~" for char in key):
+            raise ValueError(
+                f"the value of {variable} is not a valid API key: use printable ASCII without"
+                " spaces"
+            )
+        return key or "none"
 
     def body(self, question: Question) -> dict[str, Any]:
         """The body of the request for an answer."""
@@ -121,9 +148,8 @@ class Server:
         if self.structured:
             schema = {"name": "answer", "schema": question.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return {
-            name: value for name, value in (body | dict(self.fields)).items() if value is not None
-        }
+        body |= self.fields
+        return {name: value for name, value in body.items() if value is not None}
 
     def key_of(self, question: Question) -> str:
         """A digest of everything that the answer depends on, except for its length limit and the
@@ -134,63 +160,17 @@ class Server:
         return digest([question.story, question.step, question.attempt, question.seed, fields])
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question to a language model.
-
-    Attributes:
-        story, step, attempt: the digest of the story, the step of the recipe, and the number of the
-            attempt, from 0.
-        prompt: the text of the question.
-        schema: the JSON schema of the answer.
-        seed: the sampling seed.
-    """
-
-    story: str
-    step: str
-    attempt: int
-    prompt: str
-    schema: Schema
-    seed: int
-
-
-class Secret:
-    """An API key, which `str` and `repr` do not show.
-
-    Args:
-        variable: the environment variable of the key; None for no key.
-        needed: whether the variable must be set.
-
-    Raises:
-        ValueError: the variable is needed but not set, or its value is not a valid key.
-    """
-
-    def __init__(self, variable: str | None, needed: bool = True) -> None:
-        self._value = os.environ.get(variable, "").strip() if variable is not None else ""
-        if needed and not self._value:
-            raise ValueError(
-                f"the environment variable {variable} is not set; set it to the API key"
-            )
-        # HTTP clients quote invalid header values in their errors, which would show the key.
-        if not all("!" <= char <= "~" for char in self._value):
-            raise ValueError(
-                f"the value of {variable} is not a valid API key: use printable ASCII without"
-                " spaces"
-            )
-
-    def __repr__(self) -> str:
-        return "Secret()"
-
-    def reveal(self) -> str:
-        """The key in plain text; `none` if there is no key."""
-        return self._value or "none"
-
-    def redact(self, text: str) -> str:
-        """A text with the key replaced by `***`. Short values are kept, since placeholders such as
-        `EMPTY`, used for servers without keys, may be words of a story."""
-        return text.replace(self._value, "***") if len(self._value) >= _SHORTEST_KEY else text
+def redact(text: str, key: str) -> str:
+    """A text with an API key replaced by `***`. Short values are kept, since placeholders such as
+    `EMPTY`, used for servers without keys, may be words of a story."""
+    return text.replace(key, "***") if len(key) >= _SHORTEST_KEY else text
 
 
 def estimate_tokens(text: str) -> int:
     """A rough estimate of the number of tokens in a text: a token for every 4 bytes of UTF-8."""
     return -(-len(text.encode("utf-8", "replace")) // 4)
+
+
+def seed_of(*parts: Any) -> int:
+    """A seed from 0 to 2³¹ − 1 that is a hash of all arguments."""
+    return int(digest(parts)[:8], 16) & 0x7FFFFFFF

@@ -17,8 +17,7 @@ from narrative_twins.baselines.asking import (
 from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.answers import Answers
-from narrative_twins.llm.known_answers import KnownAnswers, MissingAnswer, result_of
+from narrative_twins.llm.answers import Answers, KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected
 from narrative_twins.llm.server import Server, estimate_tokens
 from narrative_twins.making.facts import recipe_text

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from narrative_twins.files import AtomicFile, ResumableFile, read_settings, run_path
+from narrative_twins.files import AtomicFile, ResumableFile, digest, read_settings, run_path
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.answers import digest
+from narrative_twins.llm.prompts import Template
 from narrative_twins.llm.running import Rejected, Run
 from narrative_twins.llm.server import Server
-from narrative_twins.llm.templates import Template
 from narrative_twins.making.facts import (
     card_path,
     facts_beside,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import Story
 from narrative_twins.baselines.styles import STYLES, read_choice, read_scores, read_votes
-from narrative_twins.llm.json_answers import AnswerError
+from narrative_twins.llm.prompts import AnswerError
 
 from support.json_values import VALUES, mutations
 

@@ -23,8 +23,7 @@ from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_salience
 from narrative_twins.files import complete_lines
 from narrative_twins.hub.facts import read_facts
-from narrative_twins.llm.answers import seed_of
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.server import Server, seed_of
 from narrative_twins.making.facts import facts_path
 from narrative_twins.making.judgments import make_judgments
 
@@ -345,7 +344,7 @@ def test_invalid_options(options, problem, tmp_path, capsys):
     ("options", "problem"),
     [
         (["--key-variable", "NOT_SET"], "NOT_SET is not set"),
-        (["--prompts", "nowhere"], "nowhere is not a folder"),
+        (["--prompts", "nowhere"], "nowhere has no prompt"),
         (["--out", "nowhere/o.jsonl"], "the folder of nowhere/o.jsonl does not exist"),
     ],
 )

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from narrative_twins.data.rows import RowError, check_sentences
-from narrative_twins.llm.json_answers import AnswerError, read_object
+from narrative_twins.llm.prompts import AnswerError, read_object
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 """A word: a run of letters and digits, or a single Chinese or Japanese character."""

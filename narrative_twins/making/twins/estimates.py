@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from narrative_twins.llm.answers import Answers, digest
-from narrative_twins.llm.known_answers import KnownAnswers, MissingAnswer, result_of
+from narrative_twins.files import digest
+from narrative_twins.llm.answers import Answers, KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import Rejected
 from narrative_twins.llm.server import Server, estimate_tokens
 from narrative_twins.making.made import Estimate

@@ -10,9 +10,10 @@ from typing import Any
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import STORY_NAMES, RowError, find_column
 from narrative_twins.data.shapes import window_twins
+from narrative_twins.files import digest
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.answers import digest
-from narrative_twins.llm.running import ChatLike, Prices, Rejected, run_jobs
+from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.running import Prices, Rejected, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.making.facts import recipe_text
 from narrative_twins.making.made import (
@@ -120,7 +121,7 @@ def make_twins(
     files = RowFiles(out, settings)
     unique = {digest(source.windows): source for source in sources}
 
-    async def work(chat: ChatLike, source: SourceStory) -> dict[str, Any]:
+    async def work(chat: KnownAnswers, source: SourceStory) -> dict[str, Any]:
         return await ask(chat, source.windows, recipe)
 
     run = run_jobs(

@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from narrative_twins.llm.answers import digest
-from narrative_twins.llm.json_answers import Schema, list_schema, schema_of
-from narrative_twins.llm.running import ATTEMPTS, ChatLike, Rejected, ask_until_valid
+from narrative_twins.files import digest
+from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.prompts import Schema, Template, list_schema, read_templates, schema_of
+from narrative_twins.llm.running import ATTEMPTS, Rejected, ask_until_valid
 from narrative_twins.llm.server import estimate_tokens
-from narrative_twins.llm.templates import Template, read_templates
 from narrative_twins.making.twins.checks import (
     about,
     check_distractor,
@@ -268,7 +268,9 @@ def _distract_sections(windows: Sequence[Sequence[str]], recipe: Recipe) -> Step
     )
 
 
-async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) -> dict[str, Any]:
+async def ask(
+    chat: KnownAnswers, windows: Sequence[Sequence[str]], recipe: Recipe
+) -> dict[str, Any]:
     """Ask all questions about a story, and return the columns that the recipe makes.
 
     Raises:
@@ -285,7 +287,7 @@ async def ask(chat: ChatLike, windows: Sequence[Sequence[str]], recipe: Recipe) 
 
 
 async def answer_step(
-    chat: ChatLike, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe
+    chat: KnownAnswers, windows: Sequence[Sequence[str]], step: Step, recipe: Recipe
 ) -> Any:
     """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would
     exceed the limit."""

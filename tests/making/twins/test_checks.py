@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.llm.json_answers import AnswerError, read_object
+from narrative_twins.llm.prompts import AnswerError, read_object
 from narrative_twins.making.twins.checks import (
     check_distractor,
     check_sections,

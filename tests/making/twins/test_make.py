@@ -25,7 +25,7 @@ from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.files import complete_lines
 from narrative_twins.hub.facts import read_facts
-from narrative_twins.llm.answers import seed_of
+from narrative_twins.llm.server import seed_of
 from narrative_twins.making.facts import facts_path
 from narrative_twins.making.twins.recipes import COLUMNS
 
@@ -625,7 +625,7 @@ def test_invalid_options(options, problem, tmp_path, capsys):
     [
         (["--server", "http://me:sk-1@x/v1"], "contains a password or query"),
         (["--key-variable", "NOT_SET"], "NOT_SET is not set"),
-        (["--prompts", "nowhere"], "nowhere is not a folder"),
+        (["--prompts", "nowhere"], "nowhere has no prompt"),
         (["--out", "nowhere/o.jsonl"], "the folder of nowhere/o.jsonl does not exist"),
         (["--columns", "twin,negative_twin"], "made from negative"),
         (["--columns", "negative"], "add the column twin"),
