@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def room_of(module: str) -> str:
     return module.split(".")[0]
 
 
-def imports_of(module: str) -> set[str]:
+@cache
+def imports_of(module: str) -> frozenset[str]:
     """The full names of everything that a module imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
@@ -73,10 +75,11 @@ def imports_of(module: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def own_imports(module: str) -> set[str]:
+@cache
+def own_imports(module: str) -> frozenset[str]:
     """The modules of this package that a module imports, for example `data.rows` for the name
     `data.rows.find`."""
     found = set()
@@ -86,59 +89,65 @@ def own_imports(module: str) -> set[str]:
             starts = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
             candidates = [*starts, *(f"{start}.__init__" for start in starts), "__init__"]
             found.add(next(candidate for candidate in candidates if candidate in MODULES))
-    return found
+    return frozenset(found)
 
 
 def test_every_module_is_in_a_room():
     assert {room_of(module) for module in MODULES} == set(LEVEL)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_rooms_import_only_from_lower_rooms(module):
-    for imported in own_imports(module):
-        same = room_of(imported) == room_of(module)
-        assert same or LEVEL[room_of(imported)] < LEVEL[room_of(module)], (
-            f"{module} imports {imported}"
-        )
+def test_rooms_import_only_from_lower_rooms():
+    upward = [
+        f"{module} imports {imported}"
+        for module in MODULES
+        for imported in own_imports(module)
+        if room_of(imported) != room_of(module)
+        and LEVEL[room_of(imported)] >= LEVEL[room_of(module)]
+    ]
+    assert not upward
 
 
-@pytest.mark.parametrize("room", LEVEL)
-def test_rooms_have_no_import_cycles(room):
-    inside = {module for module in MODULES if room_of(module) == room}
+def test_there_are_no_import_cycles():
     try:
-        TopologicalSorter({module: own_imports(module) & inside for module in inside}).prepare()
+        TopologicalSorter({module: own_imports(module) for module in MODULES}).prepare()
     except CycleError as error:
         pytest.fail(f"an import cycle: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize(
-    "module", [module for module in MODULES if module.endswith("__init__") and "." in module]
-)
-def test_init_modules_only_reexport_names(module):
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    names = {
-        "TYPE_CHECKING",
-        "_LAZY",
-        "__getattr__",
-        "__dir__",
-    }  # of names that are imported when they are used
-    for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "test", node)
-        lazy = getattr(target, "id", getattr(target, "name", None)) in names
-        assert lazy or isinstance(node, (ast.Expr, ast.ImportFrom)), f"{module}, line {node.lineno}"
+def test_init_modules_only_reexport_names():
+    lazy = {"TYPE_CHECKING", "_LAZY", "__getattr__", "__dir__"}
+    for module in MODULES:
+        if "." not in module or not module.endswith("__init__"):
+            continue
+        for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
+            target = (
+                node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "test", node)
+            )
+            name = getattr(target, "id", getattr(target, "name", None))
+            assert name in lazy or isinstance(node, (ast.Expr, ast.ImportFrom)), (
+                f"{module}, line {node.lineno}"
+            )
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("__")])
-def test_modules_import_names_from_where_they_are_defined(module):
-    """Not from an `__init__`, which would import the whole room for a single name."""
-    assert not [imported for imported in own_imports(module) if imported.endswith("__init__")]
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries_stay_in_their_rooms(library):
-    found = {
-        room_of(module)
+def test_modules_import_names_from_where_they_are_defined():
+    """Not from an `__init__`, which would import the whole subpackage for a single name."""
+    indirect = [
+        (module, imported)
         for module in MODULES
-        if library in {name.split(".")[0] for name in imports_of(module)}
+        if not module.startswith("__")
+        for imported in own_imports(module)
+        if imported.endswith("__init__")
+    ]
+    assert not indirect
+
+
+def test_libraries_stay_in_their_rooms():
+    found = {
+        library: {
+            room_of(module)
+            for module in MODULES
+            if library in {name.split(".")[0] for name in imports_of(module)}
+        }
+        for library in LIBRARIES
     }
-    assert found == set(LIBRARIES[library].split())
+    assert found == {library: set(rooms.split()) for library, rooms in LIBRARIES.items()}
