@@ -10,6 +10,7 @@ from narrative_twins.baselines.position import Trail as Trail
 # isort: split
 from narrative_twins.baselines.graph import LexRank as LexRank
 from narrative_twins.baselines.graph import TextRank as TextRank
+from narrative_twins.baselines.graph import WholeText as WholeText
 from narrative_twins.baselines.graph import lexrank_scores as lexrank_scores
 from narrative_twins.baselines.graph import textrank_scores as textrank_scores
 from narrative_twins.baselines.prompted import prompted_salience as prompted_salience
@@ -18,4 +19,3 @@ from narrative_twins.baselines.scorers import Baseline as Baseline
 from narrative_twins.baselines.scorers import EmbeddingBaseline as EmbeddingBaseline
 from narrative_twins.baselines.scorers import baseline_scores as baseline_scores
 from narrative_twins.baselines.scorers import register_baseline as register_baseline
-from narrative_twins.baselines.similarity import WholeText as WholeText

@@ -1,4 +1,5 @@
-"""TextRank and LexRank: PageRank of sentences in a graph of their similarities.
+"""Baselines that compare embeddings: TextRank and LexRank, which are PageRank of sentences in a graph
+of their similarities, and the similarity to the whole text.
 
 Sources: Mihalcea and Tarau (2004), "TextRank: Bringing Order into Texts"; Erkan and Radev (2004),
 "LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", Journal of Artificial
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from narrative_twins.baselines.embedding import TextEncoder
-from narrative_twins.baselines.scorers import EmbeddingBaseline, register_baseline
+from narrative_twins.baselines.scorers import EmbeddingBaseline, TextEncoder, register_baseline
+from narrative_twins.salience.operations import cosine
 from narrative_twins.stories.story import Story, StoryError
 
 DAMPING = 0.85
@@ -184,3 +185,21 @@ class LexRank(_Graph):
         return lexrank_scores(
             cosine_matrix(vectors), threshold=self.threshold, damping=self.damping
         )
+
+
+@register_baseline
+class WholeText(EmbeddingBaseline):
+    """Cosine similarity of the embeddings of the sentence and of the whole text, whatever the
+    windows.
+
+    In a story of one window that is summarization, if the encoder is the same `StoryEncoder`.
+    """
+
+    name = "whole_text"
+    meaning = "how similar the sentence is to the whole text"
+
+    def texts(self, story: Story) -> tuple[str, ...]:
+        return (*story.sentences, story.text)
+
+    def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        return cosine(vectors[:-1], vectors[-1])

@@ -10,8 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.baselines.embedding import Embedder
-from narrative_twins.baselines.scorers import Baseline, register_baseline
+from narrative_twins.baselines.scorers import Baseline, Embedder, register_baseline
 from narrative_twins.stories.story import Story
 
 

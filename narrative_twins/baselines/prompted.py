@@ -1,19 +1,28 @@
-"""Salience scores by prompting a language model: a baseline that the paper uses as the upper
-bound."""
+"""Salience scores by prompting a language model: a baseline that the paper uses as the upper bound.
+
+The questions about a story are made by a style (`styles.py`); each answer is saved at once.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from narrative_twins.baselines.asking import Asking, ask_stories, parse_stories
-from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected
+from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
+from narrative_twins.files import digest
+from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.prompts import Template, read_templates
+from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected, Run, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
-from narrative_twins.stories.story import StoryError, Windows
+from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
+from narrative_twins.stories.windows import Span
 
 logger = logging.getLogger(__name__)
 
@@ -101,3 +110,188 @@ def prompted_salience(
                 "story %s is skipped: no scores from the language model: %s", name, result
             )
     return results
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a language model is asked, see `prompted_salience`.
+
+    Attributes:
+        styles: one or more of `STYLES`; a name, or several.
+        samples: number of answers for each window, for the styles that are asked several times.
+        attempts: maximum number of attempts to get a valid answer to a question.
+        prompts: a folder with templates that replace those of the package.
+        templates: the template of each style.
+
+    Raises:
+        OSError, ValueError: a setting is invalid, or a template can't be read.
+    """
+
+    styles: str | Sequence[str] = "choose"
+    samples: int = 10
+    attempts: int = ATTEMPTS
+    prompts: str | Path | None = None
+    templates: Mapping[str, Template] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        styles = (self.styles,) if isinstance(self.styles, str) else self.styles
+        unknown = [style for style in styles if style not in STYLES]
+        if unknown or not styles:
+            raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(STYLES)}")
+        for name, value in {"samples": self.samples, "attempts": self.attempts}.items():
+            if value < 1:
+                raise ValueError(f"{name}={value}: must be 1 or more")
+        templates = read_templates("narrative_twins.baselines", styles, self.prompts, PLACEHOLDERS)
+        object.__setattr__(self, "templates", templates)
+
+    def check_stories(self, stories: Iterable[Story]) -> None:
+        """Raise a `ValueError` for a prompt about single windows that does not tell which sentences
+        it is about."""
+        if all(len(story.windows) == 1 for story in stories):
+            return
+        for name, template in self.templates.items():
+            if STYLES[name].by_window and not (template.has("first") and template.has("last")):
+                raise ValueError(
+                    f"the prompt {template.name} is about one window of a story at a time, and some"
+                    " stories have several; add {{first}} and {{last}}, the numbers of the"
+                    " sentences to choose from, or use a single window"
+                )
+
+
+@dataclass(frozen=True)
+class SalienceQuestion:
+    """A question about some windows of a story.
+
+    Attributes:
+        story: the story.
+        style: how it is asked.
+        step: the name that its answer is saved with.
+        windows: the windows.
+        prompt: the text of the question.
+        attempts: see `Asking`.
+    """
+
+    story: Story
+    style: Style
+    step: str
+    windows: tuple[Span, ...]
+    prompt: str
+    attempts: int
+
+    async def ask(self, chat: KnownAnswers) -> list[float]:
+        """The scores of the sentences of its windows; raises `Rejected` if there is no valid
+        answer."""
+        return await ask_until_valid(
+            chat,
+            digest(self.story.sentences),
+            self.step,
+            self.prompt,
+            self.style.schema(self.windows),
+            lambda text: self.style.read(text, self.windows),
+            self.attempts,
+        )
+
+
+def parse_stories(
+    stories: Iterable[Any], windows: Windows = "auto", splitter: Splitter | None = None
+) -> list[Story]:
+    """Several stories in any form that `Story.parse` takes; raises `StoryError` with the index of
+    an invalid one."""
+    check_stories(stories)
+    parsed = []
+    for index, story in enumerate(stories):
+        try:
+            parsed.append(Story.parse(story, windows, splitter))
+        except StoryError as error:
+            raise StoryError(error.problem, index) from None
+    return parsed
+
+
+def questions(story: Story, name: str, asking: Asking) -> list[SalienceQuestion]:
+    """All questions about a story in the style of this name."""
+    style, template = STYLES[name], asking.templates[name]
+    return [
+        SalienceQuestion(
+            story, style, step, windows, template.fill(_values(story, windows)), asking.attempts
+        )
+        for step, windows in style.questions(story, asking.samples)
+    ]
+
+
+def ask_stories(
+    stories: Sequence[Story],
+    server: Server,
+    answers: str | Path,
+    asking: Asking,
+    *,
+    prices: Prices | None = None,
+    progress: bool = False,
+) -> Run:
+    """Ask a language model about stories. Every answer is saved at once; equal questions are asked
+    once.
+
+    Args:
+        stories: the stories.
+        server: the language model.
+        answers: the file of the saved answers.
+        asking: how it is asked.
+        prices: for the cost in the progress bar.
+        progress: show a progress bar.
+
+    Returns:
+        The run, whose results are, in the order of the stories, the scores of the sentences by the
+        name of the score,
+        or the `Rejected` of a story without valid answers.
+
+    Raises:
+        ServerError: the server can't be used.
+        OSError, ValueError: the file of answers can't be read, or a prompt does not tell which
+            window it is about.
+    """
+    asking.check_stories(stories)
+    unique = {(story.sentences, story.windows): story for story in stories}
+    locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def work(chat: KnownAnswers, story: Story) -> dict[str, list[float]]:
+        # The same sentences in other windows have questions in common, which are asked once.
+        async with locks[story.sentences]:
+            return {
+                STYLES[name].score: await _scores(chat, story, name, asking)
+                for name in asking.templates
+            }
+
+    run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
+    found = dict(zip(unique, run.results, strict=True))
+    return replace(run, results=[found[story.sentences, story.windows] for story in stories])
+
+
+async def _scores(chat: KnownAnswers, story: Story, name: str, asking: Asking) -> list[float]:
+    """The scores of all sentences of a story by the answers to all questions of a style."""
+    asked = questions(story, name, asking)
+    answers = await asyncio.gather(
+        *(question.ask(chat) for question in asked), return_exceptions=True
+    )
+    errors = [found for found in answers if isinstance(found, BaseException)]
+    if errors:
+        # An error of the server goes before a rejected question, which it may have caused.
+        raise min(errors, key=lambda error: isinstance(error, Rejected))
+    total = [0.0] * len(story)
+    for question, scores in zip(asked, answers, strict=True):
+        assert not isinstance(scores, BaseException)
+        for index, score in enumerate(scores, start=question.windows[0][0]):
+            total[index] += score
+    return total
+
+
+def _values(story: Story, windows: Sequence[Span]) -> dict[str, object]:
+    """The values of the placeholders in a question about these windows."""
+    lines = [
+        f"{number}. {' '.join(sentence.split())}"
+        for number, sentence in enumerate(story.sentences, start=1)
+    ]
+    return {
+        "story": "\n".join(lines),
+        "count": len(story),
+        "first": windows[0][0] + 1,
+        "last": windows[-1][1],
+    }

@@ -3,24 +3,108 @@
 from __future__ import annotations
 
 import copy
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import Any, ClassVar, Self, TypeVar
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.baselines.embedding import Embedder, TextEncoder
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.encoder.truncation import is_truncated
 from narrative_twins.registry import Registry
 from narrative_twins.salience.engine import progress_bar
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
+logger = logging.getLogger(__name__)
+
 BUFFER_STORIES = 32
-BUFFER_SENTENCES = 10_000
-"""Stories, or their sentences, after which the texts of a buffer are embedded together."""
+"""How many stories have their texts embedded together."""
+
+
+@runtime_checkable
+class SentenceEncoder(Protocol):
+    """Anything that embeds texts as a `SentenceTransformer` does."""
+
+    def encode(self, sentences: list[str], /) -> Any:
+        """One vector per text, an array of shape (texts, dimensions)."""
+
+
+TextEncoder: TypeAlias = SentenceEncoder | StoryEncoder | str | Path | None
+"""A `SentenceTransformer` or similar, a `StoryEncoder`, its folder or Hub id, or None for the
+default encoder."""
+
+
+class Embedder:
+    """Embeds texts, each alone, by an encoder that is loaded when it is first used.
+
+    A `StoryEncoder` reads a text that exceeds its context in several passes. Another encoder may
+    not read all of it; that is warned of once if the encoder has `max_seq_length` and `tokenizer`,
+    as a `SentenceTransformer` has.
+
+    Args:
+        encoder: see `TextEncoder`. Raises TypeError if it is something else.
+    """
+
+    def __init__(self, encoder: TextEncoder = None) -> None:
+        if not isinstance(encoder, (StoryEncoder, str, Path, type(None), SentenceEncoder)):
+            raise TypeError(
+                "an encoder is a StoryEncoder, a folder, a Hub id or an object with the method"
+                f" encode, such as a SentenceTransformer, not {type(encoder).__name__}"
+            )
+        self._encoder = encoder
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self._warned = False
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Embed texts together, each distinct text once, and keep their vectors until the next
+        call."""
+        unique = list(dict.fromkeys(texts))
+        self._vectors = {}  # free the memory of the last vectors before there are new ones
+        self._vectors = dict(zip(unique, self._encode(unique), strict=True))
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of texts, shape (texts, dimensions); those that were prepared are not
+        embedded again.
+
+        Raises:
+            StoryError: a text has no tokens, or a vector is not finite.
+            ValueError: the encoder does not return one vector per text.
+        """
+        if not self._vectors.keys() >= set(texts):
+            self.prepare(texts)
+        found = np.stack([self._vectors[text] for text in texts])
+        if not np.isfinite(found).all():
+            raise StoryError("the encoder's vectors are not finite; load it with dtype='float32'")
+        return found
+
+    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        if self._encoder is None or isinstance(self._encoder, (str, Path)):
+            self._encoder = StoryEncoder.from_pretrained(self._encoder)
+        if isinstance(self._encoder, StoryEncoder):
+            tokens = self._encoder.tokenize(texts)
+            return self._encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
+        cut = next((text for text in texts if is_truncated(self._encoder, text)), None)
+        if cut is not None and not self._warned:
+            self._warned = True
+            logger.warning(
+                "the encoder reads only the first %s tokens of %r (reported once)",
+                getattr(self._encoder, "max_seq_length", None),
+                f"{cut[:60]}...",
+            )
+        vectors = np.asarray(self._encoder.encode(texts), np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ValueError(
+                f"the encoder must return one vector for each of {len(texts)} text(s), not"
+                f" {vectors.shape}"
+            )
+        return vectors
 
 
 class Baseline(ABC):
@@ -129,38 +213,31 @@ def _scored(
     splitter: Splitter | None,
     progress: bool,
 ) -> Iterator[StorySalience]:
-    # A buffer is of use only if texts of several stories are embedded together.
-    size = (
-        BUFFER_STORIES
-        if any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
-        else 1
-    )
-    buffer: list[tuple[int, Story]] = []
-    error: StoryError | None = None
+    # Several stories are read ahead only if their texts are embedded together.
+    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
+    numbered = enumerate(stories)
     with closing(progress_bar(stories, shown=progress)) as bar:
-        for index, source in enumerate(stories):
-            try:
-                buffer.append((index, Story.parse(source, windows, splitter)))
-            except StoryError as found:
-                error = StoryError(found.problem, index)
-                break  # it is raised after the results of the stories before it
-            if len(buffer) >= size or sum(len(story) for _, story in buffer) >= BUFFER_SENTENCES:
-                for result in _score_buffer(buffer, baselines):
-                    bar.update()
-                    yield result
-                buffer = []
-        for result in _score_buffer(buffer, baselines):
-            bar.update()
-            yield result
-    if error is not None:
-        raise error
+        while chunk := list(islice(numbered, BUFFER_STORIES if embeds else 1)):
+            parsed: list[tuple[int, Story]] = []
+            error: StoryError | None = None
+            for index, source in chunk:
+                try:
+                    parsed.append((index, Story.parse(source, windows, splitter)))
+                except StoryError as found:
+                    error = StoryError(found.problem, index)
+                    break  # raised after the results of the stories before it
+            for result in _score_buffer(parsed, baselines):
+                bar.update()
+                yield result
+            if error is not None:
+                raise error
 
 
 def _score_buffer(
     buffer: list[tuple[int, Story]], baselines: list[Baseline]
 ) -> Iterator[StorySalience]:
     # If a text can't be embedded, each story is embedded by itself below, and the error has the
-    # story's index.
+    # index of the story.
     with suppress(StoryError):
         _embed_together([story for _, story in buffer], baselines)
     for index, story in buffer:
@@ -168,18 +245,18 @@ def _score_buffer(
             scores = {baseline.name: _checked(baseline, story).tolist() for baseline in baselines}
         except StoryError as error:
             raise StoryError(error.problem, index) from None
-        yield StorySalience(story, scores, context_tokens=None, cut_tokens=0, index=index)
+        yield StorySalience(story, scores, index=index)
 
 
 def _embed_together(stories: list[Story], baselines: list[Baseline]) -> None:
     """Embed the texts of all baselines and stories that have the same encoder together."""
     texts: dict[Embedder, list[str]] = {}
     for baseline in baselines:
-        for story in stories:
-            if isinstance(baseline, EmbeddingBaseline):
-                texts.setdefault(baseline.embedder, []).extend(baseline.texts(story))
-    for embedder, needed in texts.items():
-        embedder.prepare(needed)
+        if isinstance(baseline, EmbeddingBaseline):
+            needed = (text for story in stories for text in baseline.texts(story))
+            texts.setdefault(baseline.embedder, []).extend(needed)
+    for embedder, all_texts in texts.items():
+        embedder.prepare(all_texts)
 
 
 def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:

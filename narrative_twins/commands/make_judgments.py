@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import get_args
 
-from narrative_twins.baselines.asking import Asking, questions
+from narrative_twins.baselines.prompted import Asking, questions
 from narrative_twins.commands.language_model import (
     add_attempts_option,
     add_file_options,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.baselines.asking import (
+from narrative_twins.baselines.prompted import (
     Asking,
     SalienceQuestion,
     ask_stories,

@@ -94,9 +94,9 @@ def test_texts_are_embedded_once_and_together(monkeypatch):
     list(baseline_scores(texts, ["textrank", "lexrank"], encoder=encoder))
     assert [sorted(call) for call in encoder.calls] == [["A b.", "C d.", "E f."], ["A b."]]
     encoder.calls.clear()
-    monkeypatch.setattr(scorers, "BUFFER_SENTENCES", 3)
+    monkeypatch.setattr(scorers, "BUFFER_STORIES", 3)
     assert len(list(baseline_scores(texts, "textrank", encoder=encoder))) == 3
-    assert [len(call) for call in encoder.calls] == [2, 3]
+    assert [len(call) for call in encoder.calls] == [3]
 
 
 def test_results_are_lazy_and_position_needs_no_encoder():
