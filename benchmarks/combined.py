@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
+from narrative_twins.evaluation.comparison import make_rows
 from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
-from narrative_twins.evaluation.rows import make_rows
 from narrative_twins.evaluation.scorers import EncoderScorer, Scores
 from narrative_twins.evaluation.tables import Cell, Table, figure, p_value
 

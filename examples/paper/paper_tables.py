@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from layouts import Line, long_table, wide_table
 from output import Output
 from plan import TableSpec
 from workspace import Workspace
 
 from narrative_twins.evaluation.comparison import Comparison
-from narrative_twins.evaluation.layouts import Line, long_table, wide_table
 from narrative_twins.evaluation.tables import Table
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from plan import Plan, Run, TableRow, shown
 
 from narrative_twins import OPERATIONS, evaluate
-from narrative_twins.evaluation.comparison import Comparison, DataSummary
+from narrative_twins.evaluation.comparison import PEOPLE, Comparison, DataSummary, people_rows
 from narrative_twins.evaluation.labelled import CORPORA, LabelledStories
-from narrative_twins.evaluation.rows import PEOPLE, people_rows
 
 CORPUS_LABELS = {
     "stories": (

@@ -12,9 +12,14 @@ from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline
 from narrative_twins.data.sources import DataSource
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import Rule
-from narrative_twins.evaluation.comparison import Comparison, DataSummary
+from narrative_twins.evaluation.comparison import (
+    Comparison,
+    DataSummary,
+    Row,
+    make_rows,
+    people_rows,
+)
 from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
-from narrative_twins.evaluation.rows import Row, make_rows, people_rows
 from narrative_twins.evaluation.scorers import (
     BaselineScorer,
     EncoderScorer,

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from narrative_twins.evaluation.comparison import Comparison, best_rows
+from narrative_twins.evaluation.comparison import PARTIAL, Comparison, Row, best_rows, metrics_of
 from narrative_twins.evaluation.metrics import METRICS
-from narrative_twins.evaluation.rows import PARTIAL, Row, metrics_of
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread
 
 BOLD = (

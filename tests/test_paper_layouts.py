@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from layouts import Line, long_table, wide_table
 
-from narrative_twins.evaluation.comparison import Comparison, DataSummary
-from narrative_twins.evaluation.layouts import Line, long_table, wide_table
-from narrative_twins.evaluation.rows import Row, RunValues
+from narrative_twins.evaluation.comparison import Comparison, DataSummary, Row, RunValues
 from narrative_twins.evaluation.tables import Cell, Table
 
 
