@@ -37,6 +37,7 @@ LIBRARIES = {
     "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",
+    "jinja2": "show",
     "huggingface_hub": "data encoder hub",
     "lxml": "stories",
     "markdown_it": "stories",

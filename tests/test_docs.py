@@ -22,7 +22,6 @@ import yaml
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StorySalience, score_book
 from narrative_twins.commands.cli import main
-from narrative_twins.show.html import to_html
 
 from support.hub import Hub, running
 from support.processes import COMMAND, run_command
@@ -127,7 +126,6 @@ def folder(tmp_path, bert_folder, monkeypatch):
         Story.parse("Nadia ran. It rained."), {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}
     )
     (tmp_path / "scores.jsonl").write_text(json.dumps(scored.to_dict()) + "\n")
-    (tmp_path / "scores.html").write_text("".join(to_html([scored])))
     (tmp_path / "twins.jsonl").write_text(
         '{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n'
     )

@@ -367,3 +367,26 @@ def test_smoke_fills_all_cells_but_those_of_other_people(tmp_path, monkeypatch):
         "accelerate" in line for line in Path("tables/missing.txt").read_text().splitlines()
     )
     assert "smoke run" not in run("paper/make_tables.py", *flags), "the runs are used again"
+
+
+def test_curves_of_runs_are_means_over_the_seeds_at_their_common_steps(monkeypatch):
+    monkeypatch.syspath_prepend(PAPER)
+    from lines import curves_of_runs, lines_figure
+
+    runs = {
+        "twins": [
+            {"eval_loss": [(1, 0.5), (2, 0.3), (3, 0.1)], "loss": [(1, 9.0)]},
+            {"eval_loss": [(1, 0.7), (2, 0.3)]},
+        ],
+        "masked": [{"eval_auc": [(1, 0.5)]}],
+        "not trained": [],
+    }
+    found = curves_of_runs(runs, ["eval_loss", "eval_auc", "eval_other"])
+    assert found.keys() == {"eval_loss", "eval_auc"} and found["eval_loss"].keys() == {"twins"}
+    first, second = found["eval_loss"]["twins"]
+    assert first == pytest.approx((1, 0.6, 0.02**0.5)) and second == pytest.approx((2, 0.3, 0))
+    assert found["eval_auc"] == {"masked": [(1, 0.5, 0.0)]}
+    loss, area = lines_figure(found, title="Curves", label="step").axes
+    assert loss.lines[0].get_xydata().tolist() == [[1, pytest.approx(0.6)], [2, 0.3]]
+    legend = [text.get_text() for text in loss.get_legend().get_texts()]
+    assert legend == ["twins", "masked"] and area.get_legend() is None

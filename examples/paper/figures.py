@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from lines import Points, curves_of_runs, lines_figure
 from output import Output
 from plan import CurvesSpec, LinesSpec, SalienceSpec, TableSpec
 from workspace import Workspace
@@ -17,9 +18,8 @@ from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.scorers import EncoderScorer
 from narrative_twins.evaluation.tables import Cell, Table, figure
-from narrative_twins.plots.lines import Points, lines_figure
 from narrative_twins.stories.story import Story
-from narrative_twins.training.curves import Curves, curves_of_runs
+from narrative_twins.training.curves import Curves
 
 
 def make_curves(spec: CurvesSpec, workspace: Workspace) -> Output:

@@ -17,10 +17,9 @@ from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.book import book_html, book_json
-from narrative_twins.show.formats import write_results
-from narrative_twins.show.highlights import marked
+from narrative_twins.show.formats import write_book, write_results
 from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
+from narrative_twins.show.terminal import marked
 from narrative_twins.stories.splitting import SPLITTERS, is_split_name
 from narrative_twins.stories.story import parse_windows
 
@@ -29,10 +28,7 @@ ONE_PASS = "one pass"
 Method: TypeAlias = Literal["exact", "one pass"]
 METHODS = get_args(Method)
 DOWNLOADS = ("json", "csv", "html")
-BOOK_DOWNLOADS: dict[str, Callable[[BookSalience], Iterator[str]]] = {
-    "json": book_json,
-    "html": book_html,
-}
+BOOK_DOWNLOADS = ("json", "html")
 NO_RESULT = "These results are no longer stored; score the text again."
 _CANCELLED = "Cancelled. The scoring has stopped."
 
@@ -165,7 +161,9 @@ class Page:
         format is unknown."""
         result = self.results[token]
         if isinstance(result, BookSalience):
-            return BOOK_DOWNLOADS[form](result)
+            if form not in BOOK_DOWNLOADS:
+                raise KeyError(form)
+            return write_book(result, form)
         if form not in DOWNLOADS:
             raise KeyError(form)
         return write_results([result], form, result.scores)

@@ -8,7 +8,7 @@ import json
 import sys
 
 from narrative_twins.commands.inputs import not_english, read_encoder, run_settings
-from narrative_twins.commands.outputs import BOOK_FORMATS, write_book, write_piece
+from narrative_twins.commands.outputs import BOOK_FORMATS, write_book_output, write_piece
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
 from narrative_twins.salience.books.levels import level_operations
 from narrative_twins.salience.books.lines import (
@@ -68,7 +68,7 @@ def run_book(options: argparse.Namespace) -> int:
     if options.format == "jsonl":
         _write_lines(book, scorer, options)
         return 0
-    write_book(
+    write_book_output(
         scorer.result(book, scorer.chapters(book, progress=_progress(options))), out, options
     )
     return 0

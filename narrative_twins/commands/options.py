@@ -120,32 +120,6 @@ def _is_same(path: str, other: str) -> bool:
         return False
 
 
-_FORMATS = {
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".png": "png",
-    ".svg": "svg",
-}
-_FORMATS |= {".html": "html", ".htm": "html"}
-
-
-def output_format(
-    parser: argparse.ArgumentParser, out: str, given: str | None, default: str = "text"
-) -> str:
-    """The format of an output file: the one that is given, otherwise by the suffix of its name,
-    otherwise the default. Refuses a format that the suffix contradicts, since programs would take
-    the file for another."""
-    implied = _FORMATS.get(os.path.splitext(out)[1].lower())
-    if given in (default, *_FORMATS.values()) and implied not in (None, given):
-        parser.error(
-            f"--out {out} is named as {implied}, but --format is {given}; leave --format out, or"
-            " rename the file"
-        )
-    return given or implied or default
-
-
 def check_rows_file(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
     """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
     if not out.endswith(_ROWS):

@@ -9,25 +9,15 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from narrative_twins.commands.options import (
-    check_output,
-    count,
-    is_terminal,
-    output_format,
-    positive_share,
-)
+from narrative_twins.commands.options import check_output, count, is_terminal, positive_share
 from narrative_twins.files import STDIN, AtomicFile
-from narrative_twins.plots.style import IMAGE_FORMATS, render
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.book import TOP, book_html, book_json, book_text
-from narrative_twins.show.formats import FORMATS, write_results
-from narrative_twins.show.highlights import in_encoding
+from narrative_twins.show.formats import BOOK_WRITERS, FORMATS, format_of, write_book, write_results
+from narrative_twins.show.terminal import in_encoding
 
-BOOK_FORMATS = ("text", "json", "jsonl", "html")
+BOOK_FORMATS = (*BOOK_WRITERS, "jsonl")
 """The formats of the salience of a book."""
-_FORMS_OF_PARTS = ("extract", *IMAGE_FORMATS)
-"""Further formats of saved scores: an extract as text, and the curves of the highest level."""
 
 
 def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -66,7 +56,7 @@ def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
 
 def check_output_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options of the output that contradict each other or the input, and set the format."""
-    options.format = output_format(parser, options.out, options.format)
+    options.format = _output_format(parser, options.out, options.format)
     if options.share is not None and options.format != "extract":
         parser.error(
             "--share needs --format extract; --top K limits the sentences of other formats"
@@ -75,16 +65,29 @@ def check_output_options(parser: argparse.ArgumentParser, options: argparse.Name
         parser.error(
             "--top and --share both say how many sentences an extract has; use one of them"
         )
-    if is_image(options) and options.out == STDIN and is_terminal(sys.stdout):
+    if is_binary(options) and options.out == STDIN and is_terminal(sys.stdout):
         parser.error(
             f"--format {options.format} can't be shown in a terminal; name a file with --out"
         )
     check_output(parser, options.files, options.out)
 
 
-def is_image(options: argparse.Namespace) -> bool:
-    """Whether the output is a picture."""
-    return options.format in FORMATS and FORMATS[options.format].is_image
+def _output_format(parser: argparse.ArgumentParser, out: str, given: str | None) -> str:
+    """The format of an output file: the one that is given, otherwise by the suffix of its name,
+    otherwise text. Refuses a format that the suffix contradicts, since programs would take the file
+    for another."""
+    implied = format_of(out)
+    if given in FORMATS and implied not in (None, given):
+        parser.error(
+            f"--out {out} is named as {implied}, but --format is {given}; leave --format out, or"
+            " rename the file"
+        )
+    return given or implied or "text"
+
+
+def is_binary(options: argparse.Namespace) -> bool:
+    """Whether the output is bytes that no terminal can show, such as a picture."""
+    return options.format in FORMATS and FORMATS[options.format].binary
 
 
 def write_output(
@@ -94,22 +97,20 @@ def write_output(
     operations: Sequence[str],
 ) -> None:
     """Write results to the output in the format of the options, piece by piece."""
-    # A terminal gets colours and its own width.
-    console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
+    pieces = write_results(
+        results, options.format, operations, options.top, _console(options), options.share
+    )
     with out:
-        for piece in write_results(
-            results, options.format, operations, options.top, console, options.share
-        ):
-            is_text = FORMATS[options.format].media_type == "text/plain"
-            out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
+        for piece in pieces:
+            write_piece(out, piece, options)
 
 
 def check_book_output(options: argparse.Namespace) -> None:
     """Refuse options of `show` that do not apply to the scores of a book, by a `ValueError`."""
-    formats = [form for form in (*BOOK_FORMATS, *_FORMS_OF_PARTS) if form != "jsonl"]
-    if options.format not in formats:
+    if options.format not in BOOK_WRITERS:
         raise ValueError(
-            f"--format {options.format} does not apply to a book; choose from {', '.join(formats)}"
+            f"--format {options.format} does not apply to a book; choose from"
+            f" {', '.join(BOOK_WRITERS)}"
         )
     if options.operations is not None:
         raise ValueError(
@@ -119,29 +120,23 @@ def check_book_output(options: argparse.Namespace) -> None:
         raise ValueError("--top with a book needs --format text or extract")
 
 
-def write_book(result: BookSalience, out: AtomicFile, options: argparse.Namespace) -> None:
+def write_book_output(result: BookSalience, out: AtomicFile, options: argparse.Namespace) -> None:
     """Write the salience of a book to the output in the format of the options, but for JSON
     Lines."""
-    pieces: Iterable[str | bytes]
-    if options.format == "text":
-        console = Console() if options.out == STDIN and is_terminal(sys.stdout) else None
-        pieces = [book_text(result, options.top or TOP, console)]
-    elif options.format == "html":
-        pieces = book_html(result)
-    elif options.format == "extract":
-        pieces = [f"{result.extract(options.top, share=options.share)}\n"]
-    elif options.format in IMAGE_FORMATS:
-        pieces = [render(result.plot(), options.format)]
-    else:
-        pieces = book_json(result)
+    pieces = write_book(result, options.format, options.top, _console(options), options.share)
     with out:
         for piece in pieces:
             write_piece(out, piece, options)
 
 
+def _console(options: argparse.Namespace) -> Console | None:
+    """A terminal gets colours and its own width."""
+    return Console() if options.out == STDIN and is_terminal(sys.stdout) else None
+
+
 def write_piece(out: AtomicFile, piece: str | bytes, options: argparse.Namespace) -> None:
-    """Write a piece of the salience of a book to the output."""
-    is_text = options.format in ("text", "extract")
+    """Write a piece of the output."""
+    is_text = FORMATS[options.format].media_type == "text/plain"
     out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
 
 

@@ -11,12 +11,11 @@ from narrative_twins.commands.inputs import (
     check_options,
     exit_code,
     load_encoder,
-    run_settings,
     score,
     story_input,
 )
 from narrative_twins.commands.options import check_output, count
-from narrative_twins.files import STDIN, part_path
+from narrative_twins.files import STDIN
 from narrative_twins.show.report import INDEX, Report
 
 
@@ -42,7 +41,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="show only the K most salient sentences of each story",
     )
-    add("--resume", action="store_true", help="continue an interrupted run")
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -53,28 +51,15 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     check_output(parser, options.files, options.out)
 
 
-def on_interrupt(options: argparse.Namespace) -> str | None:
-    """What to tell the user after an interruption."""
-    part = part_path(options.out)
-    return (
-        f"the pages so far are in {part}; continue with --resume" if os.path.isdir(part) else None
-    )
-
-
 def run(options: argparse.Namespace) -> int:
     """Read, score, write."""
-    report = Report(options.out, options.top, options.resume)
+    report = Report(options.out, options.top)
     encoder = load_encoder(options)
-    done = report.begin(run_settings(options, encoder))
-    stories = story_input(options, done)
+    stories = story_input(options, [])
     if report.no_curves is not None:
         print(f"narrative-twins: pages will have no curves: {report.no_curves}", file=sys.stderr)
-    with report:
-        for result in score(options, stories, encoder):
-            report.add(result)
-        report.left_out = stories.problems
+    count = report.write(score(options, stories, encoder), lambda: stories.problems)
     print(
-        f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories",
-        file=sys.stderr,
+        f"narrative-twins: {os.path.join(options.out, INDEX)} has {count} stories", file=sys.stderr
     )
     return exit_code(stories)

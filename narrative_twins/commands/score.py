@@ -22,14 +22,8 @@ from narrative_twins.commands.inputs import (
     story_input,
 )
 from narrative_twins.commands.options import parsed_by, resume_hint
-from narrative_twins.commands.outputs import (
-    add_output_options,
-    check_output_options,
-    is_image,
-    write_output,
-)
+from narrative_twins.commands.outputs import add_output_options, check_output_options, write_output
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
-from narrative_twins.plots.style import check_figure
 from narrative_twins.salience.books.levels import check_levels
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.show.formats import FORMATS
@@ -90,8 +84,7 @@ def run(options: argparse.Namespace) -> int:
         return run_book(options)
     if options.format == PARQUET:
         return run_corpus(options)
-    if is_image(options):
-        check_figure(None)
+    FORMATS[options.format].check()
     # Reports an output file that can't be written before the encoder is loaded.
     out, done = AtomicFile(options.out), list[str]()
     encoder = load_encoder(options)
@@ -105,9 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_resumable(options: argparse.Namespace) -> bool:
-    return (
-        options.format != PARQUET and FORMATS[options.format].is_resumable and options.out != STDIN
-    )
+    return options.format != PARQUET and FORMATS[options.format].resumable and options.out != STDIN
 
 
 def _digests(out: ResumableFile) -> list[str]:

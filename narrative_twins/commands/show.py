@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,16 +14,14 @@ from narrative_twins.commands.outputs import (
     add_output_options,
     check_book_output,
     check_output_options,
-    is_image,
-    write_book,
+    write_book_output,
     write_output,
 )
 from narrative_twins.files import STDIN, AtomicFile
-from narrative_twins.plots.style import check_figure
 from narrative_twins.salience.books.lines import is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.show.formats import FORMATS, read_results
 from narrative_twins.show.report import INDEX, Report
-from narrative_twins.show.saved import read_results
 
 REPORT = "report"
 
@@ -32,7 +29,7 @@ REPORT = "report"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
-        "Show scores that were saved. Reads what score wrote as jsonl, json or html, the folders of"
+        "Show scores that were saved. Reads what score wrote as jsonl or json, the folders of"
         " report, and what score --level wrote on a book as json or jsonl; standard input if no"
         " file is named, or for '-'. Nothing is scored, and no encoder is loaded."
     )
@@ -56,8 +53,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, write."""
-    if is_image(options):
-        check_figure(None)
+    if options.format in FORMATS:
+        FORMATS[options.format].check()
     if any(map(is_book_salience, options.files)):
         _show_book(options)
         return 0
@@ -77,27 +74,16 @@ def _show_book(options: argparse.Namespace) -> None:
     if len(options.files) > 1:
         raise ValueError("the scores of a book are shown by themselves; name one file")
     check_book_output(options)
-    write_book(read_book_salience(options.files[0]), AtomicFile(options.out), options)
+    write_book_output(read_book_salience(options.files[0]), AtomicFile(options.out), options)
 
 
 def _write_report(results: Iterator[StorySalience], options: argparse.Namespace) -> None:
     report = Report(options.out, options.top)
-    report.begin({})
     if report.no_curves is not None:
         print(f"narrative-twins: pages will have no curves: {report.no_curves}", file=sys.stderr)
-    try:
-        with report:
-            for result in results:
-                report.add(result)
-    except FileExistsError:  # another run is writing it
-        raise
-    except BaseException:
-        # Not resumed: nothing is scored again, so a new run is as fast.
-        shutil.rmtree(report.part, ignore_errors=True)
-        raise
+    count = report.write(results)
     print(
-        f"narrative-twins: {os.path.join(options.out, INDEX)} has {report.count} stories",
-        file=sys.stderr,
+        f"narrative-twins: {os.path.join(options.out, INDEX)} has {count} stories", file=sys.stderr
     )
 
 

@@ -37,7 +37,7 @@ from narrative_twins.evaluation.tables import (
     interval,
     p_value,
 )
-from narrative_twins.plots.intervals import intervals_figure
+from narrative_twins.plots.figures import intervals_figure
 from narrative_twins.plots.style import save_figure
 
 if TYPE_CHECKING:

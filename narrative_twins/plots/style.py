@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import re
 import threading
 import unicodedata
 import warnings
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.files import AtomicFile
-from narrative_twins.plots.printable import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +39,7 @@ MUTED = (0x6B, 0x6B, 0x75)  # axes and notes
 PAGE = 7.0
 MIN_WIDTH, MAX_WIDTH = 2.5, 20.0
 LINE_HEIGHT = 0.13
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 NOTEBOOK_DPI = 110  # a figure as wide as a page has 770 pixels, which fit a cell
 
 
@@ -156,6 +157,31 @@ def _image_format(path: str | os.PathLike[str]) -> str:
             f"{os.fspath(path)!r} is not a PNG or SVG file; use a name that ends in .png or .svg"
         )
     return form
+
+
+def printable(text: str) -> str:
+    """Text with U+FFFD for control characters, which could control a terminal and are not allowed
+    in HTML, and for lone surrogates, which can't be encoded. Joiners and direction marks are
+    kept."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str) -> str:
+    """Printable text with all runs of white space replaced by single spaces."""
+    return printable(" ".join(text.split()))
+
+
+def shortened(text: str, length: int, both_ends: bool = False) -> str:
+    """The text as one line of at most `length` characters, with an ellipsis for what is left out:
+    at the end, or in the middle with `both_ends`, for example for names. A text of megabytes is
+    fast: only its ends are read.
+    """
+    limit = 4 * length + 40
+    if len(text) <= limit and len(line := one_line(text)) <= length:
+        return line
+    tail = (length - 1) // 2 if both_ends else 0
+    end = one_line(text[-limit:])[-tail:].lstrip() if tail else ""
+    return one_line(text[:limit])[: length - 1 - tail].rstrip() + "…" + end
 
 
 def write_line(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrative_twins.plots.figures import salience_figure
-from narrative_twins.plots.printable import one_line, shortened
-from narrative_twins.plots.shaded_cell import shaded_cell
-from narrative_twins.plots.style import PAGE, check_figure, save_figure
+from narrative_twins.plots.shades import shaded_cell
+from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
 from narrative_twins.salience.operations import compared_scores, comparisons
 from narrative_twins.salience.saved import saved_context, saved_scores, saved_story
 from narrative_twins.stories.story import Story

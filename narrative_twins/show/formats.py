@@ -1,22 +1,37 @@
-"""Output formats: a registry of functions that write results as text, data, pages or images."""
+"""Output formats: a registry of functions that write results as text, data, pages or images; and
+saved results, read again without an encoder.
+
+A format is one decorated function. It is a choice of `--format`, its suffixes imply it, and the web
+page offers it as a download.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from pathlib import PurePath
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from rich.console import Console
 
+from narrative_twins.extras import check_extra
+from narrative_twins.files import STDIN
 from narrative_twins.plots.style import render
+from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.heat_map import plot_stories
-from narrative_twins.show.html import to_html
-from narrative_twins.show.table import to_table
+from narrative_twins.show.pages import book_html, to_html
+from narrative_twins.show.report import SCORES
+from narrative_twins.show.terminal import TOP, book_text, to_table
+from narrative_twins.stories.documents import printable_name
+from narrative_twins.stories.reading import stories_in
 
 
 @dataclass(frozen=True)
@@ -37,8 +52,10 @@ class Layout:
     share: float | None = None
 
 
-Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Iterator[str | bytes]]
-"""Yields the output in pieces, lazily, one piece per story if the format allows."""
+Pieces: TypeAlias = Iterator[str | bytes]
+"""Output in pieces, made lazily, one piece per story if the format allows."""
+Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Pieces]
+BookWriter: TypeAlias = Callable[[BookSalience, Layout], Pieces]
 
 
 @dataclass(frozen=True)
@@ -46,32 +63,60 @@ class OutputFormat:
     """An output format.
 
     Attributes:
+        name: the name of the format, which is also the suffix of downloads.
         write: writes results.
         media_type: its MIME type.
-        is_image: its pieces are bytes that no terminal can show.
-        is_resumable: each story is a line of JSON with its `sentences` and `windows`, so an
+        suffixes: of files that are in this format.
+        binary: its pieces are bytes that no terminal can show.
+        resumable: each story is a line of JSON with its `sentences` and `windows`, so an
             interrupted run can be continued.
+        extra: the extra of this package that it needs, such as `plot`.
     """
 
+    name: str
     write: Writer
     media_type: str
-    is_image: bool = False
-    is_resumable: bool = False
+    suffixes: tuple[str, ...] = ()
+    binary: bool = False
+    resumable: bool = False
+    extra: str | None = None
+
+    def check(self) -> None:
+        """Raise an ImportError that says what to install, if a library is missing."""
+        if self.extra is not None:
+            check_extra(self.extra)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMATS: dict[str, OutputFormat] = {}
+"""The formats of stories by name, in the order in which they are listed."""
+BOOK_WRITERS: dict[str, BookWriter] = {}
+"""For the formats that a book can have, what writes them."""
 
-FORMATS: dict[str, OutputFormat] = {}  # the registry: formats by name, in the order they are listed
 
-
-def register_format(name: str, media_type: str, **properties: bool) -> Callable[[Writer], Writer]:
+def register_format(name: str, media_type: str, **properties: Any) -> Callable[[Writer], Writer]:
     """Decorator that registers a function as the writer of a format; see `OutputFormat`."""
 
     def register(write: Writer) -> Writer:
-        FORMATS[name] = OutputFormat(write, media_type, **properties)
+        FORMATS[name] = OutputFormat(name, write, media_type, **properties)
         return write
 
     return register
+
+
+def register_book_writer(name: str) -> Callable[[BookWriter], BookWriter]:
+    """Decorator that registers a function as the writer of books in a format of `FORMATS`."""
+
+    def register(write: BookWriter) -> BookWriter:
+        BOOK_WRITERS[name] = write
+        return write
+
+    return register
+
+
+def format_of(path: str) -> str | None:
+    """The name of the format that the suffix of a file implies, if it implies one."""
+    suffix = PurePath(path).suffix.lower()
+    return next((form.name for form in FORMATS.values() if suffix in form.suffixes), None)
 
 
 def write_results(
@@ -81,7 +126,7 @@ def write_results(
     top: int | None = None,
     console: Console | None = None,
     share: float | None = None,
-) -> Iterator[str | bytes]:
+) -> Pieces:
     """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no
     story.
 
@@ -91,92 +136,138 @@ def write_results(
         operations, top, console, share: see `Layout`; the default console writes plain text of 120
             columns.
     """
-    layout = Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
-    return FORMATS[name].write(results, layout)
+    return FORMATS[name].write(results, _layout(operations, top, console, share))
+
+
+def write_book(
+    result: BookSalience,
+    name: str,
+    top: int | None = None,
+    console: Console | None = None,
+    share: float | None = None,
+) -> Pieces:
+    """The salience of a book in one of the formats of `BOOK_WRITERS`, in pieces; arguments as
+    `write_results`."""
+    return BOOK_WRITERS[name](result, _layout((), top, console, share))
+
+
+def _layout(
+    operations: Iterable[str], top: int | None, console: Console | None, share: float | None
+) -> Layout:
+    return Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
 
 
 @register_format("text", "text/plain")
-def _text(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         with layout.console.capture() as captured:
             layout.console.print(to_table(result, layout.top))
         yield captured.get() + "\n"
 
 
+@register_book_writer("text")
+def _book_text(result: BookSalience, layout: Layout) -> Pieces:
+    yield book_text(result, layout.top or TOP, layout.console)
+
+
 @register_format("extract", "text/plain")
-def _extract(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """The most salient sentences in story order, one per line; each of several stories under its
     name."""
     remaining = iter(results)
     first = list(islice(remaining, 2))
     for at, result in enumerate(chain(first, remaining)):
-        heading = f"{chr(10) * (at > 0)}{result.name}\n" if len(first) > 1 else ""
+        separator = "\n" if at else ""
+        heading = f"{separator}{result.name}\n" if len(first) > 1 else ""
         yield f"{heading}{result.extract(layout.top, share=layout.share)}\n"
 
 
-@register_format("json", "application/json")
-def _json(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+@register_book_writer("extract")
+def _book_extract(result: BookSalience, layout: Layout) -> Pieces:
+    yield f"{result.extract(layout.top, share=layout.share)}\n"
+
+
+@register_format("json", "application/json", suffixes=(".json",))
+def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield "["
-    yield from (f"{',' * (at > 0)}\n{_object(result, layout)}" for at, result in enumerate(results))
+    separator = ""
+    for result in results:
+        yield f"{separator}\n{_object(result, layout)}"
+        separator = ","
     yield "\n]\n"
 
 
-@register_format("jsonl", "application/jsonl", is_resumable=True)
-def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
-    yield from (f"{_object(result, layout)}\n" for result in results)
+@register_book_writer("json")
+def _book_json(result: BookSalience, layout: Layout) -> Pieces:
+    yield json.dumps(result.to_dict(), ensure_ascii=False) + "\n"
 
 
-@register_format("csv", "text/csv")
-def _csv(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+@register_format("jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), resumable=True)
+def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+    for result in results:
+        yield f"{_object(result, layout)}\n"
+
+
+@register_format("csv", "text/csv", suffixes=(".csv",))
+def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in
     front."""
     yield _row(["story", "index", "window", "start", "end", "sentence", *layout.operations])
     for result in results:
         name = result.index if result.story.id is None else result.story.id
-        shown = {
-            sentence.index
-            for sentence in result.top(len(result) if layout.top is None else layout.top)
-        }
+        top = result.top(len(result) if layout.top is None else layout.top)
+        shown = {sentence.index for sentence in top}
         lines = []
         for w, (lo, hi) in enumerate(result.windows):
-            for i in (i for i in range(lo, hi) if i in shown):
+            for i in sorted(shown.intersection(range(lo, hi))):
                 scores = [values[i] for values in result.scores.values()]
                 lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
         yield "".join(lines)
 
 
-@register_format("html", "text/html")
-def _html(results: Iterable[StorySalience], layout: Layout) -> Iterator[str]:
+@register_format("html", "text/html", suffixes=(".html", ".htm"))
+def _html(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield from to_html(results, layout.top)
 
 
-@register_format("png", "image/png", is_image=True)
-def _png(results: Iterable[StorySalience], layout: Layout) -> Iterator[bytes]:
+@register_book_writer("html")
+def _book_html(result: BookSalience, layout: Layout) -> Pieces:
+    yield from book_html(result)
+
+
+@register_format("png", "image/png", suffixes=(".png",), binary=True, extra="plot")
+def _png(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield _image(iter(results), layout, "png")
 
 
-@register_format("svg", "image/svg+xml", is_image=True)
-def _svg(results: Iterable[StorySalience], layout: Layout) -> Iterator[bytes]:
+@register_format("svg", "image/svg+xml", suffixes=(".svg",), binary=True, extra="plot")
+def _svg(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield _image(iter(results), layout, "svg")
+
+
+@register_book_writer("png")
+def _book_png(result: BookSalience, layout: Layout) -> Pieces:
+    yield render(result.plot(), "png")
+
+
+@register_book_writer("svg")
+def _book_svg(result: BookSalience, layout: Layout) -> Pieces:
+    yield render(result.plot(), "svg")
 
 
 def _image(results: Iterator[StorySalience], layout: Layout, form: str) -> bytes:
     """The curves of one story, or several stories as a heat map."""
     first = list(islice(results, 2))
-    if len(first) == 1:
-        figure = first[0].plot() if layout.top is None else first[0].plot(top=layout.top)
-    else:
-        figure = plot_stories(chain(first, results))
-    return render(figure, form)
+    if len(first) != 1:
+        return render(plot_stories(chain(first, results)), form)
+    return render(first[0].plot() if layout.top is None else first[0].plot(top=layout.top), form)
 
 
 def _object(result: StorySalience, layout: Layout) -> str:
-    chosen = (
-        {}
-        if layout.top is None
-        else {"top": [asdict(sentence) for sentence in result.top(layout.top)]}
-    )
-    return json.dumps(result.to_dict() | chosen, ensure_ascii=False)
+    data = result.to_dict()
+    if layout.top is not None:
+        data["top"] = [asdict(sentence) for sentence in result.top(layout.top)]
+    return json.dumps(data, ensure_ascii=False)
 
 
 def _row(cells: Sequence[Any]) -> str:
@@ -190,4 +281,52 @@ def _row(cells: Sequence[Any]) -> str:
 def _as_text(cell: str) -> str:
     """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
     for a formula (OWASP, "CSV injection")."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalience]:
+    """Read saved results, lazily and in order. Stories without an id are numbered through all
+    files.
+
+    Args:
+        paths: files from `narrative-twins score` with `--format jsonl` or `json`, or lines of
+            `StorySalience.to_dict` as JSON; folders from `narrative-twins report`; `-` for standard
+            input.
+
+    Raises:
+        ValueError: a file has no scores, or what is not a result; has the file and the line.
+        OSError: a file can't be read.
+    """
+    index = 0
+    for path in [os.fspath(path) for path in paths]:
+        file = os.path.join(path, SCORES) if os.path.isdir(path) else path
+        for where, data in _saved_in(file):
+            try:
+                yield StorySalience.from_dict(data, index)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}; {_READABLE}") from None
+            index += 1
+
+
+_READABLE = (
+    "saved scores are the JSON Lines or JSON that `narrative-twins score` writes, or a report's"
+    " folder"
+)
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
+def _saved_in(path: str) -> Iterator[tuple[str, Any]]:
+    """The results in a file as data, each with its place for messages. Whether it is JSON or JSON
+    Lines is seen by its content."""
+    name = "standard input" if path == STDIN else printable_name(path)
+    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
+        first = next((line for line in file if line.strip(_BLANK)), b"")
+        start = first.strip(_BLANK)[:1]
+        if start not in (b"[", b"{"):
+            raise ValueError(f"{name} has no scores that can be read; {_READABLE}")
+        is_list = start == b"[" or path.lower().endswith(".json")
+        lines = cast(BinaryIO, chain([first], file))
+        for document in stories_in(lines, name, "json" if is_list else "jsonl"):
+            if document.problem is not None:
+                raise ValueError(f"{document.name}: {document.problem}")
+            yield document.name, document.content

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from narrative_twins.plots.figures import heat_figure
-from narrative_twins.plots.printable import shortened
 from narrative_twins.plots.shades import shares
-from narrative_twins.plots.style import PAGE, check_figure, save_figure
+from narrative_twins.plots.style import PAGE, check_figure, save_figure, shortened
 from narrative_twins.salience.result import StorySalience
 
 if TYPE_CHECKING:

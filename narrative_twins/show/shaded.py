@@ -9,7 +9,7 @@ from html import escape
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.highlights import marked
+from narrative_twins.show.terminal import marked
 
 WIDTH, HEIGHT = 600, 80  # of the SVG curve, in its own units
 

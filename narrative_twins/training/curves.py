@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from transformers import TrainerCallback
 
 from narrative_twins.files import AtomicFile
-from narrative_twins.plots.lines import Points
-from narrative_twins.plots.printable import printable
 from narrative_twins.plots.style import (
     PAGE,
     check_figure,
     figure_style,
     line_style,
     new_figure,
+    printable,
     save_figure,
 )
 
@@ -77,30 +75,6 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
             axes.grid(alpha=0.3)
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     save_figure(figure, path)
-
-
-def curves_of_runs(
-    runs: Mapping[str, Sequence[Curves]], names: Sequence[str]
-) -> dict[str, dict[str, Points]]:
-    """The curves of several runs for `lines_figure`: for each of the named quantities a line for
-    each run that has it.
-
-    Args:
-        runs: names, with the curves of each seed. The line is their mean, its spread the standard
-            deviation, at the steps that all seeds have.
-        names: of the quantities, such as `eval_loss`.
-    """
-    panels: dict[str, dict[str, Points]] = {}
-    for name in names:
-        for run, seeds in runs.items():
-            found = [dict(curves[name]) for curves in seeds if name in curves]
-            steps = sorted(set.intersection(*map(set, found))) if found else []
-            if steps:
-                values = np.array([[curve[step] for step in steps] for curve in found])
-                spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(steps))
-                points = zip(steps, values.mean(axis=0).tolist(), spread.tolist(), strict=True)
-                panels.setdefault(name, {})[run] = list(points)
-    return panels
 
 
 class CurvesCallback(TrainerCallback):

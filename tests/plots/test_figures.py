@@ -16,10 +16,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from narrative_twins.plots import printable
+from narrative_twins.plots import style
 from narrative_twins.plots.figures import resample, space_labels
-from narrative_twins.plots.printable import one_line
-from narrative_twins.plots.style import PALETTE, line_style, render
+from narrative_twins.plots.style import PALETTE, line_style, one_line, render, shortened
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.training.curves import plot_curves
 
@@ -112,8 +111,8 @@ def test_any_text_is_shown_as_text(texts, name, operation):
 
 
 def test_of_a_line_of_a_megabyte_only_the_ends_are_read(monkeypatch):
-    read, lengths = printable.one_line, []
-    monkeypatch.setattr(printable, "one_line", lambda text: lengths.append(len(text)) or read(text))
+    read, lengths = style.one_line, []
+    monkeypatch.setattr(style, "one_line", lambda text: lengths.append(len(text)) or read(text))
     long = ["w" * 1_000_000, "word " * 200_000, " " * 1_000_000 + "x", "東" * 1_000_000]
     result = result_of(long, name="n" * 1_000_000)
     for figure in (result.plot(), plot_stories([result] * 3)):
@@ -294,3 +293,14 @@ def test_lines_differ_without_colour():
     styles = [line_style(number) for number in range(84)]
     assert len({tuple(style.items()) for style in styles}) == 84
     assert len({(style["linestyle"], style["marker"]) for style in styles[:12]}) == 12
+
+
+@given(any_text, st.integers(1, 20), st.booleans())
+def test_shortened(text, length, both_ends):
+    line, short = one_line(text), shortened(text, length, both_ends)
+    assert len(short) <= length
+    if len(line) <= length:
+        assert short == line
+    else:
+        start, end = short.split("…") if line.count("…") == 0 else short.rsplit("…", 1)
+        assert line.startswith(start) and line.endswith(end if both_ends else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from narrative_twins.show.html import to_html
+from narrative_twins.show.pages import to_html
 
 from support.browser import browser, contrasts, misplaced  # noqa: F401
 from support.results import NASTY, result_of, write_report

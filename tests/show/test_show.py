@@ -1,44 +1,48 @@
-"""Tables and HTML pages: complete, escaped, readable."""
+"""Tables, pages and output formats: complete, escaped, readable; a new format is one function."""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.image import imread
 from rich.console import Console
 
-from narrative_twins import Story, StorySalience, score_stories
+from narrative_twins import Story, StorySalience
+from narrative_twins.commands.cli import main
 from narrative_twins.plots.shades import PALE, STRONG, shades
-from narrative_twins.show.highlights import marked
-from narrative_twins.show.html import INK, to_html
-from narrative_twins.show.shaded import shaded_text
-from narrative_twins.show.table import to_table
+from narrative_twins.plots.style import INK
+from narrative_twins.show.formats import FORMATS, format_of, register_format, write_results
+from narrative_twins.show.pages import page_head, to_html
+from narrative_twins.show.terminal import in_encoding, marked, to_table
 
-from support.models import small
+from support.results import NASTY, texts_of
+from support.results import result_of as random_result
 
 
-def result_of(sentences, windows=1, cut_tokens=0, name=None, scores=None):
+def result_of(sentences, windows=1, cut_tokens=0, name=None):
     n = len(sentences)
     story = Story.parse({"id": name, "sentences": sentences, "windows": windows})
-    scores = scores or {
-        "deletion": [i / n for i in range(n)],
-        "summarization": [1 - i / n for i in range(n)],
-    }
+    scores = {"deletion": [i / n for i in range(n)], "summarization": [1 - i / n for i in range(n)]}
     return StorySalience(story, scores, 512, cut_tokens)
 
 
-def rendered(result, **options) -> str:
-    colours = options.pop("colours", False)
-    console = Console(
-        width=200, force_terminal=colours, color_system="truecolor" if colours else None
-    )
+def rendered(result, colours=False, **options) -> str:
+    system = "truecolor" if colours else None
+    console = Console(width=200, force_terminal=colours, color_system=system)
     with console.capture() as captured:
         console.print(to_table(result, **options))
     return captured.get()
+
+
+def html_of(*results, **options) -> str:
+    return "".join(to_html(results, **options))
 
 
 class Page(HTMLParser):
@@ -67,107 +71,75 @@ class Page(HTMLParser):
 
 def test_tables_have_every_sentence_and_score():
     text = rendered(result_of(["Nadia ran.", "It rained.", "Nobody knew."], windows=2))
-    assert "story 1: 3 sentences, 2 windows" in text
-    for wanted in (
-        "deletion",
-        "summarization",
-        "Nadia ran.",
-        "It rained.",
-        "Nobody knew.",
-        "★ 1.000 █",
-        "★ 0.667 █",
-        "0.000 ▁",
-    ):
-        assert wanted in text
-
-
-def test_tables_have_colours_and_bold_text():
+    wanted = ["story 1: 3 sentences, 2 windows", "deletion", "summarization", "Nadia ran."]
+    for words in [*wanted, "It rained.", "Nobody knew.", "★ 1.000 █", "★ 0.667 █", "0.000 ▁"]:
+        assert words in text
     text = rendered(result_of(["Nadia ran.", "It rained."]), colours=True)
+    assert f"48;2;{';'.join(map(str, STRONG))}" in text
     assert re.search(r"\x1b\[2m[^\x1b]*It rained", text)
-    strong = ";".join(map(str, STRONG))
-    assert f"48;2;{strong}" in text
     assert re.search(r"\x1b\[1m[^\x1b]*Nadia ran", text)
     assert not re.search(r"\x1b\[1m[^\x1b]*It rained", text)
+    assert in_encoding("★ 1.000 █ …", "ascii") == "* 1.000 8 ."
 
 
-def test_windows_have_headings():
-    result = result_of(["A.", "B.", "C."], windows=[2, 1])
-    for text in (rendered(result), "".join(to_html([result]))):
-        assert text.index("window 1: sentences 1 to 2") < text.index("A.") < text.index("B.")
-        assert text.index("B.") < text.index("window 2: sentences 3 to 3") < text.index("C.")
-    assert "window 1:" not in rendered(result_of(["A.", "B.", "C."]))
-
-
-def test_truncation_is_noted():
-    for text in (
-        rendered(result_of(["A."], cut_tokens=7)),
-        "".join(to_html([result_of(["A."], cut_tokens=7)])),
-    ):
-        flat = " ".join(unescape(text).split())
-        assert "The story is longer than the 512 tokens that the encoder reads at once" in flat
-        assert "without up to 7 of its tokens" in flat
-    assert "longer than" not in rendered(result_of(["A."]))
-
-
-def test_top():
-    result = result_of(["A.", "B.", "C.", "D."])
-    page = Page("".join(to_html([result], top=2)))
-    assert [row[-1] for row in page.rows[1:]] == ["A.", "B."]
-    assert "C." not in rendered(result, top=2)
-    assert "window 2" not in rendered(result_of(["A.", "B.", "C."], windows=[2, 1]), top=1)
+@pytest.mark.parametrize("show", [rendered, html_of])
+def test_windows_truncation_and_top(show):
+    text = " ".join(unescape(show(result_of(["A.", "B.", "C."], [2, 1], cut_tokens=7))).split())
+    wanted = ["window 1: sentences 1 to 2", "A.", "B.", "window 2: sentences 3 to 3", "C."]
+    places = [text.index(words) for words in wanted]
+    assert places == sorted(places)
+    assert "The story is longer than the 512 tokens that the encoder reads at once" in text
+    assert "without up to 7 of its tokens" in text
+    assert not {"window 1:", "longer than"} & set(show(result_of(["A.", "B."])).split())
+    text = show(result_of(["A.", "B.", "C."], [2, 1]), top=1)
+    assert "A." in text and "B." not in text and "window 2" not in text
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.text())
-@settings(max_examples=100)
 def test_any_text_is_shown_as_text(texts, name):
     """It is escaped, so that it adds no elements to the page."""
     try:
         result = result_of(texts, name=name)
     except ValueError:
         return
-    page = Page("".join(to_html([result])))
-    plain = Page("".join(to_html([result_of(["x"] * len(texts))])))
+    page, plain = Page(html_of(result)), Page(html_of(result_of(["x"] * len(texts))))
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     assert len(page.rows) == len(texts) + 1
+    controls = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\ufffd")
     for text, row in zip(texts, page.rows[1:], strict=True):
-        controls = dict.fromkeys(
-            [*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}"
-        )
         assert row[-1] == " ".join(text.split()).translate(controls)
     shown = rendered(result)
     assert "\x1b" not in shown and "\x07" not in shown
 
 
 def test_markup_is_escaped():
-    nasty = "<script>alert('x')</script> [bold red]rich[/] {{ 7 * 7 }} \x1b[2J"
-    page = "".join(to_html([result_of([nasty, "B."], name=nasty)]))
-    assert "<script" not in page
-    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; [bold red]rich[/] {{ 7 * 7 }}" in page
+    nasty = "<script>alert('x')</script> [bold red]rich[/] {{ 7 * 7 }} {% raw %} \x1b[2J"
+    page = html_of(result_of([nasty, "B."], name=nasty))
+    assert "<script" not in page and "[bold red]rich[/] {{ 7 * 7 }} {% raw %}" in page
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
     assert "[bold red]rich[/]" in rendered(result_of([nasty, "B."], name=nasty))
+    html_of(random_result(NASTY, name="\ud83d")).encode("utf-8")
+    assert "<b>" not in page_head("<b>", "p { }", "alert(1)")
 
 
 def test_pages_load_no_external_resources():
-    page = "".join(to_html(score_stories(["Nadia ran. It rained."], small())))
-    assert "://" not in page
+    page = html_of(result_of(["Nadia ran.", "It rained."]))
+    assert "://" not in page and page.startswith("<!doctype html>") and 'charset="utf-8"' in page
     assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in Page(page).tags}
-    assert page.startswith("<!doctype html>") and 'charset="utf-8"' in page
 
 
-def test_pages_are_written_lazily():
+def test_pages_are_written_as_results_arrive():
     read = []
-    pieces = to_html(read.append(i) or result_of(["A."]) for i in range(3))
+    pieces = to_html(read.append(i) or result_of(["A."]) for i in range(2000))
     next(pieces)
-    next(pieces)
-    assert read == [0]
+    assert 0 < len(read) < 1000
 
 
 def luminance(colour):
     """The relative luminance of WCAG 2."""
-    linear = [
-        c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4
-        for c in colour
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    shares = [c / 255 for c in colour]
+    red, green, blue = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=9))
@@ -175,8 +147,7 @@ def test_text_has_contrast_on_every_shade(scores):
     colours = shades(scores)
     assert len(colours) == len(scores)
     for colour in colours:
-        light, dark = luminance(colour) + 0.05, luminance(INK) + 0.05
-        assert light / dark >= 7.5
+        assert (luminance(colour) + 0.05) / (luminance(INK) + 0.05) >= 7.5
     if max(scores) - min(scores) > 1e-6:
         assert colours[scores.index(max(scores))] == STRONG
         assert colours[scores.index(min(scores))] == PALE
@@ -191,18 +162,83 @@ def test_the_most_salient_fifth_is_marked(n, stars):
 
 def test_headings_are_shown_without_scores():
     story = Story.parse("Chapter 1\n\nIt rained. He ran.\n\n# <Two>\n\nHe slept.\n\nEpilogue")
-    assert story.sentences == ("It rained.", "He ran.", "He slept.")
     result = StorySalience(story, {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
-    rows = [row for row in Page("".join(to_html([result]))).rows if row]
-    assert [row[-1] for row in rows][-6:] == [
-        "Chapter 1",
-        "It rained.",
-        "He ran.",
-        "# <Two>",
-        "He slept.",
-        "Epilogue",
-    ]
-    assert [row[0] for row in rows][-6:] == ["", "1", "2", "", "3", ""]
-    assert "Chapter 1" not in "".join(to_html([result], top=2))
-    shaded = shaded_text(result)
-    assert "Chapter 1\n\n<span" in shaded and "# &lt;Two&gt;" in shaded
+    rows = [row for row in Page(html_of(result)).rows if row][-6:]
+    words = ["Chapter 1", "It rained.", "He ran.", "# <Two>", "He slept.", "Epilogue"]
+    assert [row[-1] for row in rows] == words
+    assert [row[0] for row in rows] == ["", "1", "2", "", "3", ""]
+    assert "Chapter 1" not in html_of(result, top=2)
+
+
+@pytest.fixture
+def score(bert_folder, tmp_path, capsys):
+    story, stories = tmp_path / "one.txt", tmp_path / "two.jsonl"
+    story.write_text("Nadia ran. It rained. The mill burned.")
+    stories.write_text('{"id": "a", "text": "Nadia ran. It rained."}\n{"text": "He left."}\n')
+
+    def call(*arguments):
+        code = main(["score", "--model", bert_folder, "--device", "cpu", *map(str, arguments)])
+        return code, capsys.readouterr().err
+
+    return call, story, stories
+
+
+def test_images_by_the_command(score, tmp_path):
+    call, story, stories = score
+    assert call(story, "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
+    shown = set(texts_of((tmp_path / "one.svg").read_bytes()))
+    assert {"deletion", "shifting", "story 1: 3 sentences, 1 window"} <= shown
+    assert call(stories, "-o", tmp_path / "two.svg", "--operations", "deletion") == (0, "")
+    shown = set(texts_of((tmp_path / "two.svg").read_bytes()))
+    assert {"deletion, 2 stories", "a", "story 2"} <= shown
+    stories.write_text('""\n')
+    code, err = call(stories, "-o", tmp_path / "bad.png")
+    assert code == 1 and "the story is empty" in err and "there is no story to plot" in err
+    assert not list(tmp_path.glob("bad.png*"))
+
+
+def test_images_are_written_to_a_pipe_but_not_to_a_terminal(score, monkeypatch):
+    call, story, _ = score
+    data = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data))
+    assert call(story, "-f", "png")[0] == 0
+    assert imread(io.BytesIO(data.getvalue())).shape[1] == 1400
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(SystemExit):
+        call(story, "-f", "png")
+
+
+@given(st.sampled_from(["csv", "html", "jsonl"]), st.text(max_size=9))
+@settings(max_examples=20)
+def test_suffixes_imply_formats(form, stem):
+    assert format_of(f"{stem}a.{form.upper()}") == form
+    assert format_of(f"{stem}.txt") is None
+
+
+def test_a_new_format_is_one_function(score, tmp_path):
+    """The command offers it, its suffix implies it; the page offers it as a download, see
+    tests/app."""
+    try:
+
+        @register_format("counts", "text/x-counts", suffixes=(".counts",))
+        def counts(results, layout):
+            for result in results:
+                yield f"{len(result)}\n"
+
+        call, story, _ = score
+        assert call(story, "-o", tmp_path / "a.counts") == (0, "")
+        assert (tmp_path / "a.counts").read_text() == "3\n"
+        assert call(story, "-f", "counts", "-o", tmp_path / "b") == (0, "")
+        assert list(write_results([result_of(["A."])], "counts", [])) == ["1\n"]
+    finally:
+        del FORMATS["counts"]
+
+
+def test_a_format_without_its_libraries_says_what_to_install(score, monkeypatch, tmp_path):
+    def missing(extra):
+        raise ImportError(f"pip install 'narrative_twins[{extra}]'")
+
+    monkeypatch.setattr("narrative_twins.show.formats.check_extra", missing)
+    call, story, _ = score
+    code, err = call(story, "-o", tmp_path / "a.png", "--model", "/nowhere")
+    assert code == 1 and "pip install 'narrative_twins[plot]'" in err

@@ -104,7 +104,7 @@ def books(suffix: str) -> Callable[[bytes], None]:
 
 def results(data: bytes) -> None:
     """Saved scores."""
-    from narrative_twins.show.saved import read_results
+    from narrative_twins.show.formats import read_results
 
     with _file("scores.jsonl", data) as file:
         try:

@@ -50,11 +50,8 @@ def texts_of(svg: bytes) -> list[str]:
     ]
 
 
-def write_report(folder, results, settings=None, **options):
+def write_report(folder, results, **options):
     """Write a report on results to a folder, and return it."""
-    report = Report(str(folder), **options)
-    report.begin(settings or {})
-    with report:
-        for result in results:
-            report.add(result)
+    report = Report(folder, **options)
+    report.write(results)
     return report

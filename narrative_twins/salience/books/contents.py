@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from narrative_twins.plots.printable import one_line
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades
-from narrative_twins.plots.style import INK, hex_color
+from narrative_twins.plots.style import INK, hex_color, one_line
 from narrative_twins.salience.books.units import Level, Unit, compared
 from narrative_twins.stories.windows import Span
 

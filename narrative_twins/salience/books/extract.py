@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import floor
 
 from narrative_twins.files import AtomicFile
-from narrative_twins.plots.printable import one_line
+from narrative_twins.plots.style import one_line
 from narrative_twins.salience.books.units import Unit, compared, sentences_of
 
 DEFAULT_SHARE = 1 / 10

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from narrative_twins.plots.figures import salience_figure
-from narrative_twins.plots.printable import one_line, shortened
-from narrative_twins.plots.shaded_cell import MAX_SENTENCES
-from narrative_twins.plots.style import PAGE, check_figure, save_figure
+from narrative_twins.plots.shades import MAX_SENTENCES
+from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
 from narrative_twins.salience.books.contents import Contents, contents_cell
 from narrative_twins.salience.books.extract import BookExtract, extract
 from narrative_twins.salience.books.units import (

@@ -1,4 +1,5 @@
-"""Lines with their spread, in panels one below the other."""
+"""Lines with their spread, in panels one below the other; the curves of training runs as such
+lines."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from narrative_twins.plots.printable import printable
-from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure
+from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure, printable
+from narrative_twins.training.curves import Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,3 +64,27 @@ def lines_figure(
             if position == 1 and names:
                 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure
+
+
+def curves_of_runs(
+    runs: Mapping[str, Sequence[Curves]], names: Sequence[str]
+) -> dict[str, dict[str, Points]]:
+    """The curves of several runs for `lines_figure`: for each of the named quantities a line for
+    each run that has it.
+
+    Args:
+        runs: names, with the curves of each seed. The line is their mean, its spread the standard
+            deviation, at the steps that all seeds have.
+        names: of the quantities, such as `eval_loss`.
+    """
+    panels: dict[str, dict[str, Points]] = {}
+    for name in names:
+        for run, seeds in runs.items():
+            found = [dict(curves[name]) for curves in seeds if name in curves]
+            steps = sorted(set.intersection(*map(set, found))) if found else []
+            if steps:
+                values = np.array([[curve[step] for step in steps] for curve in found])
+                spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(steps))
+                points = zip(steps, values.mean(axis=0).tolist(), spread.tolist(), strict=True)
+                panels.setdefault(name, {})[run] = list(points)
+    return panels

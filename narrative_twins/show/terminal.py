@@ -1,0 +1,179 @@
+"""Results as text for the terminal, and which sentences are highlighted there, on pages and in
+figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from narrative_twins.plots.shades import STRONG, shares
+from narrative_twins.plots.style import INK, hex_color, one_line
+from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.units import Unit, compared, scores_of, sentences_of
+from narrative_twins.salience.result import StorySalience
+
+MARK = "★"
+BARS = "▁▂▃▄▅▆▇█"
+TOP = 3
+"""How many sentences of each chapter of a book are shown as text."""
+
+_STARRED = Style(bold=True, color=hex_color(INK), bgcolor=hex_color(STRONG))
+_ASCII = str.maketrans(
+    {MARK: "*", "─": "-", "━": "-", "│": "|", "…": ".", "·": "|"}
+    | dict(zip(BARS, "12345678", strict=True))
+)
+
+
+def in_encoding(text: str, encoding: str) -> str:
+    """Text that an encoding can write: itself, or with ASCII in place of stars, bars and lines, and
+    `?` in place of other characters that the encoding lacks."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text
+
+
+def marked(result: StorySalience, operation: str) -> set[int]:
+    """The indices of the most salient fifth of the sentences by an operation, at least one."""
+    return {sentence.index for sentence in result.extract(operation=operation)}
+
+
+def shown_sentences(result: StorySalience, top: int | None) -> set[int]:
+    """The indices of the `top` most salient sentences; None for all."""
+    return {sentence.index for sentence in result.top(len(result) if top is None else top)}
+
+
+def window_title(w: int, lo: int, hi: int) -> str:
+    """The heading of a window; its numbers count from 1."""
+    return f"window {w + 1}: sentences {lo + 1} to {hi}"
+
+
+def caption(result: StorySalience) -> str:
+    """The legend of stars and shades, and the notes on the scores."""
+    legend = (
+        f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score"
+        f" of the story to the highest; sentences are highlighted by {result.primary_operation}."
+    )
+    return " ".join([legend, *result.notes_on(result.scores)])
+
+
+def bars_of(values: list[float]) -> list[str]:
+    """A bar for each value, from the lowest of them to the highest."""
+    return [BARS[round(share * 7)] for share in shares(values)]
+
+
+def to_table(result: StorySalience, top: int | None = None) -> Table:
+    """A `rich` table of a story: one row per sentence, one column per operation, a heading per
+    window. It can be read on dark and light terminals and without colour: bars grow with salience,
+    and the most salient scores have a star and a coloured background. By the primary operation, the
+    most salient sentences are bold, and the lower half is dim.
+
+    Args:
+        result: a result, from `score_stories`.
+        top: show only this many sentences, the most salient by the primary operation, in story
+            order.
+    """
+    table = Table(
+        title=result.title,
+        title_justify="left",
+        title_style="bold",
+        caption=caption(result),
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        expand=True,
+    )
+    for name in ("#", *result.scores):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("sentence", ratio=1)
+    shown = shown_sentences(result, top)
+    stars = {name: marked(result, name) for name in result.scores}
+    bars = {name: bars_of(result.compared(name)) for name in result.scores}
+    ranks, main = result.rank(), stars[result.primary_operation]
+    for w, (lo, hi) in enumerate(result.windows):
+        if shown.isdisjoint(range(lo, hi)):
+            continue
+        if len(result.windows) > 1:
+            title = Text(window_title(w, lo, hi), Style(dim=True, italic=True))
+            table.add_row(*[""] * (len(result.scores) + 1), title)
+        for i in sorted(shown.intersection(range(lo, hi))):
+            cells = [
+                Text(f"{MARK} {scores[i]:.3f} {bars[name][i]}", _STARRED)
+                if i in stars[name]
+                else Text(f"  {scores[i]:.3f} {bars[name][i]}")
+                for name, scores in result.scores.items()
+            ]
+            style = Style(bold=i in main, dim=ranks[i] > (len(result) + 1) / 2)
+            table.add_row(str(i + 1), *cells, Text(one_line(result.sentences[i]), style))
+        table.add_section()
+    return table
+
+
+def book_text(result: BookSalience, top: int = TOP, console: Console | None = None) -> str:
+    """A table of contents with scores and bars, then the `top` most salient sentences of each
+    chapter in story order. The console decides about width and colours; default plain text of 120
+    columns."""
+    console = console or Console(width=120, color_system=None, force_terminal=False)
+    bold = Style(bold=True)
+    with console.capture() as captured:
+        console.print(Text(f"{one_line(result.name)}: {result.extent}", bold), soft_wrap=True)
+        names = list(dict.fromkeys([*result.operations("chapter"), *result.operations("scene")]))
+        if names:
+            console.print(_contents(result, names))
+        for chapter in result.chapters if "sentence" in result.levels else ():
+            console.print()
+            console.print(Text(one_line(chapter.name), bold), soft_wrap=True)
+            console.print(_salient(chapter, result.primary_operation("sentence"), top))
+        console.print()
+        console.print("Bars go from the lowest to the highest of the units that are compared.")
+        for note in result.notes:
+            console.print(Text(note))
+    # Lines are padded to the width of the console.
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _contents(result: BookSalience, names: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("#", *names):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("chapter", ratio=1)
+
+    for chapter, cells in zip(result.chapters, _bars(result.chapters), strict=True):
+        scores = (cells.get(name, "") for name in names)
+        table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))
+        if len(chapter.children) > 1 and "scene" in result.levels:
+            for number, cells in enumerate(_bars(chapter.children), start=1):
+                scores = (cells.get(name, "") for name in names)
+                table.add_row("", *scores, Text(f"  scene {number}", Style(dim=True)))
+    return table
+
+
+def _bars(units: Sequence[Unit]) -> list[dict[str, str]]:
+    """The scores of units that are compared, each with a bar, by operation."""
+    cells: list[dict[str, str]] = [{} for _ in units]
+    for name, scores in scores_of(units).items():
+        bars = bars_of(compared(units, name))
+        for cell, score, bar in zip(cells, scores, bars, strict=True):
+            cell[name] = f"{score:.3f} {bar}"
+    return cells
+
+
+def _salient(chapter: Unit, operation: str, top: int) -> Table:
+    sentences, windows = sentences_of(chapter.children)
+    values = compared(sentences, operation, windows)
+    chosen = sorted(range(len(sentences)), key=lambda i: -values[i])[:top]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(ratio=1)
+    for i in sorted(chosen):
+        score = f"{sentences[i].scores[operation]:.3f}"
+        table.add_row(str(sentences[i].index + 1), score, Text(one_line(sentences[i].text)))
+    return table
