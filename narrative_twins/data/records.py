@@ -8,7 +8,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -16,15 +16,26 @@ import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
-from narrative_twins.data import sentence_table
 from narrative_twins.data.rows import RowError
-from narrative_twins.data.tripod import is_second_annotation, read_synopsis
+from narrative_twins.data.tables import read_table
 from narrative_twins.stories.bounded import MAX_DOCUMENT, LimitedFile, allow_long_cells
-from narrative_twins.stories.rocstories import is_roc_story, read_roc_story
 
 Entry: TypeAlias = tuple[str, str | None, Any]
-"""A row of a file: its location for error messages, its key in a JSON object of rows (or None), and
-its content."""
+"""A row of a file: its location in the file, its key in a JSON object of rows (or None), and its
+content."""
+
+_BATCH = 1000
+"""Rows of a Parquet file in memory."""
+_FILE_ERRORS = (
+    OSError,
+    EOFError,
+    zlib.error,
+    csv.Error,
+    ValueError,
+    RecursionError,
+    pyarrow.ArrowException,
+)
+"""Raised for files that are missing, incomplete or in another format than their name says."""
 
 
 class Record(NamedTuple):
@@ -48,45 +59,32 @@ def read_records(path: str) -> Iterator[Record]:
         for number, (location, key, row) in enumerate(_READERS[suffix](path)):
             where = f"{path}, {location}"
             if not isinstance(row, Mapping):
-                where += "" if key is None else f", id {key!r}"
-                raise RowError(
-                    where, f"is {type(row).__name__}; a row must be an object of columns"
-                )
-            id_ = next(
-                id_
-                for id_ in (row.get("id"), key, f"{Path(path).name}:{number}")
-                if id_ is not None
-            )
+                key = "" if key is None else f", id {key!r}"
+                problem = f"is {type(row).__name__}; a row must be an object of columns"
+                raise RowError(f"{where}{key}", problem)
+            ids = (row.get("id"), key, f"{Path(path).name}:{number}")
+            id_ = next(id_ for id_ in ids if id_ is not None)
             if isinstance(id_, bool) or not isinstance(id_, (str, int)):
-                raise RowError(
-                    where, f"the id is {type(id_).__name__}; it must be a string or an integer"
-                )
+                problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
+                raise RowError(where, problem)
             yield Record(f"{where}, id {id_!r}", str(id_), row)
     except RowError:
         raise
-    except (
-        OSError,
-        EOFError,
-        zlib.error,
-        csv.Error,
-        ValueError,
-        RecursionError,
-        pyarrow.ArrowException,
-    ) as error:
-        raise RowError(
-            path, f"can't be read as {suffix[1:]} ({error}); the file may be incomplete"
-        ) from error
+    except _FILE_ERRORS as error:
+        raise _unreadable(path, error) from error
 
 
 def count_rows(path: str) -> int:
     """The number of rows of a Parquet file; raises RowError if it can't be read."""
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            return int(file.metadata.num_rows)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise RowError(
-            path, f"can't be read as parquet ({error}); the file may be incomplete"
-        ) from error
+        return int(pyarrow.parquet.read_metadata(path).num_rows)
+    except _FILE_ERRORS as error:
+        raise _unreadable(path, error) from error
+
+
+def read_parquet(paths: Sequence[str]) -> pyarrow.Table:
+    """The rows of Parquet files in memory."""
+    return pyarrow.concat_tables(map(pyarrow.parquet.read_table, paths))
 
 
 def is_data_file(path: str) -> bool:
@@ -99,42 +97,40 @@ def _suffix(path: str) -> str | None:
     return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
+def _unreadable(path: str, error: BaseException) -> RowError:
+    problem = f"can't be read by its format ({error}); the file may be incomplete"
+    return RowError(path, problem)
+
+
+def _is_compressed(path: str) -> bool:
+    return path.lower().endswith(".gz")
+
+
 def _open(path: str) -> IO[bytes]:
-    return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
-
-
-def _lines(path: str, file: IO[bytes]) -> Iterable[bytes]:
-    """The lines of a file; those of a compressed one have a maximum length."""
-    return LimitedFile(file) if path.lower().endswith(".gz") else file
+    return gzip.open(path) if _is_compressed(path) else open(path, "rb")  # type: ignore[return-value]
 
 
 def _json_lines(path: str) -> Iterator[Entry]:
     with _open(path) as file:
-        lines = (
-            (number, line)
-            for number, line in enumerate(_lines(path, file), start=1)
-            if line.strip()
-        )
-        for row, (number, line) in enumerate(lines):
+        # A compressed line may be gigabytes long, so it has a maximum length.
+        lines = enumerate(LimitedFile(file) if _is_compressed(path) else file, start=1)
+        filled = ((number, line) for number, line in lines if line.strip())
+        for row, (number, line) in enumerate(filled):
             location = f"row {row} (line {number})"
             try:
                 yield location, None, json.loads(line)
             except (ValueError, RecursionError) as error:
-                fix = (
-                    "each line of a .jsonl file must be a row; if the file is one JSON document,"
-                    " name it .json"
-                )
                 raise RowError(
-                    f"{path}, {location}", f"is not valid JSON ({error}); {fix}"
+                    f"{path}, {location}",
+                    f"is not valid JSON ({error}); each line of a .jsonl file must be a row; if the"
+                    " file is one JSON document, name it .json",
                 ) from None
 
 
 def _json(path: str) -> Iterator[Entry]:
     with _open(path) as file:
-        compressed = path.lower().endswith(".gz")
-        rows = json.loads(
-            b"".join(LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT)) if compressed else file.read()
-        )
+        pieces = LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT) if _is_compressed(path) else file
+        rows = json.loads(b"".join(pieces))
     if not isinstance(rows, (Mapping, list)):
         raise RowError(
             path,
@@ -147,11 +143,7 @@ def _json(path: str) -> Iterator[Entry]:
 
 def _parquet(path: str) -> Iterator[Entry]:
     with pyarrow.parquet.ParquetFile(path) as file:
-        number = 0
-        for batch in file.iter_batches(1000):  # rows in memory at once
-            for row in batch.to_pylist():
-                yield f"row {number}", None, row
-                number += 1
+        yield from _rows_of(file.iter_batches(_BATCH))
 
 
 def _arrow(path: str) -> Iterator[Entry]:
@@ -161,39 +153,29 @@ def _arrow(path: str) -> Iterator[Entry]:
         except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
             reader = pyarrow.ipc.open_file(file)
             batches = map(reader.get_batch, range(reader.num_record_batches))
-        for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
-            yield f"row {number}", None, row
+        yield from _rows_of(batches)
+
+
+def _rows_of(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
+    for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
+        yield f"row {number}", None, row
 
 
 def _csv(path: str) -> Iterator[Entry]:
     allow_long_cells()
     with _open(path) as file:
-        if path.lower().endswith(".gz"):
+        if _is_compressed(path):
             text: Iterable[str] = codecs.iterdecode(LimitedFile(file), "utf-8-sig")
         else:
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         table = csv.DictReader(text)
-        if set(sentence_table.COLUMNS) <= set(table.fieldnames or ()):
-            # `line_num` is that of the row's last line, since a cell can have several.
-            rows = (
-                (f"{path}, row {number} (line {table.line_num})", row)
-                for number, row in enumerate(table)
-            )
-            for where, story_id, story in sentence_table.read_table(rows):
-                yield where.removeprefix(f"{path}, "), story_id, story
-            return
-        for number, row in enumerate(table):
-            if is_roc_story(row):
-                yield f"row {number}", None, read_roc_story(row)
-                continue
-            if not row.get("synopsis_segmented"):
-                found = ", ".join(map(repr, filter(None, table.fieldnames or ())))
-                problem = f"no column 'synopsis_segmented'; the columns are {found[:500]}"
-                columns = f"the columns {', '.join(sentence_table.COLUMNS)} separated by commas"
-                needed = f"a .csv must be TRIPOD's or ROCStories' table, or have {columns}"
-                raise RowError(f"{path}, row {number}", f"{problem}; {needed}")
-            if not is_second_annotation(row):
-                yield f"row {number}", row["movie_name"], read_synopsis(row)
+        # `line_num` is that of the row's last line, since a cell can have several.
+        rows = (
+            (f"{path}, row {number} (line {table.line_num})", row)
+            for number, row in enumerate(table)
+        )
+        for where, id_, row in read_table(path, table.fieldnames or (), rows):
+            yield where.removeprefix(f"{path}, "), id_, row
 
 
 _Reader: TypeAlias = Callable[[str], Iterator[Entry]]

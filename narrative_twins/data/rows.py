@@ -1,23 +1,32 @@
-"""Checks of data rows, with errors that name the file, the row, the problem and the fix."""
+"""Checks of data rows, and their conversion from the supported forms to the columns of the
+package's data sets. Errors name the file, the row, the problem and the fix."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
-from typing import Any, SupportsIndex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any, SupportsIndex, TypeAlias
 
-from narrative_twins.stories.story import Story, StoryError, shown_value
+from narrative_twins.stories.story import Story, StoryError, partition, shown_value
+
+Row: TypeAlias = dict[str, Any]
 
 TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all except the story may be missing or None."""
 
 STORY_NAMES = ("story", "english_narrative")
 TWIN_NAMES = ("twin", "narrative_twin", "translated_narrative_twin")
+NEGATIVE_NAMES = ("negative", "negative_narrative")
 NEGATIVE_TWIN_NAMES = ("negative_twin", "negative_narrative_twin")
-TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, "negative", "negative_narrative", *NEGATIVE_TWIN_NAMES)
+TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, *NEGATIVE_NAMES, *NEGATIVE_TWIN_NAMES)
 """All names of text columns in rows of narrative twins, in this package or as published; first
 those of the story."""
+
+MIN_WINDOW = 3
+"""Fewest sentences in a window of published rows, as in the paper on narrative twins."""
 
 
 class RowError(ValueError):
@@ -39,6 +48,161 @@ class RowError(ValueError):
 
 class ShortWindowError(RowError):
     """A row with too few sentences in a window of the story or the twin."""
+
+
+# Checks of single columns, each of which returns the content as it was checked.
+
+
+def find_column(row: Mapping[str, Any], *names: str) -> Any:
+    """The first of the named columns that is not missing or None, else None."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
+    """The first of the named columns that is not missing or None; raises RowError if there is
+    none."""
+    found = find_column(row, *names)
+    if found is None:
+        others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
+        columns = ", ".join(repr(name) for name in row if row[name] is not None) or "none"
+        problem = f"no column {names[0]!r}{others}; the columns with content: {columns[:1000]}"
+        raise RowError(where, problem)
+    return found
+
+
+def is_nested(content: Any) -> bool:
+    """Whether the content of a column is a list of lists, such as a list of windows."""
+    return (
+        isinstance(content, (list, tuple))
+        and bool(content)
+        and all(isinstance(x, (list, tuple)) for x in content)
+    )
+
+
+def check_list(content: Any, column: str, where: str, of: str) -> list[Any]:
+    """Check a list or tuple, and return it as a list; `of` describes its elements in the
+    RowError."""
+    if not isinstance(content, (list, tuple)):
+        raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
+    return list(content)
+
+
+@contextmanager
+def story_errors(column: str, where: str) -> Iterator[None]:
+    """Turn the error of a story into a RowError of its column."""
+    try:
+        yield
+    except StoryError as error:
+        raise RowError(where, f"'{column}': {error.problem}") from None
+
+
+def check_sentences(content: Any, column: str, where: str) -> list[str]:
+    """Check a list of sentences that are not empty; raises RowError."""
+    if isinstance(content, str):
+        raise RowError(
+            where,
+            f"'{column}' is one text; split it into sentences (narrative_twins.split_sentences)",
+        )
+    if is_nested(content):
+        raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
+    if not check_list(content, column, where, "sentences"):
+        problem = f"'{column}' is empty; give it at least one sentence, or remove the row"
+        raise RowError(where, problem)
+    with story_errors(column, where):
+        return list(Story.parse(content, windows=1).sentences)
+
+
+def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
+    """Check a list of windows, each a list of sentences; raises RowError."""
+    windows = check_list(content, column, where, "windows")
+    return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(windows)]
+
+
+def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
+    """Check a list of integers from `first` to `last`, also written as strings of digits; raises
+    RowError."""
+    numbers = []
+    for value in check_list(values, column, where, "whole numbers"):
+        number = None
+        if isinstance(value, str):
+            # Python refuses to convert thousands of digits.
+            number = int(value) if value.isdecimal() and len(value) < 20 else None
+        elif isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            number = operator.index(value)
+        if number is None or not first <= number <= last:
+            raise RowError(
+                where,
+                f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are"
+                " needed",
+            )
+        numbers.append(number)
+    return numbers
+
+
+def check_numbers(values: Any, column: str, where: str, count: int) -> list[float]:
+    """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
+    values = check_list(values, column, where, "numbers")
+    if len(values) != count:
+        raise RowError(
+            where,
+            f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each sentence"
+            " one",
+        )
+    numbers = []
+    for index, value in enumerate(values):
+        try:
+            number = float(value) if isinstance(value, (int, float)) else math.nan
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            problem = f"'{column}' has {shown_value(value)} for sentence {index}"
+            raise RowError(where, f"{problem}; a finite number is needed")
+        numbers.append(number)
+    return numbers
+
+
+def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
+    """Check the number of votes for each sentence, of which at least one has a vote; raises
+    RowError."""
+    checked = check_integers(votes, column, where, 0, 2**31 - 1)
+    if len(checked) != sentences or not any(checked):
+        raise RowError(
+            where,
+            f"'{column}' has {len(checked)} number(s) for {sentences} sentence(s), with"
+            f" {sum(checked)} votes; give the number of votes for each sentence, at least one vote",
+        )
+    return checked
+
+
+def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
+    """How many annotators chose each sentence of a story of this many sentences, given the sentence
+    that each annotator chose, counted from 1 as in the ROCStories salience data; ValueError for
+    other choices."""
+    counts = [0] * sentences
+    for choice in choices:
+        if not 1 <= int(choice) <= sentences:
+            raise ValueError(f"choice {choice} is not a sentence number from 1 to {sentences}")
+        counts[int(choice) - 1] += 1
+    return counts
+
+
+def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
+    """Check the text columns of a row of twins (lists of sentences, lists of windows, or named
+    sections), and return their names; raises RowError if a column is invalid or the story is
+    missing."""
+    require_column(row, where, *STORY_NAMES)
+    columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
+    for column in columns:
+        content = row[column]
+        sections = content.items() if isinstance(content, Mapping) else [("", content)]
+        for name, section in sections:
+            label = f"{column}[{name!r}]" if name else column
+            check = check_windows if is_nested(section) else check_sentences
+            check(section, label, where)
+    return columns
+
+
+# Rows of narrative twins
 
 
 def check_twins_row(row: Mapping[str, Any], where: str) -> None:
@@ -71,11 +235,9 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
         else:
             check_sentences(content, column, where)
             last = (len(content) if column == "story" else count) - 1
-            used = (
-                {0}
-                if windows_of is None
-                else _used(windows_of, f"{column}_windows", len(content), last, where)
-            )
+            used = {0}
+            if windows_of is not None:
+                used = _used(windows_of, f"{column}_windows", len(content), last, where)
         if column == "story":
             count = max(used, default=0) + 1
         if windows_of is None and len(used) != count:
@@ -93,139 +255,6 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
             )
 
 
-def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
-    """Check the text columns of a row of twins (lists of sentences, lists of windows, or named
-    sections), and return their names; raises RowError if a column is invalid or the story is
-    missing."""
-    require_column(row, where, *STORY_NAMES)
-    columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
-    for column in columns:
-        content = row[column]
-        sections = content.items() if isinstance(content, Mapping) else [("", content)]
-        for name, section in sections:
-            label = f"{column}[{name!r}]" if name else column
-            (check_windows if is_nested(section) else check_sentences)(section, label, where)
-    return columns
-
-
-def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """The first of the named columns that is not missing or None; raises RowError if there is
-    none."""
-    found = find_column(row, *names)
-    if found is None:
-        others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
-        columns = ", ".join(repr(name) for name in row if row[name] is not None) or "none"
-        raise RowError(
-            where, f"no column {names[0]!r}{others}; the columns with content: {columns}"
-        )
-    return found
-
-
-def find_column(row: Mapping[str, Any], *names: str) -> Any:
-    """The first of the named columns that is not missing or None, else None."""
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def is_nested(content: Any) -> bool:
-    """Whether the content of a column is a list of lists, such as a list of windows."""
-    return (
-        isinstance(content, (list, tuple))
-        and bool(content)
-        and all(isinstance(x, (list, tuple)) for x in content)
-    )
-
-
-def check_list(content: Any, column: str, where: str, of: str) -> list[Any]:
-    """Check a list or tuple, and return it as a list; `of` describes its elements in the
-    RowError."""
-    if not isinstance(content, (list, tuple)):
-        raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
-    return list(content)
-
-
-def check_sentences(content: Any, column: str, where: str) -> list[str]:
-    """Check a list of sentences that are not empty; raises RowError."""
-    if isinstance(content, str):
-        raise RowError(
-            where,
-            f"'{column}' is one text; split it into sentences (narrative_twins.split_sentences)",
-        )
-    if is_nested(content):
-        raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
-    if not check_list(content, column, where, "sentences"):
-        raise RowError(
-            where, f"'{column}' is empty; give it at least one sentence, or remove the row"
-        )
-    try:
-        return list(Story.parse(content, windows=1).sentences)
-    except StoryError as error:
-        raise RowError(where, f"'{column}': {error.problem}") from None
-
-
-def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """Check a list of windows, each a list of sentences; raises RowError."""
-    windows = check_list(content, column, where, "windows")
-    return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(windows)]
-
-
-def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
-    """Check a list of integers from `first` to `last`; raises RowError."""
-    numbers = []
-    for value in check_list(values, column, where, "whole numbers"):
-        number = (
-            None
-            if isinstance(value, bool) or not isinstance(value, SupportsIndex)
-            else operator.index(value)
-        )
-        if number is None or not first <= number <= last:
-            problem = (
-                f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are"
-                " needed"
-            )
-            raise RowError(where, problem)
-        numbers.append(number)
-    return numbers
-
-
-def check_numbers(values: Any, column: str, where: str, count: int) -> list[float]:
-    """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
-    values = check_list(values, column, where, "numbers")
-    if len(values) != count:
-        raise RowError(
-            where,
-            f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each"
-            " sentence one",
-        )
-    numbers = []
-    for index, value in enumerate(values):
-        try:
-            number = float(value) if isinstance(value, (int, float)) else math.nan
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            problem = (
-                f"'{column}' has {shown_value(value)} for sentence {index}; a finite number is"
-                " needed"
-            )
-            raise RowError(where, problem)
-        numbers.append(number)
-    return numbers
-
-
-def to_integers(values: Any) -> Any:
-    """A list with strings of digits converted to integers; everything else is returned
-    unchanged."""
-    if not isinstance(values, (list, tuple)):
-        return values
-    # Python refuses to convert thousands of digits.
-    is_number = [
-        isinstance(value, str) and value.isdecimal() and len(value) < 20 for value in values
-    ]
-    return [
-        int(value) if digits else value for value, digits in zip(values, is_number, strict=True)
-    ]
-
-
 def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -> set[int]:
     """The set of all windows in a column of candidate windows, such as `twin_windows`."""
     if len(check_list(windows_of, column, where, "lists of windows")) != sentences:
@@ -234,8 +263,208 @@ def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -
             f"'{column}' has {len(windows_of)} list(s) of windows for {sentences} sentence(s); each"
             " needs one",
         )
-    used = [
-        check_integers(windows, f"{column}[{i}]", where, 0, last)
-        for i, windows in enumerate(windows_of)
+    used: set[int] = set()
+    for i, windows in enumerate(windows_of):
+        used.update(check_integers(windows, f"{column}[{i}]", where, 0, last))
+    return used
+
+
+def story_twins(row: Mapping[str, Any], where: str) -> Row:
+    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally
+    `negative`, `negative_twin` (or `negative_narrative_twin`), and `story_votes` and
+    `negative_votes`, the votes for each of their sentences.
+    """
+    require_column(row, where, "story")
+    require_column(row, where, *TWIN_NAMES[:2])
+    names = {
+        "story": ("story",),
+        "twin": TWIN_NAMES[:2],
+        "negative": ("negative",),
+        "negative_twin": NEGATIVE_TWIN_NAMES,
+    }
+    found: Row = {column: find_column(row, *known) for column, known in names.items()}
+    for column, content in found.items():
+        found[column] = None if content is None else check_sentences(content, column, where)
+    for column in ("story", "negative"):
+        name, sentences = f"{column}_votes", len(found[column] or ())
+        votes = row.get(name)
+        found[name] = None if votes is None else check_votes(votes, name, sentences, where)
+    return found
+
+
+def window_twins(
+    row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None
+) -> Row:
+    """Convert a row of longer stories; those that are plain lists of sentences are split into
+    `windows` even windows.
+
+    The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each
+    window of the story the index of its turning point within it; or, as published,
+    `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story
+    and a sentence of the twin) and `negative_narrative`, an object of `section_1` and so on; or the
+    columns of the package's data sets, with `twin_windows` and `turning_points`.
+
+    Raises ShortWindowError if a window of the story or the twin has fewer than `min_window`
+    sentences. If that is None, it is `MIN_WINDOW` for rows as published, a story and a twin in
+    sentences with an `alignment`, and not checked for others.
+    """
+    story = require_column(row, where, *STORY_NAMES)
+    twin = require_column(row, where, "twin", "translated_narrative_twin")
+    windows_of = find_column(row, "twin_windows")
+    as_published = not is_nested(story) and not is_nested(twin) and windows_of is None
+    least = min_window or (MIN_WINDOW if as_published else 0)
+    if least and not is_nested(story) and len(check_sentences(story, "story", where)) < windows:
+        problem = f"'story' has {len(story)} sentence(s), too few for {windows} windows"
+        raise ShortWindowError(where, problem)
+    story = _to_windows(story, "story", where, windows)
+    negative = find_column(row, *NEGATIVE_NAMES)
+    if isinstance(negative, Mapping):
+        negative = _sections(negative, where)
+    if negative is not None:
+        negative = _to_windows(negative, "negative", where, windows)
+    if windows_of is None and not is_nested(twin):
+        pairs = require_column(row, where, "alignment", "twin_windows")
+        windows_of = _windows_by_alignment(pairs, story, twin, where)
+    content = {"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}
+    try:
+        check_twins_row(content, where)
+    except ShortWindowError as error:
+        if least:
+            raise
+        raise RowError(where, error.problem) from None
+    if windows_of is None:
+        windows_of = [[w] for w, window in enumerate(twin) for _ in window]
+        twin = [sentence for window in twin for sentence in window]
+    points = _turning_points(row, story, where)
+    sizes = {"story": list(map(len, story)), "twin": window_sizes(windows_of, len(story))}
+    for column, of_column in sizes.items():
+        for w, size in enumerate(of_column):
+            if size < least:
+                problem = f"window {w} of '{column}' has {size} sentence(s), fewer than {least}"
+                raise ShortWindowError(where, problem)
+    return {
+        "title": title_of(row),
+        "story": story,
+        "twin": twin,
+        "twin_windows": windows_of,
+        "negative": negative,
+        "turning_points": points,
+    }
+
+
+def twin_windows(
+    pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int
+) -> list[list[int]]:
+    """For each sentence of a twin of this many sentences, the windows of the story that it is
+    aligned to. A pair is a sentence of the story, counted from 0 across all its windows, and a
+    sentence of the twin."""
+    window_of = [w for w, window in enumerate(story) for _ in window]
+    windows_of: list[set[int]] = [set() for _ in range(sentences)]
+    for i, j in pairs:
+        windows_of[j].add(window_of[i])
+    return [sorted(windows) for windows in windows_of]
+
+
+def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]:
+    """The number of sentences in each of `windows` windows, given the windows that each sentence
+    may belong to."""
+    return [sum(w in indices for indices in windows_of) for w in range(windows)]
+
+
+def title_of(row: Mapping[str, Any]) -> str | None:
+    """The title of a story, if it has one."""
+    title = find_column(row, "title", "storytitle")
+    return None if title is None else str(title)
+
+
+def even_spans(sentences: Sequence[str], windows: Any, column: str, where: str) -> list[list[int]]:
+    """Windows in any form that `Story.parse` accepts as half-open ranges of sentences; raises
+    RowError."""
+    with story_errors(column, where):
+        return [list(span) for span in partition(sentences, windows)]
+
+
+def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
+    """A list of windows unchanged, or a list of sentences split into even windows."""
+    if is_nested(content):
+        return check_windows(content, column, where)
+    sentences = check_sentences(content, column, where)
+    return [sentences[lo:hi] for lo, hi in even_spans(sentences, windows, column, where)]
+
+
+def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
+    """The sections of a negative as windows."""
+    names = [f"section_{number}" for number in range(1, len(sections) + 1)]
+    if set(names) != set(sections):
+        found = ", ".join(map(repr, sections))[:1000]
+        raise RowError(
+            where,
+            f"'negative' has the sections {found}; name them 'section_1', 'section_2' and so on",
+        )
+    return [sections[name] for name in names]
+
+
+def _windows_by_alignment(
+    pairs: Any, story: list[list[str]], twin: Any, where: str
+) -> list[list[int]]:
+    """The windows of each sentence of the twin, by checked pairs of sentences."""
+    check_sentences(twin, "twin", where)
+    sentences = sum(map(len, story))
+    checked = []
+    for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
+        name = f"alignment[{number}] = {shown_value(pair)}"
+        if len(check_list(pair, name, where, "two sentences")) != 2:
+            problem = "is not a pair of a sentence of the story and a sentence of the twin"
+            raise RowError(where, f"'{name}' {problem}")
+        (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
+        (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
+        checked.append((i, j))
+    return twin_windows(checked, story, len(twin))
+
+
+def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
+    """The turning points as indices of sentences, counted across all windows of the story."""
+    points, key = find_column(row, "turning_points"), find_column(row, "key")
+    if points is not None:
+        return check_integers(points, "turning_points", where, 0, sum(map(len, story)) - 1)
+    if key is None:
+        return None
+    if len(check_list(key, "key", where, "whole numbers")) != len(story):
+        raise RowError(
+            where,
+            f"'key' has {len(key)} index(es); one for each of the {len(story)} windows is needed",
+        )
+    # An index within a window, plus the number of sentences before the window.
+    starts = accumulate(map(len, story), initial=0)
+    return [
+        start + check_integers([index], f"key[{w}]", where, 0, len(window) - 1)[0]
+        for w, (start, index, window) in enumerate(zip(starts, key, story, strict=False))
     ]
-    return {window for windows in used for window in windows}
+
+
+# Film synopses
+
+
+def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
+    """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops
+    empty sentences."""
+    story, points = synopsis(row, where)
+    if len(points) != 5:
+        raise RowError(where, f"{len(points)} turning points; five are needed")
+    spans = even_spans(story, windows, "story", where)
+    return {"story": story, "windows": spans, "turning_points": points}
+
+
+def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
+    """The sentences that are not empty, and the indices of the turning points among them."""
+    content = require_column(row, where, "story", "sentences")
+    sentences = check_list(content, "story", where, "sentences")
+    numbers = require_column(row, where, "turning_points")
+    points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
+    kept = [i for i, text in enumerate(sentences) if not isinstance(text, str) or text.strip()]
+    for number, point in enumerate(points, start=1):
+        if point not in kept:
+            problem = f"turning point {number} is sentence {point}, which is empty; choose another"
+            raise RowError(where, problem)
+    story = check_sentences([sentences[i] for i in kept], "story", where)
+    return story, [kept.index(point) for point in points]

@@ -1,28 +1,34 @@
 """Sources of data (the package itself, files, a folder, the Hub, loaded rows), each resolved to
-files by split."""
+files by split, and the publications of the known data sets."""
 
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from datasets import Dataset, DatasetDict, IterableDataset, config
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+import yaml
+from datasets import Dataset, DatasetDict, IterableDataset, config, load_from_disk
+from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patterns
+from huggingface_hub import DatasetCard, snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
-from narrative_twins.data.configurations import CARD, Patterns, configured_files
-from narrative_twins.data.records import DATA_PATTERNS, is_data_file
+from narrative_twins.data.records import DATA_PATTERNS, is_data_file, read_parquet
 
 Name: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Name | Dataset | Iterable[Name]
 DataSource: TypeAlias = Rows | DatasetDict | Mapping[str, Rows]
 SplitFiles: TypeAlias = dict[str, list[str]]
+
+JUDGED_CORPORA = ("stories", "everyday", "prose")
+"""The corpora of the package with votes of readers for sentences, as judged by a language model."""
+CORPORA = ("stories", "synopses", "everyday", "prose")
+"""The names of all corpora of the package, each a folder of Parquet files beside this module."""
 
 PUBLISHED: dict[str, str | None] = {
     "igorsterner/rocstory-narrative-twins": None,
@@ -32,30 +38,50 @@ PUBLISHED: dict[str, str | None] = {
 }
 """Published data sets on the Hub, with the default revision of each; None is `main`."""
 
+NARRATIVE_TWINS = """
+@misc{sterner-narrative-twins,
+    title={Contrastive Learning with Narrative Twins for Modeling Story Salience},
+    author={Igor Sterner and Alex Lascarides and Frank Keller},
+}
+"""
+ROCSTORIES = """
+@inproceedings{mostafazadeh-2016-corpus,
+    title={A Corpus and Cloze Evaluation for Deeper Understanding of Commonsense Stories},
+    author={Nasrin Mostafazadeh and Nathanael Chambers and Xiaodong He and Devi Parikh and
+        Dhruv Batra and Lucy Vanderwende and Pushmeet Kohli and James Allen},
+    booktitle={Proceedings of NAACL-HLT 2016},
+    pages={839--849},
+    year={2016},
+}
+"""
+TRIPOD = """
+@inproceedings{papalampidi-2019-movie,
+    title={Movie Plot Analysis via Turning Point Identification},
+    author={Pinelopi Papalampidi and Frank Keller and Mirella Lapata},
+    booktitle={Proceedings of EMNLP-IJCNLP 2019},
+    pages={1707--1717},
+    year={2019},
+}
+"""
+
+CARD = "README.md"
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """The id of a data set on the Hub, `user/name`."""
-
 _HUB_PATH = re.compile(
-    r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
+    rf"hf://datasets/(?P<id>{HUB_ID.pattern})(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
 )
-_SPLIT_OF = {
-    alias: split
-    for split, aliases in {
-        "train": ("train", "training"),
-        "validation": ("validation", "valid", "val", "dev"),
-        "test": ("test",),
-    }.items()
-    for alias in aliases
-}
-
-
-JUDGED_CORPORA = ("stories", "everyday", "prose")
-"""The corpora of the package with votes of readers for sentences, as judged by a language model."""
 
 
 def corpus_files(name: str) -> SplitFiles:
     """The files of a corpus that comes with the package."""
     return _folder_files(Path(__file__).parent / name)
+
+
+def corpus_rows(name: str) -> DatasetDict:
+    """The rows of a corpus of the package by split, read into memory, without the `datasets`
+    cache. The columns are those of its files."""
+    files = corpus_files(name)
+    return DatasetDict({split: Dataset(read_parquet(paths)) for split, paths in files.items()})
 
 
 def source_files(
@@ -72,8 +98,9 @@ def source_files(
         source: a file, a pattern such as `"data/*.jsonl"`, a `Dataset` or a list of files, which
             are the split `train`; a `DatasetDict` or a mapping of splits to these; a folder, also
             of `save_to_disk`, or the Hub id of a data set, where the configurations of its card,
-            else file names, determine the split. A path on the Hub is `"hf://datasets/user/name"`,
-            perhaps with `@revision` and a file, pattern or folder after it.
+            else file names, determine the split, as in `datasets.load_dataset`. A path on the Hub
+            is `"hf://datasets/user/name"`, perhaps with `@revision` and a file, pattern or folder
+            after it.
         revision, token: for the Hub; the default revision is that in `PUBLISHED`, or `main`.
         name: the configuration of a folder or of a data set on the Hub; default the one that its
             card says.
@@ -86,81 +113,71 @@ def source_files(
         ValueError: the format of a file is unknown, there is no such configuration, or an option
             does not apply.
     """
-    hub = _Hub(revision, token, force_download)
-    if (
-        isinstance(source, (str, os.PathLike))
-        and not os.path.isfile(source)
-        and not _is_pattern(source)
-    ):
-        if os.path.isdir(source):
-            hub.check_unused(source)
-            return _folder_files(Path(source), name, str(source))
-        return hub.folder_files(os.fspath(source), name)
+    hub = partial(_hub_files, revision=revision, token=token, force_download=force_download)
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
+            return hub(path, name)
+        if revision is not None:
+            raise ValueError(
+                f"revision={revision!r} applies only to data on the Hub, but {path!r} is local"
+            )
+        if os.path.isdir(path):
+            try:
+                source = load_from_disk(path)
+            except FileNotFoundError:  # not a folder of `save_to_disk`
+                return _folder_files(Path(path), name)
     if name is not None:
         raise ValueError(
             f"name={name!r} applies only to a folder or a data set on the Hub, which has"
             " configurations"
         )
     splits = source if isinstance(source, Mapping) else {"train": source}
-    return {str(split): _files(rows, hub, cache_dir) for split, rows in splits.items()}
+    return {str(split): _split_files(rows, hub, cache_dir) for split, rows in splits.items()}
 
 
-def labelled_files(
-    source: DataSource,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    name: str | None = None,
-) -> SplitFiles:
-    """As `source_files`, but a file or a list of files is split by file names too, and no split is
-    `train`: files that would be in it, or whose names have no split, are the split `labelled`."""
-    found: SplitFiles = {}
-    for split, files in source_files(source, revision, token, name).items():
-        for file in files:
-            name = _split_of(Path(file).name) if split == "train" else split
-            found.setdefault("labelled" if name in ("", "train") else name, []).append(file)
-    return found
+def configurations(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The configurations that the metadata of a card name, by name in their order; none without a
+    card. Raises ValueError if the metadata are invalid."""
+    card = folder / CARD
+    if not card.is_file():
+        return {}
+    try:
+        entries = DatasetCard.load(card).data.get("configs") or []
+        return {str(entry.get("config_name", "default")): entry for entry in entries}
+    except (yaml.YAMLError, AttributeError, TypeError) as error:
+        raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
 
 
-def _split_of(name: str) -> str:
-    """The split that a word of a file name names, empty if there is none."""
-    return next(
-        (_SPLIT_OF[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPLIT_OF), ""
-    )
-
-
-def _files(rows: Rows, hub: _Hub, cache_dir: str | None) -> list[str]:
+def _split_files(
+    rows: Rows, hub: Callable[[str, None], SplitFiles], cache_dir: str | None
+) -> list[str]:
     """The files of a split."""
     if isinstance(rows, Dataset):
         return [_written(rows, cache_dir)]
     if isinstance(rows, IterableDataset):
         raise TypeError("a stream of rows is not a source; pass a Dataset, or the files")
     paths = [os.fspath(path) for path in ([rows] if isinstance(rows, (str, os.PathLike)) else rows)]
-    names = [name for path in paths for name in _expanded(path, hub)]
-    if not names:
-        raise ValueError("no files; give at least one for each split")
-    for name in names:
-        if not os.path.isfile(name):
-            raise FileNotFoundError(f"{name} is not a file; check the name")
-        if not is_data_file(name):
-            raise ValueError(f"{name} has an unknown format; supported: {' '.join(DATA_PATTERNS)}")
-    return names
-
-
-def _is_pattern(path: Name) -> bool:
-    name = os.fspath(path)
-    return glob.has_magic(name) and not os.path.exists(name) and not name.startswith("hf://")
-
-
-def _expanded(path: str, hub: _Hub) -> list[str]:
-    """The files that a path stands for: a pattern, a path on the Hub or a file."""
-    if path.startswith("hf://"):
-        return [file for files in hub.folder_files(path, None).values() for file in files]
-    hub.check_unused(path)
-    if not _is_pattern(path):
-        return [path]
-    found = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
+    found: list[str] = []
+    for path in paths:
+        if path.startswith("hf://"):
+            found += [file for files in hub(path, None).values() for file in files]
+        else:
+            found += _matching(path)
     if not found:
-        raise FileNotFoundError(f"no files are called {path}; check the pattern")
+        raise ValueError("no files; give at least one for each split")
+    return found
+
+
+def _matching(path: str) -> list[str]:
+    """The data files that a path or a pattern names."""
+    found = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
+    found = [file for file in found if os.path.isfile(file)]
+    if not found:
+        raise FileNotFoundError(f"{path} is no file, and no files match it; check the name")
+    for file in found:
+        if not is_data_file(file):
+            raise ValueError(f"{file} has an unknown format; supported: {' '.join(DATA_PATTERNS)}")
     return found
 
 
@@ -176,142 +193,85 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
     return str(file)
 
 
-def _folder_files(folder: Path, name: str | None = None, source: str = "") -> SplitFiles:
-    """The data files of a folder by split: of a configuration, if its card has any, else by file
-    names. Files without a split in their names are `train` if no file has one, else they are
-    ignored."""
-    saved = _saved_files(folder)
-    if saved and name is None:
-        return saved
-    patterns = configured_files(folder, name, source) or {"": ["**"]}
-    found: SplitFiles = {}
-    for split, paths in (
-        (split, _matching(folder, pattern)) for split, many in patterns.items() for pattern in many
-    ):
-        for path in paths:
-            found.setdefault(split or _split_of(path.relative_to(folder).as_posix()), []).append(
-                str(path)
-            )
-    if not found:
-        raise FileNotFoundError(
-            f"no data files in {source or folder}; supported: {' '.join(DATA_PATTERNS)}"
-        )
-    unnamed = found.pop("", [])
-    return found or {"train": unnamed}
+def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
+    """The folder, relative to `folder`, and the patterns of the files by split of a configuration.
+    The patterns are None if file names determine the split.
 
-
-def _matching(folder: Path, pattern: str) -> list[Path]:
-    """The data files of a folder that a pattern matches; `**` matches files too."""
-    paths = folder.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)
-    inside = ((path.relative_to(folder).as_posix(), path) for path in sorted(paths))
-    return [
-        path
-        for name, path in inside
-        if is_data_file(name) and path.is_file() and not name.startswith(".")
-    ]
-
-
-def _saved_files(folder: Path) -> SplitFiles:
-    """The files of a folder that `save_to_disk` wrote, by split; none for other folders. Raises
-    ValueError if it names files outside of the folder."""
-    splits = _json_field(folder / config.DATASETDICT_JSON_FILENAME, "splits")
-    if splits and all(isinstance(split, str) for split in splits):
-        found = {split: _saved_rows(_inside(folder, split)) for split in splits}
-        return found if all(found.values()) else {}
-    rows = _saved_rows(folder)
-    return {"train": rows} if rows else {}
-
-
-def _saved_rows(folder: Path) -> list[str]:
-    """The files of a split that `save_to_disk` wrote."""
-    files = _json_field(folder / config.DATASET_STATE_JSON_FILENAME, "_data_files")
-    if not all(
-        isinstance(file, Mapping) and isinstance(file.get("filename"), str) for file in files
-    ):
-        return []
-    return [str(_inside(folder, file["filename"])) for file in files]
-
-
-def _json_field(file: Path, field: str) -> list[Any]:
-    """A list in a JSON object, empty if the file has none: it may also be a data file of the same
-    name."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return []
-    found = content.get(field) if isinstance(content, Mapping) else None
-    return found if isinstance(found, list) else []
-
-
-def _inside(folder: Path, name: str) -> Path:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{folder} names {name!r}, which is outside of the data set")
-    return folder / path
-
-
-class _Hub:
-    """Downloads of data sets."""
-
-    def __init__(self, revision: str | None, token: str | bool | None, force: bool) -> None:
-        self.revision, self.token, self.force = revision, token, force
-
-    def check_unused(self, source: object) -> None:
-        if self.revision is not None:
+    Raises:
+        ValueError: there is no such configuration, or none of several is the default one.
+    """
+    found = configurations(folder)
+    if name is None:
+        default = [key for key, entry in found.items() if entry.get("default") or key == "default"]
+        if not default and len(found) > 1:
             raise ValueError(
-                f"revision={self.revision!r} applies only to data on the Hub, but {source!r} is"
-                " local"
+                f"the data set has several configurations; choose one with name=: {', '.join(found)}"
             )
+        name = next(iter(default or found), None)
+    elif name not in found:
+        known = ", ".join(found) or "none"
+        raise ValueError(f"no configuration {name!r}; the data set has {known}")
+    entry = found[name] if name is not None else {}
+    files = entry.get("data_files")
+    return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
 
-    def folder_files(self, name: str, configuration: str | None) -> SplitFiles:
-        """The data files by split of a Hub id, or of a path on the Hub."""
-        path = _HUB_PATH.fullmatch(name)
-        inside = (path["inside"] or "").strip("/") if path else ""
-        repo_id = path["id"] if path else name
-        if not HUB_ID.fullmatch(repo_id) or not path and is_data_file(name):
-            raise FileNotFoundError(
-                f"{name!r} is not a local path, and not a Hub id (user/name); check the name"
-            )
-        revision = self.revision or (
-            unquote(path["revision"]) if path and path["revision"] else None
+
+def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
+    """The data files of a folder by split: of a configuration, if its card has any, else by file
+    names, as `datasets` does it."""
+    inside, patterns = _patterns(folder, name)
+    base = os.path.join(folder, inside)
+    resolved = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
+    found = {
+        split: [file for file in files if is_data_file(file)] for split, files in resolved.items()
+    }
+    if not any(found.values()):
+        raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
+    root = os.path.abspath(folder)
+    for file in (file for files in found.values() for file in files):
+        # The card may be from a stranger, and must not name private files of the user.
+        if os.path.commonpath([root, os.path.abspath(file)]) != root:
+            raise ValueError(f"the card names {file}, which is outside of the data set")
+    return {split: files for split, files in found.items() if files}
+
+
+def _hub_files(
+    path: str,
+    name: str | None,
+    *,
+    revision: str | None,
+    token: str | bool | None,
+    force_download: bool,
+) -> SplitFiles:
+    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
+    of the configuration; without a network, those in the cache of the Hub are used."""
+    match = _HUB_PATH.fullmatch(path)
+    if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
+        raise FileNotFoundError(
+            f"{path!r} is not a local path, and not a Hub id (user/name); check the name"
         )
-        revision = revision or PUBLISHED.get(repo_id)
+    repo_id, inside = (match["id"], match["inside"]) if match else (path, None)
+    if revision is None and match and match["revision"]:
+        revision = unquote(match["revision"])
+    download = partial(
+        snapshot_download,
+        repo_id,
+        repo_type="dataset",
+        revision=revision or PUBLISHED.get(repo_id),
+        token=token,
+        force_download=force_download,
+    )
+    try:
         if inside:
-            if configuration is not None:
-                raise ValueError(
-                    f"name={configuration!r} does not apply to {name}, a path in a data set"
-                )
-            folder = self._download(repo_id, revision, [inside, f"{inside}/**"])
-            if (folder / inside).is_dir():
-                return _folder_files(folder / inside, None, name)
-            files = _matching(folder, inside)
-            if not files:
-                raise FileNotFoundError(
-                    f"no data files are called {name}; supported: {' '.join(DATA_PATTERNS)}"
-                )
-            return {"train": [str(file) for file in files]}
-        card = self._download(repo_id, revision, [CARD])
-        patterns: Patterns = configured_files(card, configuration, repo_id) or {"": DATA_PATTERNS}
-        folder = self._download(
-            repo_id, revision, [pattern for many in patterns.values() for pattern in many]
-        )
-        return _folder_files(folder, configuration, repo_id)
-
-    def _download(self, name: str, revision: str | None, patterns: list[str]) -> Path:
-        """Download files of a data set; returns their folder."""
-        try:
-            folder = snapshot_download(
-                name,
-                repo_type="dataset",
-                revision=revision,
-                token=self.token,
-                allow_patterns=patterns,
-                force_download=self.force,
-            )
-        except GatedRepoError:
-            raise
-        except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
-            raise FileNotFoundError(
-                f"{name!r} is not a local path, and can't be found on the Hub: {error}"
-            ) from error
-        return Path(folder)
+            folder = Path(download(allow_patterns=[inside, f"{inside.rstrip('/')}/**"]))
+            if not (folder / inside).is_dir():
+                return {"train": _matching(str(folder / inside))}
+            return _folder_files(folder / inside, name)
+        data_dir, patterns = _patterns(Path(download(allow_patterns=[CARD])), name)
+        wanted = sum(patterns.values(), []) if patterns else ["**"]
+        wanted = [os.path.join(data_dir, pattern) for pattern in wanted]
+        return _folder_files(Path(download(allow_patterns=[CARD, *wanted])), name)
+    except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
+        raise FileNotFoundError(
+            f"{path!r} is not a local path, and can't be loaded from the Hub: {error}"
+        ) from error

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from narrative_twins.data.shapes import vote_counts as vote_counts  # noqa: F401
+from narrative_twins.data.rows import vote_counts as vote_counts  # noqa: F401
 
 
 class Mean(NamedTuple):

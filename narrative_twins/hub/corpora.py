@@ -10,8 +10,7 @@ from pathlib import Path
 
 from huggingface_hub import RepoCard
 
-from narrative_twins.data.corpora import CORPORA, corpus_rows
-from narrative_twins.data.sources import corpus_files
+from narrative_twins.data.sources import CORPORA, corpus_files, corpus_rows
 from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, template
 from narrative_twins.hub.facts import DatasetFacts, read_facts
 

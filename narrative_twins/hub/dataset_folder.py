@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrative_twins.data.configurations import CARD, configuration_names
-from narrative_twins.data.sources import source_files
+from narrative_twins.data.sources import CARD, configurations, source_files
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.layout import check_inside
 
@@ -22,7 +21,7 @@ def dataset_files(folder: Path, repo_id: str) -> dict[str, Path | bytes]:
         raise FileNotFoundError(
             f"{folder} is not a folder with a {CARD}; give one, such as that of `data export`"
         )
-    names = configuration_names(folder, str(folder))
+    names = list(configurations(folder))
     if not names:
         raise ValueError(
             f"{folder / CARD} has no `configs` in its metadata, which name the data files; add them"

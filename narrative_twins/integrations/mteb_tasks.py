@@ -24,8 +24,7 @@ from datasets import Dataset  # noqa: E402
 from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
 from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
 
-from narrative_twins.data.citations import NARRATIVE_TWINS  # noqa: E402
-from narrative_twins.data.corpora import corpus_rows  # noqa: E402
+from narrative_twins.data.sources import NARRATIVE_TWINS, corpus_rows  # noqa: E402
 
 _SPLIT = "validation"
 

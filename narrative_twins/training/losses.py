@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import cos_sim, get_rank
 from torch import Tensor
 
-from narrative_twins.data.citations import NARRATIVE_TWINS
+from narrative_twins.data.sources import NARRATIVE_TWINS
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 from narrative_twins.training.gathering import gather_rows, process_count
 from narrative_twins.training.window_loss import WindowLoss, count_windows

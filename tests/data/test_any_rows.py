@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from narrative_twins import Story, StoryError
-from narrative_twins.data import shapes
+from narrative_twins.data import labels, rows
 from narrative_twins.data.rows import RowError, check_texts, check_twins_row
 from narrative_twins.making.align.long_twins import read_works
 from narrative_twins.stories.reading import Document
@@ -74,10 +74,10 @@ def work(row, anonymized):
 READERS = {
     "texts": (lambda row: check_texts(row, "here"), TWINS),
     "twins for training": (lambda row: check_twins_row(row, "here"), TWINS),
-    "story twins": (lambda row: shapes.story_twins(row, "here"), TWINS),
-    "window twins": (lambda row: shapes.window_twins(row, "here", 2), TWINS),
-    "salience": (lambda row: shapes.story_salience(row, "here"), SALIENCE),
-    "turning points": (lambda row: shapes.turning_points(row, "here", 5), TURNING_POINTS),
+    "story twins": (lambda row: rows.story_twins(row, "here"), TWINS),
+    "window twins": (lambda row: rows.window_twins(row, "here", 2), TWINS),
+    "salience": (lambda row: labels.story_salience(row, "here"), SALIENCE),
+    "turning points": (lambda row: rows.turning_points(row, "here", 5), TURNING_POINTS),
     "works": (lambda row: work(row, False), WORKS),
     "anonymized works": (lambda row: work(row, True), WORKS),
 }

@@ -23,7 +23,7 @@ from narrative_twins.data import (
     load_turning_points,
 )
 from narrative_twins.data.exports import salience_records
-from narrative_twins.data.shapes import story_salience
+from narrative_twins.data.labels import story_salience
 
 from support.json_values import ROWS, mutations
 from support.strategies import any_text, sentence, window_sizes

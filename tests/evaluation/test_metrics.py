@@ -12,7 +12,7 @@ from scipy.stats import entropy, pearsonr, rankdata, spearmanr
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
-from narrative_twins.data.shapes import vote_counts
+from narrative_twins.data.rows import vote_counts
 from narrative_twins.evaluation.metrics import (
     auc,
     label_entropy,

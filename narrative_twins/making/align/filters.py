@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrative_twins.data.shapes import window_sizes
+from narrative_twins.data.rows import window_sizes
 from narrative_twins.making.align.works import Candidate
 
 OTHER_LANGUAGES = "other"

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.data.rows import RowError
-from narrative_twins.data.shapes import Row, twin_windows
+from narrative_twins.data.rows import Row, RowError, twin_windows
 from narrative_twins.making.align.filters import Counts, Filters
 from narrative_twins.making.align.tell_me_again import is_tell_me_again, read_work
 from narrative_twins.making.align.time_warping import best_path, similarity_matrix

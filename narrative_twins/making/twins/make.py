@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrative_twins.data.loading import load_story_twins, load_window_twins
-from narrative_twins.data.rows import STORY_NAMES, RowError, find_column
-from narrative_twins.data.shapes import window_twins
+from narrative_twins.data.rows import STORY_NAMES, RowError, find_column, window_twins
 from narrative_twins.files import digest
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.llm.answers import KnownAnswers

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from narrative_twins.data.shapes import twin_windows
+from narrative_twins.data.rows import twin_windows
 from narrative_twins.making.align.time_warping import STEPS, best_path, similarity_matrix
 from narrative_twins.salience.operations import cosine
 from narrative_twins.stories.windows import even_windows

@@ -1,0 +1,178 @@
+"""Tables (CSV): of human labels with one row a sentence, TRIPOD's of synopses, and ROCStories'."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+from narrative_twins.data.rows import RowError
+from narrative_twins.stories.rocstories import SENTENCES, read_roc_story
+
+Cells: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = dict[str, Any]
+Found: TypeAlias = tuple[str, str | None, Row]
+"""The location of a row for error messages, its id (None if it has none), and the row."""
+
+LABEL_COLUMNS = ("story_id", "sentence", "label")
+_OPTIONAL_COLUMNS = ("annotator", "window", "title")
+
+
+class _Sentence(NamedTuple):
+    """A row of a table of labels, with its location for error messages."""
+
+    where: str
+    story_id: str
+    sentence: str
+    label: str
+    annotator: str
+    window: str
+    title: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What all annotators of a story share."""
+        return self.sentence, self.window
+
+
+def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+    """Read the stories of a table with one row a sentence, or one a sentence and annotator.
+
+    Args:
+        rows: the rows with their locations for error messages. Those of a story follow each other,
+            in story order for each annotator, either annotator by annotator or sentence by
+            sentence.
+
+    Yields:
+        The location of the first row, the id and the story as a row for `load_story_salience`:
+        with `annotations` if annotators are named, else with `labels`; with the sizes of
+        `windows`, the sentences with the same `window`.
+
+    Raises:
+        RowError: a cell is invalid, annotators have different sentences, or rows of a story are not
+            together.
+    """
+    seen: set[str] = set()
+    for story_id, group in groupby((_sentence(*row) for row in rows), key=lambda row: row.story_id):
+        of_story = list(group)
+        if story_id in seen:
+            raise RowError(
+                of_story[0].where,
+                f"story {story_id!r} has rows further above; put the rows of a story together, in"
+                " story order",
+            )
+        seen.add(story_id)
+        yield of_story[0].where, story_id, _story(of_story)
+
+
+def _sentence(where: str, row: Cells) -> _Sentence:
+    cells = [(row.get(name) or "").strip() for name in (*LABEL_COLUMNS, *_OPTIONAL_COLUMNS)]
+    if not all(cells[: len(LABEL_COLUMNS)]):
+        raise RowError(where, f"an empty cell; each row needs {', '.join(LABEL_COLUMNS)}")
+    return _Sentence(where, *cells)
+
+
+def _story(rows: list[_Sentence]) -> Row:
+    """The rows of a story as one row."""
+    by_annotator: dict[str, list[_Sentence]] = {}
+    for row in rows:
+        by_annotator.setdefault(row.annotator, []).append(row)
+    first, *others = by_annotator.values()
+    for own in others:
+        if [row.place for row in own] != [row.place for row in first]:
+            raise RowError(
+                own[0].where,
+                f"annotator {own[0].annotator!r} has other sentences or windows than"
+                f" {first[0].annotator!r}; each annotator needs a row for each sentence, in story"
+                " order",
+            )
+    labels = [[_number(row) for row in own] for own in by_annotator.values()]
+    sizes = [(name, len(list(group))) for name, group in groupby(row.window for row in first)]
+    names = [name for name, _ in sizes]
+    if len(set(names)) < len(names) or ("" in names and len(names) > 1):
+        raise RowError(
+            first[0].where,
+            f"the windows of the story are {', '.join(map(repr, names))}; give each row its"
+            " window, and put the rows of a window together",
+        )
+    return {
+        "title": first[0].title or None,
+        "story": [row.sentence for row in first],
+        "windows": None if names == [""] else [size for _, size in sizes],
+        **({"annotations": labels} if others or first[0].annotator else {"labels": labels[0]}),
+    }
+
+
+def _number(row: _Sentence) -> float:
+    try:
+        label = float(row.label)
+    except ValueError:
+        label = math.nan
+    if not math.isfinite(label):
+        problem = f"'label' is {row.label[:60]!r}; a finite number is needed, such as 1 or 0.25"
+        raise RowError(row.where, problem)
+    return label
+
+
+_SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
+# Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
+# sentence.
+_ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\d\]")
+# Spaces before punctuation, except if a word follows as in ".45".
+_LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
+
+
+def read_synopses(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+    """Read TRIPOD's table of film synopses: rows of cleaned `sentences` and `turning_points`,
+    counted from 0.
+
+    Sentences that cleaning leaves empty are kept, so that the turning points stay valid. Synopses
+    that repeat another one with the labels of another annotator are skipped.
+    """
+    for where, row in rows:
+        name = str(row["movie_name"])
+        if name.endswith(("_1", "_2")):
+            continue
+        sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
+        points = [row.get(f"tp{number}") for number in range(1, 6)]
+        yield where, name, {"sentences": list(map(_clean, sentences)), "turning_points": points}
+
+
+def _clean(sentence: str) -> str:
+    sentence, before = unicodedata.normalize("NFKC", sentence), ""
+    # Repeated, since brackets may be nested.
+    while sentence != before:
+        sentence, before = _ASIDE.sub("", sentence), sentence
+    return _LOOSE.sub("", " ".join(sentence.split()))
+
+
+def _read_roc_stories(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+    for where, row in rows:
+        yield where, None, read_roc_story(row)
+
+
+TABLES: dict[tuple[str, ...], Callable[[Iterable[tuple[str, Cells]]], Iterator[Found]]] = {
+    LABEL_COLUMNS: read_labels_table,
+    ("storyid", *SENTENCES): _read_roc_stories,
+    ("movie_name", "synopsis_segmented"): read_synopses,
+}
+"""The readers of tables, by the columns that each needs."""
+
+
+def read_table(
+    path: str, columns: Iterable[str], rows: Iterable[tuple[str, Cells]]
+) -> Iterator[Found]:
+    """Read the rows of a table by the reader whose columns it has; raises RowError if there is
+    none."""
+    found = list(filter(None, columns))
+    for needed, reader in TABLES.items():
+        if set(needed) <= set(found):
+            return reader(rows)
+    known = "; or ".join(", ".join(needed) for needed in TABLES)
+    shown = ", ".join(map(repr, found))[:500]
+    raise RowError(
+        path, f"the columns of the table are {shown}; it needs, separated by commas, {known}"
+    )
