@@ -226,7 +226,7 @@ def test_compressed_rows_are_bounded(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr(bounded.LimitedFile.__init__, "__defaults__", (100_000, None))
     monkeypatch.setattr("narrative_twins.data.records.MAX_DOCUMENT", 100_000)
     with gzip.open(tmp_path / f"rows.{suffix}.gz", "wb") as file:
-        file.write(b"story,index,sentence\n" if suffix == "csv" else b'"')
+        file.write(b"story_id,sentence,label\n" if suffix == "csv" else b'"')
         for _ in range(100):
             file.write(b" " * 1_000_000)
     tracemalloc.start()

@@ -362,7 +362,7 @@ def load_window_twins(
             None leaves out rows as published, of a story and a twin in sentences with their
             `alignment`, if they have fewer than 3, as the paper does; of other rows only a window
             without a sentence of the twin is an error (RowError). Each load warns how many rows
-            were left out; the `info.description` of the data set has that too, except for streams.
+            were left out.
     """
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
@@ -444,18 +444,17 @@ def load_roc_stories(
 
     The columns are those of `load_story_salience`, without labels in the split `train`. It has all
     stories of the tables but those of `exclude`, by id and by text, and those whose id is repeated.
-    The stories of `exclude` are the other splits, with their labels. A warning tells at each load
-    how many stories were left out, and so does `info.description` of the data set, unless rows are
-    streamed.
+    The stories of `exclude` are the other splits, with their labels. Each load warns how many
+    stories were left out.
 
     Args:
         source: the tables (`.csv`, with `storyid`, `storytitle` and `sentence1` to `sentence5`): a
             file, a list of files, or a folder of them.
         split: as in `load_story_twins`.
         exclude: stories with labels, in the formats of `load_story_salience`: a Hub id such as
-            `"igorsterner/rocstory-salience"`, a folder, files or a mapping of splits to files. File
-            names such as `val.json` and `test.json` determine the split; others are the split
-            `labelled`. The paper's split has 250 stories each for validation and test.
+            `"igorsterner/rocstory-salience"`, a folder, or files, or a mapping of splits to files.
+            What would be the split `train` is the split `labelled`. The paper's split has 250
+            stories each for validation and test.
         options: see `LoadOptions`; revision, token and name are for `exclude`.
 
     Raises:

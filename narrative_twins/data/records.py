@@ -98,8 +98,8 @@ def _suffix(path: str) -> str | None:
 
 
 def _unreadable(path: str, error: BaseException) -> RowError:
-    problem = f"can't be read by its format ({error}); the file may be incomplete"
-    return RowError(path, problem)
+    kind = str(_suffix(path))[1:]
+    return RowError(path, f"can't be read as {kind} ({error}); the file may be incomplete")
 
 
 def _is_compressed(path: str) -> bool:

@@ -273,5 +273,5 @@ def _hub_files(
         return _folder_files(Path(download(allow_patterns=[CARD, *wanted])), name)
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         raise FileNotFoundError(
-            f"{path!r} is not a local path, and can't be loaded from the Hub: {error}"
+            f"{path!r} is not a local path, and can't be found on the Hub: {error}"
         ) from error

@@ -14,6 +14,9 @@ from pathlib import Path
 from threading import Lock, Thread
 from urllib.parse import unquote
 
+import huggingface_hub.constants
+import pytest
+
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
 LARGE = (".safetensors", ".parquet")
 """Suffixes of files that clients must upload by LFS."""
@@ -319,3 +322,21 @@ def running(hub: Hub):
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A local hub that this process uses, with an empty cache."""
+    hub = Hub("secret")
+    with running(hub):
+        settings = {
+            "ENDPOINT": hub.address,
+            "HUGGINGFACE_CO_URL_TEMPLATE": hub.address + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
+            "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
+        }
+        for name, value in settings.items():
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        yield hub

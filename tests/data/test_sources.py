@@ -1,0 +1,242 @@
+"""Sources of data: files, patterns, folders, loaded rows and the Hub, as `datasets` reads them."""
+
+from __future__ import annotations
+
+import json
+
+import huggingface_hub.constants
+import pytest
+from data.conftest import write
+from datasets import Dataset, DatasetDict, IterableDataset, load_dataset, load_from_disk
+
+from narrative_twins.data import (
+    PUBLISHED,
+    RowError,
+    load_roc_stories,
+    load_story_salience,
+    load_story_twins,
+    load_turning_points,
+    load_window_twins,
+)
+from narrative_twins.data.sources import source_files
+from narrative_twins.hub.cards import card_of_rows
+from narrative_twins.hub.facts import DatasetFacts
+
+
+def twins(*ids: str) -> list[dict]:
+    story = ["Nadia ran.", "It rained."]
+    return [{"id": id_, "story": story, "twin": ["She hurried."]} for id_ in ids]
+
+
+def ids(splits) -> dict[str, list[str]]:
+    return {split: rows["id"][:] for split, rows in splits.items()}
+
+
+@pytest.fixture
+def load(cached):
+    return cached(load_story_twins)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder as `push_dataset` publishes it, with two configurations."""
+    folder = tmp_path / "published"
+    content = {
+        "twins": DatasetDict(
+            train=Dataset.from_list(twins("a", "b")), validation=Dataset.from_list(twins("c"))
+        ),
+        "judged": DatasetDict(
+            train=Dataset.from_list([{"id": "j", "story": ["A.", "B."], "votes": [1, 4]}])
+        ),
+    }
+    for name, splits in content.items():
+        (folder / name).mkdir(parents=True)
+        for split, rows in splits.items():
+            rows.to_parquet(folder / name / f"{split}-00000-of-00001.parquet")
+    (folder / "README.md").write_text(str(card_of_rows(content, DatasetFacts(name="Stories"))))
+    return folder
+
+
+def test_loaded_rows(load, cached, tmp_path):
+    rows = Dataset.from_list([{"id": "a", "story": ["A."], "narrative_twin": ["C."], "theme": "x"}])
+    assert ids(load(rows)) == {"train": ["a"]} and load(rows)["train"][0]["twin"] == ["C."]
+    mine = Dataset.from_list(twins("b", "c")).select([1])
+    assert ids(load(DatasetDict(train=rows, mine=mine))) == {"train": ["a"], "mine": ["c"]}
+    assert [row["id"] for row in load(rows, "train", streaming=True)] == ["a"]
+    with pytest.raises(RowError, match="row 0, id 'b': 'story' is empty"):
+        load(Dataset.from_list([{"id": "b", "story": [], "twin": ["A."]}]))
+    with pytest.raises(TypeError, match="a stream of rows is not a source; pass a Dataset"):
+        load(IterableDataset.from_generator(lambda: iter(twins("a"))))
+    votes = Dataset.from_list([{"id": "v", "story": ["A.", "B."], "votes": [1, 4]}])
+    assert cached(load_story_salience)(votes, "train")["labels"][:] == [[0.2, 0.8]]
+    windows = Dataset.from_list([{"id": "w", "story": [["A."], ["B."]], "twin": [["C."], ["D."]]}])
+    assert cached(load_window_twins)(windows, "train")["twin_windows"][:] == [[[0], [1]]]
+    table = tmp_path / "roc.csv"
+    header = "storyid,storytitle,sentence1,sentence2,sentence3,sentence4,sentence5"
+    table.write_text(f"{header}\nx,,A.,B.,C.,D.,E.\ny,,F.,G.,H.,I.,J.\n")
+    labelled = Dataset.from_list([{"id": "y", "story": ["F.", "G."], "choices": [2]}])
+    found = cached(load_roc_stories)(table, exclude=labelled)
+    assert ids(found) == {"train": ["x"], "labelled": ["y"]}
+
+
+@pytest.mark.parametrize("splits", [None, ("train", "mine")])
+def test_folders_of_save_to_disk(load, tmp_path, splits):
+    rows = Dataset.from_list(twins("a", "b", "c")).select([2, 0])
+    saved = rows if splits is None else DatasetDict(dict.fromkeys(splits, rows))
+    saved.save_to_disk(tmp_path / "saved", num_shards=None if splits else 2)
+    again = load_from_disk(tmp_path / "saved")
+    expected = ids({"train": again} if splits is None else again)
+    assert ids(load(tmp_path / "saved")) == expected
+    assert expected == {split: ["c", "a"] for split in splits or ["train"]}
+
+
+def test_files_and_patterns(load, tmp_path, monkeypatch):
+    for name in ("b", "a", "c"):
+        write(tmp_path / "data" / f"{name}.jsonl", twins(name))
+    monkeypatch.chdir(tmp_path)
+    for source in (
+        "data/*.jsonl",
+        ["data/[ab].jsonl", "data/c.jsonl"],
+        {"train": "data/?.jsonl"},
+        "**/*.jsonl",
+    ):
+        assert ids(load(source)) == {"train": ["a", "b", "c"]}
+    stock = load_dataset("json", data_files="data/*.jsonl", cache_dir=str(tmp_path / "stock"))
+    assert ids(stock) == ids(load("data/*.jsonl"))
+    assert ids(load({"x": "data/a.jsonl", "y": ["data/b.jsonl"]})) == {"x": ["a"], "y": ["b"]}
+    write(tmp_path / "data" / "[x].jsonl", twins("x"))
+    assert ids(load("data/[x].jsonl")) == {"train": ["x"]}
+
+
+def test_splits_of_a_folder_by_file_names(load, tmp_path):
+    names = ["train-00000-of-00002.jsonl", "train-1.jsonl", "dev.json", "deep/test.ndjson.gz"]
+    for name in [*names, "notes.json"]:
+        write(tmp_path / "data" / name, twins(name))
+    expected = {"train": names[:2], "validation": names[2:3], "test": names[3:]}
+    assert ids(load(tmp_path / "data")) == expected
+    write(tmp_path / "one" / "rows.jsonl", twins("a"))
+    for name in ("README.md", "rows.card.md", "rows.facts.yaml", "state.json"):
+        (tmp_path / "one" / name).write_text("{}")
+    (tmp_path / "one" / "state.json").unlink()
+    assert ids(load(tmp_path / "one")) == {"train": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is not a local path, and not a Hub id"),
+        ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is not a local path, and not a"),
+        ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
+        ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be"),
+        ("data/*.json", FileNotFoundError, r"data/\*.json is no file, and no files match it"),
+        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is no file"),
+        ({"train": []}, ValueError, "no files; give at least one"),
+        (__file__, ValueError, r"test_sources.py has an unknown format; .* \*.jsonl"),
+        (".", FileNotFoundError, "data files"),
+    ],
+)
+def test_missing_sources(tmp_path, monkeypatch, source, error, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        load_story_twins(source, cache_dir=str(tmp_path / "cache"))
+
+
+def test_options_that_do_not_apply(folder):
+    with pytest.raises(ValueError, match="revision='v1' applies only to data on the Hub"):
+        load_story_twins(folder, revision="v1")
+    with pytest.raises(ValueError, match="name='x' is not a corpus of the package for this"):
+        load_story_twins(name="x")
+    with pytest.raises(ValueError, match="name='x' applies only to a folder or a data set on the"):
+        load_story_twins(str(folder / "twins" / "*.parquet"), name="x")
+    with pytest.raises(ValueError, match="TRIPOD"):
+        load_turning_points()
+    assert all(name.startswith("igorsterner/") for name in PUBLISHED)
+
+
+def test_configurations_of_a_folder(load, cached, folder, tmp_path):
+    def stock(name=None):
+        return load_dataset(str(folder), name, cache_dir=str(tmp_path / "stock"))
+
+    expected = ids(stock())
+    assert expected == ids(load(folder)) == ids(load(folder, name="twins"))
+    judged = cached(load_story_salience)(folder, name="judged")
+    assert ids(judged) == ids(stock("judged")) == {"train": ["j"]}
+    with pytest.raises(ValueError, match="no configuration 'other'; the data set has twins, jud"):
+        load(folder, name="other")
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ([{"config_name": "x", "data_files": "twins/*.parquet"}], {"train": ["a", "b", "c"]}),
+        ([{"config_name": "x", "data_files": ["twins/validation*"]}], {"train": ["c"]}),
+        ([{"config_name": "x", "data_dir": "twins"}], {"train": ["a", "b"], "validation": ["c"]}),
+        ([{"config_name": "x", "data_files": [{"split": "mine", "path": ["twins/train*"]}]}], {"mine": ["a", "b"]}),
+        ([{"config_name": "x", "data_dir": "judged"}, {"data_files": "twins/v*"}], {"train": ["c"]}),
+    ],
+)  # fmt: skip
+def test_forms_of_configurations(load, folder, configs, expected):
+    (folder / "README.md").write_text(f"---\nconfigs: {json.dumps(configs)}\n---\nStories.")
+    assert ids(load(folder)) == expected
+
+
+@pytest.mark.parametrize(
+    ("card", "name", "problem"),
+    [
+        ('configs: [{"config_name": "x", "data_dir": "a"}, {"config_name": "y"}]', None, "several configurations; choose .*: x, y"),
+        ('configs: [{"config_name": "x", "data_files": "../secret/*"}]', None, "secret.* outside of the data set"),
+        ('configs: [{"config_name": "x", "data_files": "SECRET/*.jsonl"}]', None, "outside of the data set"),
+        ("configs: 3", None, "metadata of .* are invalid"),
+        ("configs: [3]", None, "metadata of .* are invalid"),
+        ("configs: [", None, "metadata of .* are invalid"),
+        ("license: mit", "x", "no configuration 'x'; the data set has none"),
+    ],
+)  # fmt: skip
+def test_invalid_configurations(load, folder, tmp_path, card, name, problem):
+    """The card may be from a stranger: it can't name files outside of its folder."""
+    write(tmp_path / "secret" / "rows.jsonl", twins("secret"))
+    card = card.replace("SECRET", str(tmp_path / "secret"))
+    (folder / "README.md").write_text(f"---\n{card}\n---\nStories.")
+    with pytest.raises(ValueError, match=problem):
+        load(folder, name=name)
+
+
+def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
+    """Only the files of the configuration are downloaded; later, no network is needed."""
+    hub.put("datasets", "somebody/stories", folder)
+    hub.put("datasets", "somebody/stories", folder, branch="refs/pr/1")
+
+    def files(source, **options) -> dict[str, list[str]]:
+        found = source_files(source, **options)
+        return {split: [file[-30:] for file in of_split] for split, of_split in found.items()}
+
+    expected = files(folder)
+    assert files("somebody/stories", name="judged") == files(folder, name="judged")
+    assert set(hub.given) == {"README.md", "judged/train-00000-of-00001.parquet"}
+    path = "hf://datasets/somebody/stories"
+    train, validation = expected["train"], expected["validation"]
+    pull_request = f"{path}@refs%2Fpr%2F1/twins/*.parquet"
+    single = f"{path}@main/twins/validation-00000-of-00001.parquet"
+    for _ in range(2):
+        assert files("somebody/stories") == files(path, name="twins") == expected
+        assert files(f"{path}/twins") == expected
+        assert files(f"{path}/twins/train-*.parquet") == {"train": train}
+        assert files({"mine": single}) == {"mine": validation}
+        assert files([pull_request]) == {"train": [*train, *validation]}
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(ValueError, match="no configuration 'x'; the data set has twins, judged"):
+        files("somebody/stories", name="x")
+    with pytest.raises(FileNotFoundError, match=r"none/\*.json is no file"):
+        files(f"{path}/none/*.json")
+
+
+def test_revisions_and_tokens_of_the_hub(folder, hub, monkeypatch):
+    hub.put("datasets", "somebody/pinned", folder, branch="v1")
+    monkeypatch.setitem(PUBLISHED, "somebody/pinned", "v1")
+    for name, token in (("somebody/pinned", "wrong"), ("somebody/other", None)):
+        with pytest.raises(FileNotFoundError, match=f"'{name}' .* can't be found on the Hub"):
+            source_files(name, token=token)
+    assert len(source_files("somebody/pinned")["train"]) == 1
+    with pytest.raises(Exception, match="Revision"):
+        source_files("somebody/pinned", "v2")
