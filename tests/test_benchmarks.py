@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from narrative_twins import Story, score_stories
-from narrative_twins.stories.headings import find_headings
+from narrative_twins.stories.splitting import find_headings
 
 from support.models import SENTENCES, small
 from support.processes import run_python

@@ -8,7 +8,7 @@ from typing import Any
 from narrative_twins.app.book_page import SHARE, BookPage
 from narrative_twins.app.page import METHODS, ONE_PASS, Parts, Visitor
 from narrative_twins.app.parts import handler, html, set_busy
-from narrative_twins.app.requests import BOOK_SUFFIXES, MAX_BOOK, MAX_SENTENCES
+from narrative_twins.app.requests import MAX_BOOK, MAX_SENTENCES, book_suffixes
 from narrative_twins.salience.books.units import LEVELS
 
 _OPEN = """<div class="ways"><label>Open a book<input type="file" accept="{suffixes}" data-limit="{limit}"></label>
@@ -20,7 +20,7 @@ The file is read in memory and not kept. A novel takes minutes in one pass, and 
 
 def book_input(gr: Any) -> dict[str, Any]:
     """The book and its settings, by name."""
-    _open = _OPEN.format(suffixes=",".join(BOOK_SUFFIXES), limit=MAX_BOOK)
+    _open = _OPEN.format(suffixes=",".join(book_suffixes()), limit=MAX_BOOK)
     html(gr, _open, elem_id="open-book")
     # The browser puts the file here; it is hidden by the style sheet.
     parts = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}

@@ -14,17 +14,19 @@ from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.books.reading import book_of
-from narrative_twins.stories.documents import printable_name
+from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
 from narrative_twins.stories.splitting import SplitName
 from narrative_twins.stories.story import Story, Windows
 
 MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
 MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
-BOOK_SUFFIXES = (".epub", ".docx", ".html", ".htm", ".xhtml", ".md", ".markdown", ".txt")
-"""Of the books that the page takes: all that `read_book` does but PDF, which takes unbounded time
-to read."""
+
+
+def book_suffixes() -> tuple[str, ...]:
+    """The suffixes of the books that the page takes: those that are read in bounded time."""
+    bounded = (form for form in BOOK_FORMATS.values() if form.is_bounded)
+    return tuple(suffix for form in bounded for suffix in form.suffixes)
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,9 @@ class BookRequest(Request):
 
     def check(self) -> None:
         """See `Request.check`."""
-        if not self.name.lower().endswith(BOOK_SUFFIXES):
+        if not self.name.lower().endswith(book_suffixes()):
             raise ValueError(
-                f"{printable_name(self.name)} is none of {', '.join(BOOK_SUFFIXES)}; convert it, or"
+                f"{printable_name(self.name)} is none of {', '.join(book_suffixes())}; convert it, or"
                 " use the command `narrative-twins score --level`."
             )
         if len(self.data) > MAX_BOOK:

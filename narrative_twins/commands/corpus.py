@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from narrative_twins.commands.options import check_output, count, plural
 from narrative_twins.commands.rows import SUFFIXES, count_inputs, is_on_hub, read_inputs
 from narrative_twins.files import STDIN
-from narrative_twins.stories.documents import printable_name
+from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.splitting import SPLITTERS
 from narrative_twins.stories.story import StoryError

@@ -21,7 +21,7 @@ from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import OPERATIONS, Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation, OnTruncation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.reading import InputFormat
+from narrative_twins.stories.reading import input_formats
 from narrative_twins.stories.splitting import SPLITTERS
 from narrative_twins.stories.story import parse_windows
 
@@ -106,7 +106,7 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--input-format",
-        choices=get_args(InputFormat),
+        choices=input_formats(),
         default="auto",
         help="default: by the suffix of the file",
     )

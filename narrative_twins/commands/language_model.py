@@ -8,7 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from narrative_twins.commands.options import (
     amount,
@@ -25,7 +25,7 @@ from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.running import ATTEMPTS, Prices
 from narrative_twins.llm.server import KEY_VARIABLE, Server
 from narrative_twins.making.made import Estimate, MadeRows
-from narrative_twins.stories.reading import InputFormat, read_stories
+from narrative_twins.stories.reading import input_formats, read_stories
 from narrative_twins.stories.story import StoryError
 
 _SHOWN_REASONS = 5
@@ -53,12 +53,7 @@ def add_run_options(add: Any) -> None:
         help="folder with prompt files that replace those of the package",
     )
     add("--language", default="en", help="language of the stories, for the card (default: en)")
-    add(
-        "--input-format",
-        choices=get_args(InputFormat),
-        default="auto",
-        help="default: by file suffix",
-    )
+    add("--input-format", choices=input_formats(), default="auto", help="default: by file suffix")
     add(
         "--dry-run",
         action="store_true",

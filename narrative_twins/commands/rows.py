@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.documents import Document, printable_name
+from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import (
     STORY_SUFFIXES,
+    Document,
     InputFormat,
     count_stories,
     files_of,

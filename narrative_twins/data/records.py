@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tables import read_table
-from narrative_twins.stories.bounded import MAX_DOCUMENT, LimitedFile, allow_long_cells
+from narrative_twins.stories.reading import MAX_DOCUMENT, LimitedFile, allow_long_cells
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location in the file, its key in a JSON object of rows (or None), and its

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from narrative_twins.data.rows import RowError
-from narrative_twins.stories.rocstories import SENTENCES, read_roc_story
+from narrative_twins.stories.reading import ROC_SENTENCES, read_roc_story
 
 Cells: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -156,7 +156,7 @@ def _read_roc_stories(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
 
 TABLES: dict[tuple[str, ...], Callable[[Iterable[tuple[str, Cells]]], Iterator[Found]]] = {
     LABEL_COLUMNS: read_labels_table,
-    ("storyid", *SENTENCES): _read_roc_stories,
+    ("storyid", *ROC_SENTENCES): _read_roc_stories,
     ("movie_name", "synopsis_segmented"): read_synopses,
 }
 """The readers of tables, by the columns that each needs."""

@@ -30,7 +30,7 @@ from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.report import SCORES
 from narrative_twins.show.terminal import TOP, book_text, to_table
-from narrative_twins.stories.documents import printable_name
+from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import stories_in
 
 

@@ -21,7 +21,7 @@ from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.terminal import MARK, caption, marked, shown_sentences, window_title
-from narrative_twins.stories.headings import find_headings
+from narrative_twins.stories.splitting import find_headings
 
 _PIECES = 500
 """How many parts of a template are joined to a piece of a page: about 10,000 characters."""

@@ -1,59 +1,74 @@
-"""Reading of story files: a story that can't be read is yielded with its position and the
-problem."""
+"""Reading of story files in bounded memory: a story that can't be read is yielded with its place
+and the problem."""
 
 from __future__ import annotations
 
+import codecs
+import csv
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories import bounded
-from narrative_twins.stories.books import reading as books
-from narrative_twins.stories.books.reading import book_of
-from narrative_twins.stories.bounded import cut_lines, pieces, too_long
-from narrative_twins.stories.documents import HEAD, Document, decode, printable_name, why_not_text
-from narrative_twins.stories.pdf import pdf_text
-from narrative_twins.stories.tables import read_table
-
-InputFormat: TypeAlias = Literal[
-    "auto", "text", "jsonl", "json", "csv", "pdf", "html", "epub", "docx"
-]
-
-_BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
-_BY_SUFFIX: dict[str, InputFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".rejects": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".pdf": "pdf",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".epub": "epub",
-    ".docx": "docx",
-}
-_BOOKS = ("html", "epub", "docx")
-_BY_NAME_ONLY = {".rejects", ".html", ".htm", ".xhtml"}
-STORY_SUFFIXES = (
-    ".txt",
-    ".text",
-    ".md",
-    ".markdown",
-    ".fountain",
-    *_BY_SUFFIX.keys() - _BY_NAME_ONLY,
+from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.reading import (
+    BOOK_FORMATS,
+    MAX_FILE,
+    book_of,
+    decode,
+    format_of,
+    printable_name,
 )
-"""The files of a folder that are read: not pages, which may be an earlier output of this
-package."""
+
+InputFormat: TypeAlias = str
+"""The format of story files: `"auto"` or one of `input_formats()`."""
+
+MAX_LINE = 64_000_000
+"""Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can
+hold gigabytes."""
+MAX_DOCUMENT = 1_000_000_000
+"""Bytes of a JSON document, which is read as a whole."""
+
+TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
+"""Columns that are taken for the stories if no other is named, the first that a table has."""
+ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
+"""The columns of the sentences of ROCStories; the others are `storyid` and `storytitle`."""
+
+_PIECE = 1 << 20
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
+_RAW_TEXT = ("text", "markdown")  # formats of books that are raw text in files of stories
+_BY_NAME_ONLY = (".rejects", ".html", ".htm", ".xhtml")  # may be earlier output of this package
+STORY_SUFFIXES = tuple(
+    suffix
+    for suffixes in (*_ROWS.values(), *(form.suffixes for form in BOOK_FORMATS.values()))
+    for suffix in suffixes
+    if suffix not in _BY_NAME_ONLY
+)
+"""The suffixes of the files that are read of a folder: not those of pages, which may be an earlier
+output of this package."""
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
+
+
+class Document(NamedTuple):
+    """A story in a file: its name for messages, and its content, or the problem if it can't be
+    read."""
+
+    name: str
+    content: Any
+    problem: str | None = None
+
+
+def input_formats() -> tuple[str, ...]:
+    """The formats of story files: rows, and all formats of books."""
+    return ("auto", *_ROWS, *BOOK_FORMATS)
 
 
 def read_stories(
@@ -65,64 +80,46 @@ def read_stories(
     """Read the stories of some files, lazily and in bounded memory.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list
-    are one story each, in any form that `Story.parse` accepts; and so are the text of a PDF file, a
-    `Book` in HTML, EPUB or Word (docx), see `read_book`, and a row of a table (CSV), see
-    `read_table`. If there are several files, a text story gets the file name as id. Of a folder,
-    the files with one of `STORY_SUFFIXES` are read. Other kinds of files, such as images and
-    archives, are problems, and so are lines and texts of more than `MAX_LINE` bytes and documents
-    (JSON, PDF) of more than `MAX_DOCUMENT`.
+    are one story each, in any form that `Story.parse` accepts; and so are a `Book` in HTML, EPUB,
+    Word (docx) or PDF, see `read_book`, and a row of a table (CSV), see `read_table`. If there are
+    several files, a text or book gets the file name as id. Of a folder, the files with one of
+    `STORY_SUFFIXES` are read. Lines and texts of more than `MAX_LINE` bytes, and JSON documents
+    of more than `MAX_DOCUMENT`, are problems.
 
     Args:
         paths: names of files and folders; `-` is standard input.
-        input_format: the format; `"auto"` selects it by suffix: `.jsonl`, `.ndjson`, `.rejects`,
-            `.json`, `.csv`, `.tsv`, `.pdf`, `.html`, `.htm`, `.xhtml`, `.epub`, `.docx`, otherwise
-            text. Standard input is JSON Lines if its first non-blank line starts with `{` or is a
-            JSON list.
-        named: whether a text story gets the file name as id; None if there are several files.
+        input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
+            input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
+        named: whether a text or book gets the file name as id; None if there are several files.
         column: the column of the stories in tables; default as `read_table` finds it.
     """
     paths = files_of(paths)
+    named = len(paths) > 1 if named is None else named
     for path in paths:
-        # A file name need not be valid text.
         name = "standard input" if path == STDIN else printable_name(path)
-        if path == STDIN and sys.stdin is None:
-            yield Document(name, None, "is closed; name a file")
-            continue
-        if os.path.isdir(path):
-            yield Document(
-                name,
-                None,
-                f"is a folder without a story; put files in it ({', '.join(STORY_SUFFIXES)})",
-            )
-            continue
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(
-                    file, name, input_format, len(paths) > 1 if named is None else named, column
-                )
+                yield from stories_in(file, name, input_format, named, column)
+        except IsADirectoryError:
+            suffixes = ", ".join(STORY_SUFFIXES)
+            yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
         except OSError as error:
             yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
 
 def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -> list[str]:
-    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in
-    the order of their names: not those in its folders, and no hidden ones. A folder without such
+    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in the
+    order of their names: not those in its folders, and no hidden ones. A folder without such
     files stays."""
     found: list[str] = []
     for path in paths:
-        names = (
-            sorted(os.listdir(path))
-            if path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
-            else []
-        )
+        is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
         inside = [
             os.path.join(path, name)
-            for name in names
-            if name.lower().endswith(suffixes)
-            and name[0] != "."
-            and os.path.isfile(os.path.join(path, name))
+            for name in (sorted(os.listdir(path)) if is_folder else ())
+            if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
-        found += inside or [path]
+        found += [file for file in inside if os.path.isfile(file)] or [path]
     return found
 
 
@@ -131,103 +128,155 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
     parsing a file."""
     count = 0
     for path in files_of(paths):
-        kind = (
-            _BY_SUFFIX.get(Path(path).suffix.lower(), "text")
-            if input_format == "auto"
-            else input_format
-        )
-        if (
-            path == STDIN
-            or kind == "json"
-            or path.lower().endswith(".zip")
-            or not os.path.isfile(path)
-        ):
+        form = _format_of(path) if input_format == "auto" else input_format
+        if path == STDIN or form == "json" or not os.path.isfile(path):
             return 0
-        if kind in ("jsonl", "csv"):
-            with open(path, "rb") as file:
-                lines = sum(1 for line in cut_lines(file) if line.strip())
-                # The first line of a table names its columns.
-                count += lines if kind == "jsonl" else max(0, lines - 1)
-        else:
+        if form not in _ROWS:
             count += 1
+            continue
+        with open(path, "rb") as file:
+            lines = sum(1 for line in _cut_lines(file) if line.strip())
+        # The first line of a table names its columns.
+        count += max(0, lines - 1) if form == "csv" else lines
     return count
 
 
 def stories_in(
-    file: BinaryIO | Iterable[bytes],
+    file: IO[bytes] | Iterable[bytes],
     name: str,
     input_format: InputFormat = "auto",
     named: bool = False,
     column: str | None = None,
 ) -> Iterator[Document]:
-    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name
-    the id of a text."""
-    lines = cut_lines(file)
+    """Read the stories of an open file, or of the lines of one, called `name`, see `read_stories`;
+    `named` makes its name the id of a text or book."""
     if input_format == "auto":
-        input_format = _BY_SUFFIX.get(Path(name).suffix.lower(), "text")
-        if input_format == "text" and name == "standard input":
-            input_format, lines = _guess_format(lines)
-    limit = bounded.MAX_LINE
-    if input_format in ("json", "pdf", *_BOOKS):
-        limit = books.MAX_FILE if input_format in _BOOKS else bounded.MAX_DOCUMENT
-        lines = pieces(file, limit)
-    if input_format != "pdf" and input_format not in _BOOKS:
-        first = next(lines, b"")
-        lines = chain([first], lines)
-        if problem := why_not_text(name, first[:HEAD]):
-            yield Document(name, None, problem)
-            return
-    if input_format == "jsonl":
-        for number, line in enumerate(lines, start=1):
-            where = f"{name}, line {number}"
-            if len(line) > limit:
-                yield Document(where, None, too_long("is a line", limit))
-            elif line.strip(_BLANK):
-                yield _parse_json(where, line)
-        return
+        input_format = _format_of(name)
+        if name == "standard input":
+            input_format, file = _guess_format(_cut_lines(file))
     if input_format == "csv":
-        yield from read_table(name, lines, column)
-        return
-    data = _up_to(lines, limit)
-    if len(data) > limit and input_format not in _BOOKS:
-        yield Document(name, None, too_long("is a document", limit))
-        return
-    if input_format == "json":
-        document = _parse_json(name, data)
-        items = document.content if isinstance(document.content, list) else None
-        yield from (
-            [document]
-            if items is None
-            else (Document(f"{name}, item {i}", item) for i, item in enumerate(items))
-        )
-        return
-    if input_format == "text":
-        text = decode(name, data)
+        yield from read_table(name, _cut_lines(file), column)
+    elif input_format == "jsonl":
+        for number, line in enumerate(_cut_lines(file), start=1):
+            if line.strip(_BLANK):
+                yield _document(f"{name}, line {number}", _json_line, line)
+    elif input_format == "json":
+        document = _document(name, _json_document, file)
+        if isinstance(document.content, list):
+            for at, item in enumerate(document.content):
+                yield Document(f"{name}, item {at}", item)
+        else:
+            yield document
     else:
-        text = _decoded(
-            name,
-            (
-                partial(book_of, name, data, input_format)
-                if input_format in _BOOKS
-                else partial(pdf_text, data)
-            ),
-        )
-    if text.problem is None and named:
-        text = text._replace(content={"id": name, "text": text.content})
-    yield text
+        document = _document(name, _text_or_book, file, name, input_format)
+        if named and document.problem is None:
+            document = document._replace(content={"id": name, "text": document.content})
+        yield document
 
 
-def _up_to(parts: Iterable[bytes], limit: int) -> bytes:
-    """The parts of a file in one, until they have more bytes than the limit."""
-    data = bytearray()
-    for part in parts:
-        data += part
-        if len(data) > limit:
-            break
-    return bytes(data)
+def read_table(name: str, lines: Iterable[bytes], column: str | None = None) -> Iterator[Document]:
+    """The stories of a table, one in each row: the five sentences of ROCStories, or the text in a
+    column, with the id in the column `id`, if there is one. Columns are separated by commas, or by
+    semicolons or tabs if the first line has no comma.
+
+    Args:
+        name: the table, for messages.
+        lines: its lines, in UTF-8.
+        column: the column of the stories; default the only one, or one of `TEXT_COLUMNS`.
+    """
+    # Bytes that are not UTF-8 become lone surrogates, so that the other rows can be read.
+    texts = codecs.iterdecode(_checked(lines), "utf-8-sig", "surrogateescape")
+    allow_long_cells()
+    number = 0
+    try:
+        # Empty lines may come before the names of the columns.
+        blank, first = next(((i, line) for i, line in enumerate(texts) if line.strip()), (0, ""))
+        delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+        rows = csv.DictReader(chain([first], texts), delimiter=delimiter)
+        columns = list(rows.fieldnames or ())
+        is_roc = column is None and is_roc_story(dict.fromkeys(columns))
+        chosen = None if is_roc else _story_column(columns, column)
+        for row in rows:
+            number = blank + rows.line_num
+            yield _document(f"{name}, line {number}", _story_of_row, row, chosen)
+    except csv.Error as error:
+        problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
+        yield Document(name, None, problem)
+    except ValueError as error:
+        yield Document(name, None, str(error))
 
 
-def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]:
+def is_roc_story(row: Mapping[str, Any]) -> bool:
+    """Whether a row of a table is a story of ROCStories (Mostafazadeh et al., 2016)."""
+    return "storyid" in row and all(column in row for column in ROC_SENTENCES)
+
+
+def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ROCStories as a story with `id`, `title` and `sentences`; white space is normalized.
+    What is missing is None, or an empty sentence."""
+    cells = {
+        name: " ".join((row.get(name) or "").split()) for name in ("storytitle", *ROC_SENTENCES)
+    }
+    return {
+        "id": row["storyid"] or None,
+        "title": cells["storytitle"] or None,
+        "sentences": [cells[name] for name in ROC_SENTENCES],
+    }
+
+
+class LimitedFile:
+    """The lines of a binary file. Raises `ValueError` for a line, or in the whole file, that is too
+    long, before it is in memory.
+
+    Args:
+        file: the file.
+        line: maximum bytes of a line.
+        total: maximum bytes of the file; None for no limit.
+    """
+
+    def __init__(self, file: IO[bytes], line: int = MAX_LINE, total: int | None = None) -> None:
+        self.file, self.line, self.total, self.count = file, line, total, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self.file.readline(self.line + 1):
+            self.count += len(line)
+            if len(line) > self.line:
+                raise ValueError(f"a line has more than {self.line:,} bytes; is it JSON Lines?")
+            if self.total is not None and self.count > self.total:
+                raise ValueError(f"it has more than {self.total:,} bytes; unpack it first")
+            yield line
+
+
+def allow_long_cells() -> None:
+    """Let tables have cells as long as lines; by default the library `csv` refuses a chapter of a
+    book."""
+    csv.field_size_limit(MAX_LINE)
+
+
+def story_digest(
+    name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]
+) -> str:
+    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has
+    scored."""
+    content = json.dumps([name, list(sentences), [list(window) for window in windows]])
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def _document(name: str, read: Callable[..., Any], *args: Any) -> Document:
+    """What a reader finds, or its `ValueError` as the problem."""
+    try:
+        return Document(name, read(*args))
+    except ValueError as error:
+        return Document(name, None, str(error))
+
+
+def _format_of(name: str) -> str:
+    suffix = os.path.splitext(name)[1].lower()
+    rows = (form for form, suffixes in _ROWS.items() if suffix in suffixes)
+    return next(rows, format_of(name))
+
+
+def _guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     """The format of standard input by its first non-blank line, and an iterator over all its
     lines."""
     seen: list[bytes] = []
@@ -236,37 +285,102 @@ def _guess_format(lines: Iterator[bytes]) -> tuple[InputFormat, Iterator[bytes]]
         if line.strip(_BLANK):
             break
     first = seen[-1].strip(_BLANK) if seen else b""
-    is_json_list = first.startswith(b"[") and _parse_json("", first).problem is None
-    return "jsonl" if first.startswith(b"{") or is_json_list else "text", chain(seen, lines)
+    is_json = first.startswith(b"{")
+    if first.startswith(b"["):  # "[Laughter] He left." is text
+        is_json = _document("", _json_line, first).problem is None
+    return "jsonl" if is_json else "text", chain(seen, lines)
 
 
-def _decoded(name: str, read: Callable[[], Any]) -> Document:
+def _text_or_book(file: IO[bytes] | Iterable[bytes], name: str, input_format: str) -> str | Book:
+    if input_format in _RAW_TEXT:
+        return decode(_whole(file, MAX_LINE))
+    return book_of(name, _whole(file, MAX_FILE), input_format)
+
+
+def _json_document(file: IO[bytes] | Iterable[bytes]) -> Any:
+    return _parsed_json(_whole(file, MAX_DOCUMENT))
+
+
+def _json_line(line: bytes) -> Any:
+    if len(line) > MAX_LINE:
+        raise ValueError(f"is a line {_too_long(MAX_LINE)}")
+    return _parsed_json(line)
+
+
+def _parsed_json(data: bytes) -> Any:
+    text = decode(data)
     try:
-        return Document(name, read())
-    except ValueError as error:
-        return Document(name, None, str(error))
-
-
-def _parse_json(name: str, data: bytes) -> Document:
-    document = decode(name, data)
-    if document.problem is not None:
-        return document
-    try:
-        return Document(name, json.loads(document.content))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        hint = (
-            "a line of JSON Lines must be a complete value; a file with a single JSON document must"
-            " end in .json"
+        raise ValueError(
+            f"is not valid JSON ({error}); a line of JSON Lines must be a complete value; a file"
+            " with a single JSON document must end in .json"
+        ) from None
+
+
+def _whole(file: IO[bytes] | Iterable[bytes], limit: int) -> bytes:
+    """The content of a file, or of its lines; raises a `ValueError` if it has more bytes than the
+    limit."""
+    read = getattr(file, "read", None)
+    data = bytearray()
+    for part in iter(partial(read, _PIECE), b"") if read else file:
+        data += part
+        if len(data) > limit:
+            raise ValueError(f"is a document {_too_long(limit)}")
+    return bytes(data)
+
+
+def _cut_lines(file: IO[bytes] | Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a binary file, or those that are given. Of a line of a file with more than
+    `MAX_LINE` bytes only these and one more, by which it is recognized, are in memory; the rest of
+    it is skipped before the next line.
+    """
+    readline = getattr(file, "readline", None)
+    if readline is None:
+        yield from file
+        return
+    while line := readline(MAX_LINE + 1):
+        yield line
+        piece = line
+        while len(line) > MAX_LINE and piece and not piece.endswith(b"\n"):
+            piece = readline(_PIECE)
+
+
+def _too_long(limit: int) -> str:
+    return f"of more than {limit:,} bytes, which is not read; divide it into stories or lines"
+
+
+def _checked(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines; raises a `ValueError` for one that is cut."""
+    for line in lines:
+        if len(line) > MAX_LINE:
+            raise ValueError(f"has a line {_too_long(MAX_LINE)}; close its quotation marks")
+        yield line
+
+
+def _story_column(columns: Sequence[str], asked: str | None) -> str:
+    """The column of the stories. In a table with one sentence a row, there is none."""
+    if asked in columns or not columns:
+        return asked or ""
+    by_name = {column.strip().lower(): column for column in columns}
+    known = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
+    if asked is None and len(columns) == 1:
+        return columns[0]
+    if asked is None and known and "sentence" not in by_name:
+        return known[0]
+    what = f"no column {asked!r}" if asked else "no column of stories that is known"
+    found = ", ".join(columns[:20])
+    raise ValueError(f"has {what} (its columns: {found}); name one of them with --column")
+
+
+def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
+    cells = "".join(cell for cell in row.values() if isinstance(cell, str))
+    if byte := _ESCAPED.search(cells):
+        raise ValueError(
+            f"is no CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
         )
-        return Document(name, None, f"is not valid JSON ({error}); {hint}")
-
-
-def story_digest(
-    name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]
-) -> str:
-    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has
-    scored."""
-    content = json.dumps([name, list(sentences), [list(window) for window in windows]]).encode(
-        "ascii"
-    )
-    return hashlib.sha256(content).hexdigest()
+    if column is None:
+        return read_roc_story(row)
+    if row[column] is None:
+        raise ValueError(f"the row ends before the column {column!r}")
+    return {"id": row.get("id") or None, "text": row[column]}

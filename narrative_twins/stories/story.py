@@ -3,21 +3,21 @@ in."""
 
 from __future__ import annotations
 
+import operator
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Literal, TypeAlias
+from itertools import accumulate, islice, pairwise
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.splitting import (
-    SPLITTERS,
     SplitFunction,
     Splitter,
     check_splitter,
+    is_blank,
     text_regions,
 )
-from narrative_twins.stories.values import all_text, as_int, is_blank, is_list
 from narrative_twins.stories.windows import Span, even_windows
 
 Windows: TypeAlias = (
@@ -31,6 +31,7 @@ AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
+_EMPTY = "the story is empty; give it at least one sentence"
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
@@ -103,36 +104,21 @@ class Story:
         story_id: str | int | None = None
         text: str | Book | None = None
         if isinstance(source, Mapping):
-            if (
-                type(source).__name__ == "LazyBatch"
-            ):  # of `datasets`; else mistaken for a story in windows
-                raise StoryError(f"the story is a batch of several rows; {_COLUMN}")
-            story_id, own_windows = _check_id(source.get("id")), source.get("windows")
-            text = source.get("text")
-            if text is not None and not isinstance(text, (str, Book)):
-                raise StoryError(
-                    f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences';"
-                    f" {_COLUMN}"
-                )
-            source = _text_or_sentences(source)
-            if own_windows is not None and is_list(source) and all(map(is_list, source)):
-                raise StoryError(
-                    "the windows are given twice, by 'windows' and by a list of lists; remove one"
-                    " of them"
-                )
+            story_id, text = _check_id(source.get("id")), source.get("text")
+            own_windows = source.get("windows")
             windows = windows if own_windows is None else own_windows
-        text = text.text if isinstance(text, Book) else text
-        if isinstance(source, (str, Book)):
-            text = source if isinstance(source, str) else source.text
-            spans = sentence_spans(
-                text, splitter, None if isinstance(source, str) else source.paragraphs
-            )
+            source = _content(source)
+        if isinstance(source, str | Book):
+            text = source.text if isinstance(source, Book) else source
+            regions = source.paragraphs if isinstance(source, Book) else None
+            spans = sentence_spans(text, splitter, regions)
             sentences = [text[start:stop] for start, stop in spans]
         else:
             sentences, sizes = _from_list(source)
+            text = text.text if isinstance(text, Book) else text
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
-            windows = windows if sizes is None else sizes
+            windows = sizes or windows
         return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), story_id)
 
 
@@ -155,30 +141,25 @@ def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
     once and in order.
     """
     n = len(sentences)
-    if isinstance(windows, str):
-        if windows != "auto":
-            raise StoryError(
-                f"windows={shown_value(windows)} is invalid; use 'auto', a count, sizes or lists"
-            )
+    if isinstance(windows, str) and windows == "auto":
         return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
-    count = as_int(windows)
-    if count is not None:
-        if not 1 <= count <= n:
-            raise StoryError(
-                f"windows={shown_value(count)} for {n} sentence(s); a count of windows goes from 1"
-                f" to {n}"
-            )
+    count = _as_int(windows)
+    if count is not None and 1 <= count <= n:
         return even_windows(n, count)
-    if isinstance(windows, Iterable):
-        spans = _parse_spans(list(windows), sentences)
-        # No range may be empty, and each must start at the end of the previous range.
-        if spans and spans[0][0] == 0 and spans[-1][1] == n and all(lo < hi for lo, hi in spans):
-            if all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False)):
-                return tuple(spans)
+    found = _spans(windows, sentences) if _is_list(windows) else []
+    # No range may be empty, and each must start at the end of the previous range.
+    edges = [0, *(hi for _, hi in found)]
+    if (
+        found
+        and found == list(pairwise(edges))
+        and edges[-1] == n
+        and all(lo < hi for lo, hi in found)
+    ):
+        return tuple(found)
     raise StoryError(
-        f"windows={shown_value(windows)} does not partition the {n} sentence(s); every sentence"
-        f" belongs to one window, in order: sizes that add up to {n}, or lists or [lo, hi] pairs"
-        f" that run from 0 to {n} without a gap"
+        f"windows={shown_value(windows)} does not partition the {n} sentence(s); windows are"
+        f" 'auto', a count from 1 to {n}, sizes that add up to {n}, or lists or [lo, hi] pairs that"
+        f" run from 0 to {n} without a gap"
     )
 
 
@@ -196,142 +177,18 @@ def parse_windows(text: str) -> Windows:
     return sizes[0] if len(sizes) == 1 else sizes
 
 
-def _text_or_sentences(source: Mapping[str, Any]) -> Any:
-    sentences = next(
-        (source[key] for key in ("sentences", "story") if is_list(source.get(key))), None
-    )
-    for found in (sentences, *map(source.get, ("sentences", "text", "story"))):
-        if found is not None:
-            return found
-    windows = source.get("windows")
-    if (
-        isinstance(windows, Sequence)
-        and windows
-        and all(is_list(w) and all_text(w) for w in windows)
-    ):
-        return [sentence for window in windows for sentence in window]
-    keys = ", ".join(map(shown_value, islice(source, 10))) or "none"
-    raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
-
-
-def _check_id(value: Any) -> str | int | None:
-    if isinstance(value, str):
-        check_unicode(value, "the id")
-    elif value is not None and as_int(value) is None:
-        raise StoryError(
-            f"the id is {type(value).__name__}; an id is a text or a whole number; {_COLUMN}"
-        )
-    return value if value is None or isinstance(value, str) else as_int(value)
-
-
 def sentence_spans(
     text: str, splitter: Splitter | None, regions: Sequence[Span] | None = None
 ) -> list[Span]:
     """The spans of the sentences of a text, each in one of the regions: default those that
     `text_regions` finds. Raises a `StoryError` if there is none, or if the splitter loses text."""
     check_unicode(text, "the text")
-    if regions is None:
-        split, regions = text_regions(text, splitter)
-    else:
-        check_splitter(splitter)
-        split = splitter if callable(splitter) else SPLITTERS[splitter or "sentences"]
+    split = check_splitter(splitter)
+    regions = text_regions(text, splitter) if regions is None else regions
     spans = [span for region in regions for span in _split_region(text, region, split)]
     if not spans:
-        raise StoryError("the story is empty; give it at least one sentence")
+        raise StoryError(_EMPTY)
     return spans
-
-
-def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
-    start, region = span[0], text[slice(*span)]
-    # Pieces of only white space and control characters are not sentences and are in no span.
-    located = _locate(
-        [trimmed for piece in split(region) if not is_blank(trimmed := str(piece).strip())], region
-    )
-    # A splitter may drop punctuation between sentences, but not letters or digits.
-    edges = [0, *(edge for found in located for edge in found), len(region)]
-    for lo, hi in zip(edges[::2], edges[1::2], strict=True):
-        if any(map(str.isalnum, region[lo:hi])):
-            raise StoryError(
-                f"the splitter lost text at character {start + lo}: {region[lo:hi].strip()[:40]!r}"
-            )
-    return [(start + lo, start + hi) for lo, hi in located]
-
-
-def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """The sentences of a list, and the window sizes if it is a list of lists."""
-    if not is_list(source):
-        raise StoryError(
-            f"a story is a text, a list of sentences or a mapping, not {type(source).__name__}"
-        )
-    items = list(source)
-    if not items:
-        raise StoryError("the story is empty; give it at least one sentence")
-    if all(is_list(item) for item in items):
-        sentences = [sentence for window in items for sentence in window]
-        sizes: list[int] | None = [len(window) for window in items]
-    else:
-        sentences, sizes = items, None
-    for i, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise StoryError(
-                f"sentence {i} is {type(sentence).__name__}, not text: {shown_value(sentence)}"
-            )
-        if is_blank(sentence):
-            raise StoryError(f"sentence {i} is empty or white space; leave it out")
-        check_unicode(sentence, f"sentence {i}")
-    return sentences, sizes
-
-
-def _locate(sentences: Sequence[str], text: str) -> list[Span]:
-    """The character span of each sentence in the text, searched for after the end of the previous
-    one."""
-    spans: list[Span] = []
-    end = 0
-    for sentence in sentences:
-        start = text.find(sentence, end)
-        if start < 0:
-            raise StoryError(
-                f"sentence {len(spans)} ({sentence[:60]!r}) is not in the text after character"
-                f" {end}"
-            )
-        end = start + len(sentence)
-        spans.append((start, end))
-    return spans
-
-
-def _parse_spans(windows: list[Any], sentences: Sequence[str]) -> list[Span]:
-    """Ranges from window sizes, lists of sentences, lists of indices or pairs; an empty list for
-    anything else."""
-    sizes = [as_int(window) for window in windows]
-    if not any(is_list(window) for window in windows):
-        return (
-            _from_sizes([size for size in sizes if size is not None]) if None not in sizes else []
-        )
-    if not all(is_list(window) and len(window) for window in windows):
-        return []
-    if all(all_text(window) for window in windows):
-        equal = [sentence for window in windows for sentence in window] == list(sentences)
-        return _from_sizes([len(window) for window in windows]) if equal else []
-    rows = [[as_int(index) for index in window] for window in windows]
-    flat = [index for row in rows for index in row]
-    if None in flat:
-        return []
-    # Rows that together list all sentence indices in order are lists of indices; any other rows
-    # must be pairs.
-    if flat == list(range(len(sentences))):
-        return _from_sizes([len(row) for row in rows])
-    return (
-        [(lo, hi) for lo, hi in rows if lo is not None and hi is not None]
-        if {*map(len, rows)} == {2}
-        else []
-    )
-
-
-def _from_sizes(sizes: list[int]) -> list[Span]:
-    edges = [0]
-    for size in sizes:
-        edges.append(edges[-1] + size)
-    return list(zip(edges, edges[1:], strict=False))
 
 
 def shown_value(value: Any) -> str:
@@ -354,3 +211,138 @@ def check_unicode(text: str, where: str) -> None:
             f" {error.start}, half a character; repair it with text.encode('utf-16',"
             " 'surrogatepass').decode('utf-16', 'replace')"
         ) from None
+
+
+def _content(row: Mapping[str, Any]) -> Any:
+    """The sentences of a mapping, or its text if it has none."""
+    text, windows = row.get("text"), row.get("windows")
+    # Rows of `datasets` in a batch would be mistaken for windows.
+    if type(row).__name__ == "LazyBatch" or not isinstance(text, str | Book | None):
+        raise StoryError(
+            f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}"
+        )
+    lists = [value for value in (row.get("sentences"), row.get("story")) if _is_list(value)]
+    found = [*lists, row.get("sentences"), text, row.get("story")]
+    content = next((value for value in found if value is not None), None)
+    if content is None and _is_list(windows):
+        return windows
+    if content is None:
+        keys = ", ".join(map(shown_value, islice(row, 10))) or "none"
+        raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
+    if windows is not None and _is_list(content) and all(map(_is_list, content)):
+        raise StoryError(
+            "the windows are given twice, by 'windows' and by a list of lists; remove one of them"
+        )
+    return content
+
+
+def _check_id(value: Any) -> str | int | None:
+    if isinstance(value, str):
+        check_unicode(value, "the id")
+        return value
+    number = _as_int(value)
+    if value is not None and number is None:
+        raise StoryError(
+            f"the id is {type(value).__name__}; an id is a text or a whole number; {_COLUMN}"
+        )
+    return number
+
+
+def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
+    """The sentences of a list, and the window sizes if it is a list of lists."""
+    if not _is_list(source):
+        raise StoryError(
+            f"a story is a text, a list of sentences or a mapping, not {type(source).__name__}"
+        )
+    sentences, sizes = list(source), None
+    if sentences and all(map(_is_list, sentences)):
+        sizes = [len(window) for window in sentences]
+        sentences = [sentence for window in sentences for sentence in window]
+    if not sentences:
+        raise StoryError(_EMPTY)
+    for i, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            kind = type(sentence).__name__
+            raise StoryError(f"sentence {i} is {kind}, not text: {shown_value(sentence)}")
+        if is_blank(sentence):
+            raise StoryError(f"sentence {i} is empty or white space; leave it out")
+        check_unicode(sentence, f"sentence {i}")
+    return sentences, sizes
+
+
+def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
+    start, region = span[0], text[slice(*span)]
+    # Pieces of only white space and control characters are not sentences and are in no span.
+    pieces = (str(piece).strip() for piece in split(region))
+    located = _locate([piece for piece in pieces if not is_blank(piece)], region)
+    # A splitter may drop punctuation between sentences, but not letters or digits.
+    edges = [0, *(edge for found in located for edge in found), len(region)]
+    for lo, hi in zip(edges[::2], edges[1::2], strict=True):
+        if any(map(str.isalnum, region[lo:hi])):
+            lost = region[lo:hi].strip()[:40]
+            raise StoryError(f"the splitter lost text at character {start + lo}: {lost!r}")
+    return [(start + lo, start + hi) for lo, hi in located]
+
+
+def _locate(sentences: Sequence[str], text: str) -> list[Span]:
+    """The character span of each sentence in the text, searched for after the end of the previous
+    one."""
+    spans: list[Span] = []
+    end = 0
+    for i, sentence in enumerate(sentences):
+        start = text.find(sentence, end)
+        if start < 0:
+            raise StoryError(
+                f"sentence {i} ({sentence[:60]!r}) is not in the text after character {end}"
+            )
+        end = start + len(sentence)
+        spans.append((start, end))
+    return spans
+
+
+def _spans(windows: Iterable[Any], sentences: Sequence[str]) -> list[Span]:
+    """Ranges from window sizes, lists of sentences, lists of indices or pairs; an empty list for
+    anything else."""
+    rows = list(windows)
+    if not any(map(_is_list, rows)):
+        sizes = _integers(rows)
+        return _from_sizes(sizes) if len(sizes) == len(rows) else []
+    if not all(_is_list(row) and len(row) for row in rows):
+        return []
+    flat = [item for row in rows for item in row]
+    numbers = _integers(flat)
+    # Rows that together list all sentences or their indices in order have those sentences; any
+    # other rows must be pairs.
+    is_text = all(isinstance(item, str) for item in flat)
+    if (is_text and flat == list(sentences)) or numbers == list(range(len(sentences))):
+        return _from_sizes([len(row) for row in rows])
+    is_paired = len(numbers) == len(flat) and all(len(row) == 2 for row in rows)
+    return list(zip(numbers[::2], numbers[1::2], strict=True)) if is_paired else []
+
+
+def _from_sizes(sizes: Iterable[int]) -> list[Span]:
+    return list(pairwise(accumulate(sizes, initial=0)))
+
+
+def _integers(values: Iterable[Any]) -> list[int]:
+    """Those of the values that are integers."""
+    return [number for value in values if (number := _as_int(value)) is not None]
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__getitem__"):
+        return False
+    # Also false for arrays without dimensions, which have no length.
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
+def _as_int(value: Any) -> int | None:
+    """`value` as an integer (numpy integers included); None for anything else, including
+    booleans."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

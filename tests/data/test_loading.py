@@ -29,7 +29,7 @@ from narrative_twins.data import (
     load_window_twins,
     records,
 )
-from narrative_twins.stories.bounded import LimitedFile
+from narrative_twins.stories.reading import LimitedFile
 from narrative_twins.training.trainable import checked_rows
 
 from support.models import trainable

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import NamedTuple
 
+from narrative_twins.stories.books.book import Book
+
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
@@ -193,6 +195,45 @@ def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
         for name, content in files.items():
             found.writestr(name, content)
     return data.getvalue()
+
+
+def pdf(*pages: list[str]) -> bytes:
+    """A PDF file with these lines on its pages."""
+    font, catalog = (
+        b"/Type /Font /Subtype /Type1 /BaseFont /Helvetica",
+        b"/Type /Catalog /Pages 2 0 R",
+    )
+    objects = [b"<< %s >>" % catalog, b"", b"<< %s >>" % font]
+    for page in pages:
+        lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
+        content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+        resources = b"/Resources << /Font << /F1 3 0 R >> >>"
+        place = len(objects)
+        objects.append(b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, place))
+    kids = b" ".join(b"%d 0 R" % (5 + 2 * at) for at in range(len(pages)))
+    count = len(pages)
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 9 9] >>" % (kids, count)
+    data = b"%PDF-1.4\n"
+    table = b"0000000000 65535 f \n"
+    for number, content in enumerate(objects, start=1):
+        table += b"%010d 00000 n \n" % len(data)
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    size = len(objects) + 1
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(data))
+    return data + b"xref\n0 %d\n%s%s" % (size, table, trailer)
+
+
+def shown(book: Book) -> list[tuple[str | None, list[str], list[int]]]:
+    """The chapters of a book: heading, paragraphs, indices of paragraphs after a break."""
+    return [
+        (
+            book.heading(number),
+            [book.text[slice(*span)] for span in chapter.paragraphs],
+            sorted(chapter.breaks),
+        )
+        for number, chapter in enumerate(book.chapters)
+    ]
 
 
 def _lines(chapters: list[WrittenChapter], mark: str, line: str) -> list[str]:

@@ -15,7 +15,7 @@ from narrative_twins.making.align.filters import Counts, Filters
 from narrative_twins.making.align.tell_me_again import is_tell_me_again, read_work
 from narrative_twins.making.align.time_warping import best_path, similarity_matrix
 from narrative_twins.making.align.works import Candidate, Work, plain_work
-from narrative_twins.stories.documents import Document
+from narrative_twins.stories.reading import Document
 from narrative_twins.stories.windows import even_windows
 
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.floating[Any]]]

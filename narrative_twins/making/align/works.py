@@ -14,9 +14,14 @@ from typing import Any, NamedTuple
 
 from narrative_twins.data.rows import RowError, check_list, find_column, require_column
 from narrative_twins.files import STDIN
-from narrative_twins.stories.bounded import MAX_LINE, LimitedFile
-from narrative_twins.stories.documents import Document, printable_name
-from narrative_twins.stories.reading import read_stories, stories_in
+from narrative_twins.stories.books.reading import printable_name
+from narrative_twins.stories.reading import (
+    MAX_LINE,
+    Document,
+    LimitedFile,
+    read_stories,
+    stories_in,
+)
 from narrative_twins.stories.story import Story, StoryError, check_unicode, shown_value
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson")

@@ -11,6 +11,8 @@ import zlib
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from narrative_twins.stories.books.html import NotWellFormed, parse_html, parse_xml
+
 MAX_MEMBERS = 10_000
 """Files in an archive."""
 MAX_MEMBER = 32_000_000
@@ -21,13 +23,13 @@ MAX_UNPACKED = 64_000_000
 _DIRECTORY = 8_000_000  # bytes of the list of files, of which each takes 46 and its name
 _END = struct.Struct("<4s4H2LH")
 _ERRORS = (
+    ValueError,
+    RuntimeError,
+    OSError,
+    EOFError,
     zipfile.BadZipFile,
     zlib.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
     struct.error,
-    OSError,
 )
 
 
@@ -40,16 +42,17 @@ class Archive:
     """
 
     def __init__(self, data: bytes) -> None:
-        _check_directory(data)
         try:
+            _check_directory(data)
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except (*_ERRORS, ValueError) as error:
+        except _ERRORS as error:
             raise ValueError(f"is no complete ZIP archive inside ({error}); get it again") from None
-        self._members = {info.filename: info for info in self._zip.infolist()}
-        if len(self._zip.infolist()) > MAX_MEMBERS:
+        members = self._zip.infolist()
+        if len(members) > MAX_MEMBERS:
             raise ValueError(
                 f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book"
             )
+        self._members = {info.filename: info for info in members}
         self._left = MAX_UNPACKED
 
     def __contains__(self, name: str) -> bool:
@@ -65,15 +68,12 @@ class Archive:
             raise ValueError(f"is encrypted ({where}); save it without a password")
         # Other methods can't be unpacked bit by bit.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(
-                f"can't be read: {where} is compressed by another method than deflate; pack it"
-                " again"
-            )
+            raise ValueError(f"can't be read: {where} is not compressed by deflate; pack it again")
         limit = min(MAX_MEMBER, self._left)
         try:
             with self._zip.open(info) as file:
                 data = file.read(limit + 1)
-        except (*_ERRORS, ValueError) as error:
+        except _ERRORS as error:
             raise ValueError(f"can't be read: {where} is damaged ({error}); get it again") from None
         self._left -= len(data)
         if len(data) > limit:
@@ -83,29 +83,39 @@ class Archive:
             )
         return data
 
+    def xml(self, name: str, or_html: bool = False) -> Any:
+        """The root element of an XML file in the archive; with `or_html`, one with errors is read
+        as HTML. The errors name the file."""
+        data = self.read(name)
+        try:
+            try:
+                return parse_xml(data)
+            except NotWellFormed:
+                if not or_html:
+                    raise
+                return parse_html(data)
+        except ValueError as error:
+            raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
+
 
 def inner_path(base: str, reference: str) -> tuple[str, str]:
     """The name in an archive, and the fragment, of a reference in the file `base` of the archive.
     Raises a `ValueError` for one that leads out of it: an address, an absolute path, one with
     backslashes or above the top.
     """
+    outside = ValueError(
+        f"refers to {shown_name(reference)}, which is not in the file; get it again"
+    )
     try:
         parts = urlsplit(reference.strip())
     except ValueError:
-        parts = None
-    path = unquote(parts.path) if parts else ""
+        raise outside from None
+    path = unquote(parts.path)
     name = posixpath.normpath(posixpath.join(posixpath.dirname(base), path)) if path else base
-    outside = (
-        parts is None
-        or parts.scheme
-        or parts.netloc
-        or path.startswith("/")
-        or name.split("/")[0] == ".."
-    )
-    if outside or "\\" in path or "\0" in path or parts is None:
-        raise ValueError(
-            f"refers to {shown_name(reference)}, which is not in the file; get it again"
-        )
+    if parts.scheme or parts.netloc or path.startswith("/") or {"\\", "\0"} & set(path):
+        raise outside
+    if name.split("/")[0] == "..":
+        raise outside
     return name, unquote(parts.fragment)
 
 
@@ -116,15 +126,14 @@ def shown_name(name: Any) -> str:
 
 
 def _check_directory(data: bytes) -> None:
-    """Raise a `ValueError` if the list of files is too long to be read, before it is read."""
+    """Raise a `ValueError` if the list of files is missing or too long to be read, before it is
+    read."""
     at = len(data) - _END.size
     if at < 0 or data[at : at + 4] != b"PK\5\6" or data[-2:] != b"\0\0":
         at = data.rfind(b"PK\5\6", max(0, len(data) - _END.size - 65536))
     end = data[at : at + _END.size] if at >= 0 else b""
     if len(end) < _END.size:
-        raise ValueError("is no complete ZIP archive inside (its end is missing); get it again")
-    size = _END.unpack(end)[5]
-    if size > _DIRECTORY or data[max(0, at - 20) : at].startswith(b"PK\6\7"):
-        raise ValueError(
-            f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book"
-        )
+        raise ValueError("its end is missing")
+    is_of_64_bits = data[max(0, at - 20) : at].startswith(b"PK\6\7")
+    if _END.unpack(end)[5] > _DIRECTORY or is_of_64_bits:
+        raise ValueError(f"it has more than {MAX_MEMBERS:,} files inside")

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
-from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_book
+from narrative_twins.stories.books.book import Book, Part, is_break, is_verse, make_book
 from narrative_twins.stories.books.plain import GUTENBERG_BEGINS, GUTENBERG_ENDS
 
 LONGEST_HEADING = 300
 """Characters. Longer ones are paragraphs that somebody has set as headings."""
 _LONGEST_VERSE = 80  # characters of a line
-_MARK = "* * *"
 _TITLE = re.compile(r"^The Project Gutenberg e-?(?:book|text) of (.*?)(?:, by .*)?$", re.IGNORECASE)
 
 
@@ -40,106 +38,96 @@ class Block(NamedTuple):
         return "".join(filter(str.isalnum, "".join(self.lines))).casefold()
 
 
-def book_of_blocks(blocks: Iterable[Block], title: str | None) -> Book:
+def book_of_blocks(blocks: Iterable[Block], title: str | None, width: int | None = None) -> Book:
     """A book of blocks in order, whose text is theirs. The licence of Project Gutenberg is left
-    out, and empty paragraphs are breaks if few have one before them. Raises a `ValueError` if there
-    is no paragraph.
+    out, and empty paragraphs are breaks if few have one before them. `width` is that to which lines
+    were wrapped, None if their ends are all meant. Raises a `ValueError` if there is no paragraph.
     """
     found = _without_licence([_plainer(block) for block in blocks])
-    found = list(_breaks_for_blanks(_headings_for_labels(found)))
-    text, position = list[str](), 0
+    text: list[str] = []
     parts: list[Part] = []
-    for kind, lines, level in found:
-        if kind == "other":
+    position = 0
+    for block in _breaks_for_blanks(_headings_for_labels(found)):
+        if block.kind == "other":
             parts.append(Part("other", (position, position)))
             continue
-        lines = (_MARK,) if kind == "break" else (" ".join(lines),) if kind == "heading" else lines
-        stop = position + sum(len(line) + 1 for line in lines) - 1
-        if kind != "paragraph":
-            parts.append(Part("heading" if kind == "heading" else "break", (position, stop), level))
-        elif max(map(len, lines)) <= _LONGEST_VERSE and is_verse(lines):
-            edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
-            parts += [Part(kind, (lo, hi - 1)) for lo, hi in zip(edges, edges[1:], strict=False)]
+        lines = (" ".join(block.lines),) if block.kind == "heading" else block.lines or ("* * *",)
+        edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
+        is_short = max(map(len, lines)) <= _LONGEST_VERSE
+        if block.kind == "paragraph" and is_short and is_verse(lines, width):
+            parts += [Part("paragraph", (lo, hi - 1)) for lo, hi in pairwise(edges)]
         else:
-            parts.append(Part(kind, (position, stop)))
+            kind = "break" if block.kind not in ("heading", "paragraph") else block.kind
+            parts.append(Part(kind, (position, edges[-1] - 1), block.level))
         text += ["\n".join(lines), "\n\n"]
-        position = stop + 2
+        position = edges[-1] + 1
     return make_book("".join(text[:-1]), parts, _TITLE.sub(r"\1", title) if title else None)
 
 
 def _plainer(block: Block) -> Block:
     """A block without what it is not: no heading of a whole paragraph, no paragraph that is a
     mark."""
-    if block.kind == "heading" and sum(map(len, block.lines)) > LONGEST_HEADING:
-        block = block._replace(kind="paragraph")
-    if (
-        block.kind in ("heading", "paragraph")
-        and len(block.lines) == 1
-        and is_break(block.lines[0])
-    ):
+    if block.kind not in ("heading", "paragraph"):
+        return block
+    if len(block.lines) == 1 and is_break(block.lines[0]):
         return Block("break")
-    return block
+    is_long = sum(map(len, block.lines)) > LONGEST_HEADING
+    return block._replace(kind="paragraph") if is_long else block
 
 
-def _without_licence(blocks: Sequence[Block]) -> list[Block]:
+def _without_licence(blocks: Sequence[Block]) -> Sequence[Block]:
     texts = ["\n".join(block.lines) for block in blocks]
     begins = [at for at, text in enumerate(texts) if GUTENBERG_BEGINS.match(text)]
     start = begins[-1] + 1 if begins else 0
-    stop = next(
-        (at for at in range(start, len(texts)) if GUTENBERG_ENDS.match(texts[at])), len(texts)
-    )
-    return list(blocks[start:stop])
+    ends = (at for at in range(start, len(texts)) if GUTENBERG_ENDS.match(texts[at]))
+    return blocks[start : next(ends, len(texts))]
 
 
 def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
     """The blocks with headings in place of labels, where the document has none of its own. A label
-    may also tell that the paragraphs behind it are a heading."""
+    may also show that the next paragraphs are a heading."""
     found: list[Block] = []
     labels: list[Block] = []
+    before: str | None = None  # the kind of the last block that is no blank or break
     skipped = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
         if block.kind == "label":
             labels.append(block)
-        elif labels and block.kind not in ("blank", "break"):
+            continue
+        has_text = block.kind not in ("blank", "break")
+        if labels and has_text:
             stop = _stop_of_heading(blocks, at, labels[-1])
-            own = next(
-                (before for before in reversed(found) if before.kind not in ("blank", "break")),
-                block,
-            )
             if stop > at:
                 heading = tuple(line for part in blocks[at:stop] for line in part.lines)
                 labels[-1] = labels[-1]._replace(lines=heading)
-            if stop > at or (own.kind != "heading" and block.kind != "heading"):
+            if stop > at or "heading" not in (before, block.kind):
                 found += [label._replace(kind="heading") for label in labels]
+                before = "heading"
             labels = []
             skipped = stop
-        if block.kind != "label" and at >= skipped:
+        if at >= skipped:
             found.append(block)
+            before = block.kind if has_text else before
     return found
 
 
 def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
     """The end of the paragraphs from `at` that are the words of the label; `at` if they are
     others."""
-    rest, stop = label.words, at
-    while stop < len(blocks) and blocks[stop].kind == "paragraph" and (words := blocks[stop].words):
-        if not rest.startswith(words):
+    expected, compared, stop = label.words, 0, at
+    while stop < len(blocks) and blocks[stop].kind == "paragraph":
+        words = blocks[stop].words
+        if not words or not expected.startswith(words, compared):
             break
-        rest, stop = rest.removeprefix(words), stop + 1
-    return at if rest else stop
+        compared += len(words)
+        stop += 1
+    return stop if compared == len(expected) else at
 
 
 def _breaks_for_blanks(blocks: Sequence[Block]) -> Iterator[Block]:
     """The blocks with breaks in place of empty paragraphs, or without these if they are no rare
     mark."""
-    paragraphs = sum(block.kind == "paragraph" for block in blocks)
     kinds = [block.kind for block in blocks]
-    gaps = sum(
-        before == "blank" and kind == "paragraph"
-        for before, kind in zip(kinds, kinds[1:], strict=False)
-    )
-    for block in blocks:
-        if block.kind != "blank":
-            yield block
-        elif gaps * 4 <= paragraphs:
-            yield Block("break")
+    gaps = list(pairwise(kinds)).count(("blank", "paragraph"))
+    are_rare = gaps * 4 <= kinds.count("paragraph")
+    return (block for block in blocks if block.kind != "blank" or are_rare)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
-from xml.etree.ElementTree import Element
+from typing import Any, NamedTuple
 
 from narrative_twins.stories.books.archive import Archive, inner_path, shown_name
 from narrative_twins.stories.books.blocks import Block, book_of_blocks
 from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlBlocks, Labels
-from narrative_twins.stories.books.markup import NotWellFormed, parse_html, parse_xml, xml_tree
+from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlDocument, local_name
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+_NCX = "application/x-dtbncx+xml"
 _TEXT_TYPES = frozenset(
     ["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"]
 )
-# Fonts that are changed so that they can't be taken out of the book.
+# Fonts that are changed to keep them from being taken out of the book.
 _FONT_METHODS = frozenset(["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])
 # The names that EPUB 2 has for parts of a book, where they differ from those of EPUB 3.
-_GUIDE = {"title-page": "titlepage", "copyright-page": "copyright-page", "notes": "endnotes"}
+_GUIDE = {"title-page": "titlepage", "notes": "endnotes"}
 
 
 class _Item(NamedTuple):
@@ -27,7 +26,7 @@ class _Item(NamedTuple):
 
     name: str
     kind: str
-    properties: frozenset[str]
+    properties: list[str]
 
 
 class _Entry(NamedTuple):
@@ -47,132 +46,97 @@ def epub_book(data: bytes) -> Book:
         raise ValueError(
             f"is no EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it"
         )
-    root = next(_all(_tree(archive, _CONTAINER), "rootfile"), None)
+    root = next(_all(archive.xml(_CONTAINER), "rootfile"), None)
     path = None if root is None else root.get("full-path")
     if not path:
         raise ValueError(f"names no package in {_CONTAINER}; get it again")
     package = inner_path("", path)[0]
-    tree = _tree(archive, package)
+    tree = archive.xml(package)
     items = {item.get("id"): _item(package, item) for item in _all(tree, "item")}
     spine = next(_all(tree, "spine"), None)
     if spine is None:
         raise ValueError(f"has no reading order (spine) in {shown_name(package)}; get it again")
-    entries, left_out = _navigation(archive, package, tree, items, spine.get("toc"))
-    read = [item for item in _reading_order(spine, items) if item.name not in left_out]
-    _check_protection(archive, {item.name for item in read})
-    blocks: list[Block] = []
+    left_out = _left_out(package, tree, "reference")
+    entries: list[_Entry] = []
+    nav = next((item for item in items.values() if "nav" in item.properties), None)
+    if nav is not None and nav.name in archive:
+        for element in _all(archive.xml(nav.name), "nav"):
+            kinds = _attribute(element, "type").split()
+            if "landmarks" in kinds:
+                left_out |= _left_out(nav.name, element, "a")
+            elif "toc" in kinds and not entries:
+                entries += _entries(nav.name, element)
+    of_kind = (item for item in items.values() if item.kind == _NCX)
+    ncx = items.get(spine.get("toc")) or next(of_kind, None)
+    if not entries and ncx is not None and ncx.name in archive:
+        entries += _entries(ncx.name, archive.xml(ncx.name))
     labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
     for entry in entries:
-        labels.setdefault(entry.name, {}).setdefault(entry.fragment, []).append(
-            (entry.text, entry.level)
-        )
-    for item in read:
-        blocks += _document(archive, item.name, labels.get(item.name, {}))
-    title = next((text for element in _all(tree, "title") if (text := _text(element))), None)
+        of_document = labels.setdefault(entry.name, {})
+        of_document.setdefault(entry.fragment, []).append((entry.text, entry.level))
+    names = [name for name in _reading_order(spine, items) if name not in left_out]
+    _check_protection(archive, set(names))
+    blocks: list[Block] = []
+    for name in names:
+        blocks += HtmlDocument(archive.xml(name, or_html=True), labels.get(name)).blocks
+    title = next(filter(None, map(_text, _all(tree, "title"))), None)
     return book_of_blocks(blocks, title)
 
 
-def _document(archive: Archive, name: str, labels: Labels) -> list[Block]:
-    """The blocks of a document of the book; one with errors is read as HTML."""
-    data, target = archive.read(name), HtmlBlocks(labels)
+def _item(package: str, item: Any) -> _Item:
+    kind = item.get("media-type", "").strip().lower()
     try:
-        try:
-            parse_xml(data, target)
-        except NotWellFormed as error:
-            target = HtmlBlocks(labels)
-            try:
-                parse_html(data, target)
-            except ValueError as other:
-                raise ValueError(f"{error}, and {other}") from None
-    except ValueError as error:
-        raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
-    return target.finished()
-
-
-def _reading_order(spine: Element, items: dict[str | None, _Item]) -> Iterator[_Item]:
-    """The documents of the book in reading order, each once."""
-    seen = set[str]()
-    for reference in _all(spine, "itemref"):
-        item = items.get(reference.get("idref"))
-        if item is None:
-            raise ValueError(
-                f"has no item {shown_name(reference.get('idref'))}, which its spine names; get it"
-                " again"
-            )
-        is_text = item.kind in _TEXT_TYPES and "nav" not in item.properties
-        if is_text and reference.get("linear") != "no" and item.name not in seen:
-            seen.add(item.name)
-            yield item
-
-
-def _navigation(
-    archive: Archive, package: str, tree: Element, items: dict[str | None, _Item], ncx: str | None
-) -> tuple[list[_Entry], set[str]]:
-    """The entries of the table of contents, and the documents that are not of the story by what the
-    book says."""
-    entries: list[_Entry] = []
-    left_out = set[str]()
-    for reference in _all(tree, "reference"):  # the guide of EPUB 2
-        kind = reference.get("type", "").lower()
-        left_out |= _not_the_story(package, reference.get("href", ""), {_GUIDE.get(kind, kind)})
-    nav = next(
-        (item for item in items.values() if "nav" in item.properties and item.name in archive), None
-    )
-    if nav is not None:
-        for element in _all(_tree(archive, nav.name), "nav"):
-            kinds = set(_attribute(element, "type").split())
-            if "toc" in kinds:
-                entries += _nav_entries(nav.name, element)
-            elif "landmarks" in kinds:
-                for link in _all(element, "a"):
-                    left_out |= _not_the_story(
-                        nav.name, link.get("href", ""), set(_attribute(link, "type").split())
-                    )
-    old = items.get(ncx) or next(
-        (item for item in items.values() if item.kind == "application/x-dtbncx+xml"), None
-    )
-    if not entries and old is not None and old.name in archive:
-        entries = list(_ncx_entries(old.name, _tree(archive, old.name)))
-    return entries, left_out
-
-
-def _not_the_story(base: str, reference: str, kinds: set[str]) -> set[str]:
-    try:
-        name, fragment = inner_path(base, reference)
+        name = inner_path(package, item.get("href", ""))[0]
     except ValueError:
-        return set()
-    return {name} if kinds & NOT_THE_STORY and not fragment else set()
+        # Of pictures and sounds on the web nothing is read.
+        if kind in _TEXT_TYPES:
+            raise
+        name = ""
+    return _Item(name, kind, item.get("properties", "").split())
 
 
-def _nav_entries(base: str, nav: Element) -> Iterator[_Entry]:
-    """The entries of a table of contents of EPUB 3; lists in lists have deeper ones."""
-    waiting = [(nav, 0)]
-    while waiting:
-        element, level = waiting.pop()
-        if _local(element) == "a" and (
-            entry := _entry(base, element.get("href", ""), _text(element), level)
-        ):
-            yield entry
-        inside = level + (_local(element) == "ol")
-        waiting += [(child, inside) for child in reversed(element)]
+def _reading_order(spine: Any, items: dict[str | None, _Item]) -> list[str]:
+    """The documents of the book in reading order, each once."""
+    found: dict[str, None] = {}
+    for reference in _all(spine, "itemref"):
+        key = reference.get("idref")
+        if key not in items:
+            raise ValueError(f"has no item {shown_name(key)}, which its spine names; get it again")
+        item = items[key]
+        is_text = item.kind in _TEXT_TYPES and "nav" not in item.properties
+        if is_text and reference.get("linear") != "no":
+            found[item.name] = None
+    return list(found)
 
 
-def _ncx_entries(base: str, tree: Element) -> Iterator[_Entry]:
-    """The entries of a table of contents of EPUB 2."""
+def _left_out(base: str, tree: Any, tag: str) -> set[str]:
+    """The documents that are not of the story, by the links of a guide or of landmarks."""
+    found: set[str] = set()
+    for link in _all(tree, tag):
+        kinds = {_GUIDE.get(kind, kind) for kind in _attribute(link, "type").lower().split()}
+        if kinds & NOT_THE_STORY and (entry := _entry(base, link.get("href", ""), "-", 1)):
+            found |= set() if entry.fragment else {entry.name}
+    return found
+
+
+def _entries(base: str, tree: Any) -> Iterator[_Entry]:
+    """The entries of a table of contents: links in lists of EPUB 3, or points of EPUB 2."""
     waiting = [(tree, 0)]
     while waiting:
         element, level = waiting.pop()
-        inside = level
-        if _local(element) == "navPoint":
-            inside += 1
-            label, content = (
-                next((e for e in element if _local(e) == name), None)
-                for name in ("navLabel", "content")
-            )
-            if label is not None and content is not None:
-                if entry := _entry(base, content.get("src", ""), _text(label), inside):
-                    yield entry
-        waiting += [(child, inside) for child in reversed(element)]
+        name = local_name(element.tag)
+        level += name in ("ol", "navpoint")
+        entry = None
+        if name == "a":
+            entry = _entry(base, element.get("href", ""), _text(element), level)
+        elif name == "navpoint":
+            inside = {local_name(child.tag): child for child in reversed(element)}
+            if "navlabel" in inside and "content" in inside:
+                reference = inside["content"].get("src", "")
+                entry = _entry(base, reference, _text(inside["navlabel"]), level)
+        if entry is not None:
+            yield entry
+        waiting += [(child, level) for child in reversed(element)]
 
 
 def _entry(base: str, reference: str, text: str, level: int) -> _Entry | None:
@@ -182,64 +146,30 @@ def _entry(base: str, reference: str, text: str, level: int) -> _Entry | None:
         return None
 
 
-def _item(package: str, item: Element) -> _Item:
-    kind = item.get("media-type", "").strip().lower()
-    properties = frozenset(item.get("properties", "").split())
-    try:
-        name = inner_path(package, item.get("href", ""))[0]
-    except ValueError:
-        # Of pictures and sounds on the web nothing is read.
-        if kind in _TEXT_TYPES:
-            raise
-        name = ""
-    return _Item(name, kind, properties)
-
-
 def _check_protection(archive: Archive, names: set[str]) -> None:
     """Raise a `ValueError` if one of these files is encrypted, as by stores."""
     if _ENCRYPTION not in archive:
         return
-    for data in _all(_tree(archive, _ENCRYPTION), "EncryptedData"):
-        method = next(
-            (element.get("Algorithm") for element in _all(data, "EncryptionMethod")), None
-        )
-        targets = [
-            inner_path("", element.get("URI", ""))[0] for element in _all(data, "CipherReference")
-        ]
-        if method not in _FONT_METHODS and names.intersection(targets):
-            raise ValueError(
-                "is encrypted (DRM), and can't be read; get it without copy protection"
-            )
+    for data in _all(archive.xml(_ENCRYPTION), "encrypteddata"):
+        methods = [element.get("Algorithm") for element in _all(data, "encryptionmethod")]
+        targets = [element.get("URI", "") for element in _all(data, "cipherreference")]
+        if _FONT_METHODS.isdisjoint(methods[:1]):
+            if not names.isdisjoint(inner_path("", target)[0] for target in targets):
+                raise ValueError(
+                    "is encrypted (DRM), and can't be read; get it without copy protection"
+                )
 
 
-def _tree(archive: Archive, name: str) -> Element:
-    try:
-        return xml_tree(archive.read(name))
-    except NotWellFormed as error:
-        raise ValueError(
-            f"can't be read: its file {shown_name(name)} {error}; get it again"
-        ) from None
-    except ValueError as error:
-        problem = str(error)
-        where = (
-            "" if shown_name(name) in problem else f"can't be read: its file {shown_name(name)} "
-        )
-        raise ValueError(f"{where}{problem}") from None
+def _all(tree: Any, name: str) -> Iterator[Any]:
+    """All elements of a name in a tree, in lower case and without its namespace."""
+    return (element for element in tree.iter() if local_name(element.tag) == name)
 
 
-def _all(tree: Element, name: str) -> Iterator[Element]:
-    """All elements of a name in a tree, whatever their namespace."""
-    return (element for element in tree.iter() if _local(element) == name)
-
-
-def _local(element: Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def _attribute(element: Element, name: str) -> str:
+def _attribute(element: Any, name: str) -> str:
     """An attribute, with or without a namespace."""
-    return next((value for key, value in element.items() if key.rpartition("}")[2] == name), "")
+    values = (value for key, value in element.items() if local_name(key) == name)
+    return next(values, "")
 
 
-def _text(element: Element) -> str:
+def _text(element: Any) -> str:
     return " ".join("".join(element.itertext()).split())

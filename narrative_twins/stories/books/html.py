@@ -1,17 +1,27 @@
-"""Books in HTML, and the blocks of an HTML document, of which EPUB files consist."""
+"""Books in HTML and Markdown, and the blocks of an HTML document, of which EPUB files consist.
+
+Markup from strangers is parsed by `lxml` within its limits (256 elements in each other, ten million
+characters in one text), and nothing else is opened for it.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from html.entities import html5
+from typing import Any
 
 from narrative_twins.stories.books.blocks import Block, book_of_blocks
-from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.markup import parse_html
+from narrative_twins.stories.books.book import Book, wrap_width
+
+MAX_ELEMENTS = 2_000_000
+"""Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
+Word."""
 
 Labels = Mapping[str, Sequence[tuple[str, int]]]
+"""The entries of a table of contents, text and level, by the id of the element they lead to; by the
+empty string those for the document."""
 
 NOT_THE_STORY = frozenset(
     """
@@ -36,180 +46,235 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = frozenset(
     """
     html head body p div section article main header footer blockquote ul ol li dl dt dd table caption thead tbody tfoot
-    tr figure pre address center fieldset form details summary hgroup title hr
+    tr figure pre address center fieldset form details summary hgroup title hr h1 h2 h3 h4 h5 h6
     """.split()
 )
-_LISTS = frozenset(["tr", "li", "dd", "dt"])
+_CELLS = frozenset(["tr", "li", "dd", "dt"])
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
-_NONE: Mapping[str, str] = MappingProxyType({})
-_NO_LABELS: Labels = MappingProxyType({})
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+
+_DECLARED = re.compile(
+    rb"<(?:\?xml|meta)\b[^>]{0,400}?(?:encoding|charset)\s*=\s*[\"']?\s*([\w.:-]{1,40})",
+    re.IGNORECASE,
+)
+_HEAD = 1024  # bytes in which a page names its encoding
+# Other codecs of Python are for other things than files, and some are slow.
+_ENCODINGS = re.compile(
+    r"ascii|utf-8|utf-16(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
+    r"gb2312|gbk|gb18030|big5|koi8-[ru]|mac-(?:roman|cyrillic)"
+)
+_ENTITY = re.compile(r"&([^\s#&;<>]{1,32});")
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml\s[^>]*>")
+# The beginning of a DOCTYPE with declarations of its own. Whatever is in its quotation marks before
+# them, it is refused rather than read.
+_DECLARATIONS = re.compile(r"<!ENTITY|<!DOCTYPE[^>]{0,1000}\[")
+
+_FRONT = re.compile(
+    r"\A---[ \t]*\r?\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
+)
+_TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\r]*$", re.MULTILINE)
+
+
+class NotWellFormed(ValueError):
+    """XML with an error, which a reader of HTML may tolerate."""
 
 
 def html_book(data: bytes) -> Book:
     """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
     it."""
-    target = HtmlBlocks()
-    parse_html(data, target)
-    return book_of_blocks(target.finished(), target.title)
+    document = HtmlDocument(parse_html(data))
+    return book_of_blocks(document.blocks, document.title)
 
 
-class HtmlBlocks:
-    """The blocks of an HTML or XHTML document, as a target of `parse_html` or `parse_xml`.
+def markdown_book(text: str) -> Book:
+    """The book in a Markdown text, see `read_book`; raises a `ValueError` if it has no
+    paragraphs."""
+    from markdown_it import MarkdownIt
+
+    front = _FRONT.match(text)
+    title = _TITLE.search(front["fields"]) if front else None
+    # Indented paragraphs of stories are no code. Tags within lines stay, as text.
+    parser = MarkdownIt("commonmark", {"breaks": True}).disable(["code", "html_inline"])
+    html = parser.render(text[front.end() :] if front else text)
+    width = wrap_width(map(len, text.splitlines(keepends=True)))
+    document = HtmlDocument(parse_html(html.encode("utf-8")))
+    return book_of_blocks(document.blocks, title["title"] if title else None, width)
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root element of an XML document, without comments. Named entities of HTML are known; a
+    document that defines entities of its own is refused.
+
+    Raises:
+        NotWellFormed: it is no well-formed XML.
+        ValueError: it is not safe, or its encoding is unknown.
+    """
+    from lxml import etree
+
+    text = _checked(data)
+    # Declared entities can be files and addresses, and grow without bounds.
+    if _DECLARATIONS.search(text):
+        raise ValueError(
+            "declares entities or the like in its DOCTYPE, which is not read; remove them"
+        )
+    text = _ENTITY.sub(_character, _XML_DECLARATION.sub("", text, count=1))
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(text.encode("utf-8"), parser)
+    except etree.XMLSyntaxError as error:
+        problem = " ".join(str(error).split())
+        _check_limits(problem)
+        raise NotWellFormed(f"is no well-formed XML ({problem})") from None
+
+
+def parse_html(data: bytes) -> Any:
+    """The root element of an HTML document, without comments; None if it is empty. Raises a
+    `ValueError` if it exceeds a limit or its encoding is unknown."""
+    from lxml import etree
+
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True
+    )
+    root = etree.fromstring(_checked(data).encode("utf-8"), parser)
+    # At a limit the parser stops without an exception.
+    _check_limits(*(entry.message for entry in parser.error_log))
+    return root
+
+
+def local_name(name: str) -> str:
+    """A name of an element or attribute without its namespace, in lower case."""
+    return name.rpartition("}")[2].rpartition(":")[2].lower()
+
+
+class HtmlDocument:
+    """The blocks of an HTML or XHTML document.
 
     Args:
-        labels: the entries of a table of contents, text and level, by the id of the element they
-            lead to; by the empty string those for the document.
+        root: the root element, see `parse_html` and `parse_xml`; None for an empty document.
+        labels: the entries of a table of contents that lead to this document.
 
     Attributes:
+        blocks: the blocks, in order.
         title: the title of the document, if it has one.
     """
 
-    def __init__(self, labels: Labels = _NO_LABELS) -> None:
+    def __init__(self, root: Any, labels: Labels | None = None) -> None:
+        self.blocks: list[Block] = []
         self.title: str | None = None
-        self._labels = dict(labels)
-        self._blocks = list[Block]()
-        self._lines: list[list[str]] = [[]]
-        self._skipped = 0  # depth in an element that is skipped
-        self._heading: int | None = None
+        self._labels = dict(labels or {})
+        self._heading: int | None = None  # the level of the heading that is open
         self._in_title = self._is_kept = False
         self._cells = 0  # depth in rows and items of lists
-        self._linked: tuple[int, int] | None = None  # where the text of a link begins: line, piece
-        self._depth_of_link = 0
-        self._in_links = 0  # letters and digits of the block that are in links
+        self._link: Any = None  # the link that is open
+        # Of the block that is open: its text, whether it has any, its characters in links.
+        self._pieces: list[str] = []
+        self._has_text = False
+        self._linked = 0
         self._add_labels("")
+        if root is not None:
+            self._read(root)
+        self._flush()
 
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        name = _local(tag)
-        values = {_local(key): value for key, value in attributes.items()} if attributes else _NONE
-        if self._linked is not None:
-            self._depth_of_link += 1
-        if self._skipped or _is_skipped(name, values):
-            self._skipped += 1
-            return
-        if name in _BLOCKS or name in _HEADINGS:
+    def _read(self, root: Any) -> None:
+        from lxml import etree
+
+        skipped = None
+        walker = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walker:
+            if event == "end":
+                if element is not skipped:
+                    self._end(element)
+                self._add_text(element.tail)
+            elif self._start(element):
+                self._add_text(element.text)
+            else:
+                skipped = element
+                walker.skip_subtree()
+
+    def _start(self, element: Any) -> bool:
+        """Begin an element; whether it is read."""
+        name = local_name(element.tag)
+        values = {local_name(key): value for key, value in element.attrib.items()}
+        if _is_skipped(name, values):
+            return False
+        if name in _BLOCKS:
             self._flush()
-        if self._labels and values:
-            self._add_labels(values.get("id") or values.get("name", ""))
+        self._add_labels(values.get("id") or values.get("name", ""))
         self._heading = _HEADINGS.get(name, self._heading)
         self._is_kept |= name == "pre"
         self._in_title |= name == "title"
-        self._cells += name in _LISTS
+        self._cells += name in _CELLS
         if name == "br":
-            self._lines.append([])
+            self._pieces.append("\n")
         elif name == "hr":
-            self._blocks.append(Block("break"))
+            self.blocks.append(Block("break"))
         elif name in ("td", "th"):
-            self._lines[-1].append(" ")
-        elif (
-            name == "a"
-            and self._linked is None
-            and not values.get("href", ":").partition("#")[0].count(":")
-        ):
-            self._linked, self._depth_of_link = (len(self._lines) - 1, len(self._lines[-1])), 0
+            self._pieces.append(" ")
+        elif name == "a" and self._link is None:
+            # A link within the book.
+            if ":" not in values.get("href", ":").partition("#")[0]:
+                if self._is_note(element):
+                    return False
+                self._link = element
+        return True
 
-    def end(self, tag: str) -> None:
-        """An element ends."""
-        name = _local(tag)
-        if self._linked is not None:
-            self._depth_of_link -= 1
-            if self._depth_of_link < 0:
-                self._end_link()
-        if self._skipped:
-            self._skipped -= 1
-            return
-        if name in _BLOCKS or name in _HEADINGS:
-            self._flush("blank" if name == "p" else None)
-        self._heading = None if name in _HEADINGS else self._heading
+    def _end(self, element: Any) -> None:
+        name = local_name(element.tag)
+        if element is self._link:
+            self._link = None
+        if name in _BLOCKS:
+            self._flush(name)
+        if name in _HEADINGS:
+            self._heading = None
         self._is_kept &= name != "pre"
         self._in_title &= name != "title"
-        self._cells -= name in _LISTS
+        self._cells -= name in _CELLS
 
-    def data(self, text: str) -> None:
-        """Text."""
-        if self._skipped:
+    def _add_text(self, text: str | None) -> None:
+        if not text:
             return
-        first, *more = text.split("\n") if self._is_kept else [text]
-        self._lines[-1].append(first)
-        self._lines += [[line] for line in more]
+        self._pieces.append(text if self._is_kept else _SPACES.sub(" ", text))
+        self._has_text = self._has_text or not text.isspace()
+        if self._link is not None:
+            self._linked += sum(map(str.isalnum, text))
 
-    def finished(self) -> list[Block]:
-        """The blocks, at the end of the document."""
-        self._flush()
-        return self._blocks
-
-    def _end_link(self) -> None:
-        text, (line, piece) = self._link_text(), self._linked or (0, 0)
-        self._linked = None
-        before = [*self._lines[:line], self._lines[line][:piece]]
-        if (
-            _NOTE.fullmatch(text)
-            and self._heading is None
-            and not self._cells
-            and _has_text(before)
-        ):
-            del self._lines[line][piece:], self._lines[line + 1 :]
-        else:
-            self._in_links += sum(map(str.isalnum, text))
-
-    def _link_text(self) -> str:
-        """The text of the link so far, in this block."""
-        if self._linked is None:
-            return ""
-        line, piece = self._linked
-        return "".join(
-            [
-                *self._lines[line][piece:],
-                *(text for texts in self._lines[line + 1 :] for text in texts),
-            ]
-        )
+    def _is_note(self, link: Any) -> bool:
+        """Whether a link leads to a note: a number or a mark within a paragraph."""
+        if self._heading is not None or self._cells or not self._has_text:
+            return False
+        return _NOTE.fullmatch("".join(link.itertext())) is not None
 
     def _add_labels(self, key: str) -> None:
         # A label within a paragraph can't be the heading of what follows.
-        if self._labels.get(key) and self._heading is None and not _has_text(self._lines):
-            self._blocks += [
-                Block("label", (text,), level) for text, level in self._labels.pop(key)
-            ]
+        if key in self._labels and self._heading is None and not self._has_text:
+            for text, level in self._labels.pop(key):
+                self.blocks.append(Block("label", (text,), level))
 
-    def _flush(self, empty: Literal["blank"] | None = None) -> None:
-        """End the block; an empty one is a blank if it was a paragraph."""
-        if self._lines == [[]] and not empty:
-            return
-        lines = [_SPACES.sub(" ", "".join(pieces)).strip() for pieces in self._lines]
-        letters = sum(map(str.isalpha, "".join(lines)))
-        linked = self._in_links + sum(map(str.isalnum, self._link_text()))
-        self._lines, self._in_links = [[]], 0
-        if self._linked is not None:  # a link around blocks
-            self._linked = (0, 0)
+    def _flush(self, ended: str = "") -> None:
+        """End the block, at the end of the element `ended`."""
+        text = "".join(self._pieces)
+        linked = self._linked
+        self._pieces, self._has_text, self._linked = [], False, 0
+        lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
+        words = tuple(filter(None, lines))
         if self._in_title:
-            self.title = self.title or " ".join(filter(None, lines)) or None
-        elif self._heading is not None:
-            self._blocks += (
-                [Block("heading", tuple(filter(None, lines)), self._heading)] if any(lines) else []
-            )
-        elif linked and (linked >= letters or self._cells):
-            self._blocks.append(Block("other"))  # an entry of a table of contents
-        elif any(lines):
+            self.title = self.title or " ".join(words) or None
+        elif words and self._heading is not None:
+            self.blocks.append(Block("heading", words, self._heading))
+        elif linked and (linked >= sum(map(str.isalpha, text)) or self._cells):
+            self.blocks.append(Block("other"))  # an entry of a table of contents
+        elif words:
             # An empty line, of two line breaks, ends a paragraph.
             groups = "\n".join(lines).strip("\n").split("\n\n")
-            self._blocks += [
-                Block("paragraph", tuple(filter(None, group.split("\n"))))
-                for group in groups
-                if group
-            ]
-        elif empty:
-            self._blocks.append(Block("blank"))
-
-
-def _has_text(lines: Iterable[Sequence[str]]) -> bool:
-    return any(text.strip() for pieces in lines for text in pieces)
-
-
-def _local(name: str) -> str:
-    """A name without its namespace."""
-    return name.rpartition("}")[2].rpartition(":")[2].lower()
+            for group in filter(None, groups):
+                self.blocks.append(Block("paragraph", tuple(filter(None, group.split("\n")))))
+        elif ended in _HEADINGS:
+            self.blocks.append(Block("break"))
+        elif ended == "p":
+            self.blocks.append(Block("blank"))
 
 
 def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
@@ -217,15 +282,64 @@ def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
         return name in _SKIPPED
     if name in _SKIPPED or "hidden" in values or values.get("id") in _SKIPPED_IDS:
         return True
-    roles = {
-        role.removeprefix("doc-")
-        for role in values.get("role", "").split()
-        if role.startswith("doc-")
-    }
-    types = {*values.get("type", "").lower().split(), *roles}
-    classes = {*values.get("class", "").lower().split()}
+    roles = values.get("role", "").split()
+    kinds = {role.removeprefix("doc-") for role in roles if role.startswith("doc-")}
+    kinds.update(values.get("type", "").lower().split())
+    classes = values.get("class", "").lower().split()
     return bool(
-        types & NOT_THE_STORY
-        or classes & _SKIPPED_CLASSES
+        kinds & NOT_THE_STORY
+        or _SKIPPED_CLASSES.intersection(classes)
         or _HIDDEN.search(values.get("style", ""))
     )
+
+
+def _checked(data: bytes) -> str:
+    """The text of markup, if it has not too many elements."""
+    text = _decoded(data)
+    if text.count("<") - text.count("</") > MAX_ELEMENTS:
+        raise ValueError(f"has more than {MAX_ELEMENTS:,} elements; convert it to plain text")
+    return text
+
+
+def _check_limits(*messages: str) -> None:
+    """Raise a `ValueError` if the messages of a parser tell of one of its limits."""
+    for message in messages:
+        if "Excessive depth" in message:
+            raise ValueError("has too many elements in each other; convert it to plain text")
+        if "Resource limit" in message:
+            raise ValueError("has a text that is too long; divide it, or convert it to plain text")
+
+
+def _decoded(data: bytes) -> str:
+    """The text of an XML or HTML file: in UTF-8 if it is that, otherwise as the file says. Raises a
+    `ValueError`."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    else:
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            problem = f"is not UTF-8 at byte {error.start} (0x{data[error.start]:02x})"
+        declared = _DECLARED.search(data[:_HEAD])
+        if declared is None:
+            raise ValueError(f"{problem}, and names no encoding; convert it to UTF-8")
+        name = declared[1].decode("ascii")
+    try:
+        known = codecs.lookup(name).name
+        # As browsers do: in files that claim Latin-1, quotation marks are those of Windows.
+        known = "cp1252" if known in ("iso8859-1", "ascii") else known
+        if not _ENCODINGS.fullmatch(known):
+            raise LookupError
+        return data.decode(known, "strict" if known != "cp1252" else "replace")
+    except (LookupError, UnicodeDecodeError):
+        raise ValueError(
+            f"can't be read as {name}, the encoding it names; convert it to UTF-8"
+        ) from None
+
+
+def _character(entity: re.Match[str]) -> str:
+    """The character of a named entity of HTML; those of XML stay, and unknown ones are text."""
+    name = entity[1]
+    if name in ("lt", "gt", "amp", "quot", "apos"):
+        return entity[0]
+    return html5.get(f"{name};", f"&amp;{name};")

@@ -1,22 +1,27 @@
-"""Books in plain text, as Project Gutenberg has them."""
+"""Books in plain text, as Project Gutenberg has them, and in PDF files, by `pypdf`."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.parts import Part, is_break, is_verse, make_book, wrap_width
-from narrative_twins.stories.headings import find_headings, heading_level
+from narrative_twins.stories.books.book import Book, Part, is_break, is_verse, make_book, wrap_width
+from narrative_twins.stories.splitting import find_headings, heading_level
+from narrative_twins.stories.windows import Span
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
 is a paragraph."""
-_FRONT = 10  # Blocks in which Project Gutenberg names who made the file.
-
-_LICENCE = 40_000  # Characters that the licence may have; it has about half as many.
+MAX_PDF_TEXT = 64_000_000
+"""Characters of the pages of a PDF file together."""
+_FRONT = 10  # blocks in which Project Gutenberg names who made the file.
+_LICENCE = 40_000  # characters that the licence may have; it has about half as many.
 _FLAGS = re.IGNORECASE | re.MULTILINE
 GUTENBERG_BEGINS = re.compile(
     r"^[ \t]*(?:\*{3} ?START OF (?:THE|THIS) PROJECT GUTENBERG[^*]{0,1000}\*{3}|\*END[* ]*THE SMALL"
@@ -36,13 +41,14 @@ _CREDIT = re.compile(
 _TITLE = re.compile(r"^Title:[ \t]*(\S.*(?:\n[ \t]+\S.*){0,4})", re.MULTILINE)
 _PICTURE = re.compile(r"\[Illustration[^\]]*\]")
 _CONTENTS = re.compile(r"(?:table of )?contents[.:]?", re.IGNORECASE)
+_DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")  # a word, at the end of a line
 
 
 class _Block(NamedTuple):
     """Lines without a blank line or a heading between them: their spans, and the number of blank
     lines before."""
 
-    lines: list[tuple[int, int]]
+    lines: list[Span]
     kind: str
     gap: int
 
@@ -51,6 +57,29 @@ def plain_book(text: str) -> Book:
     """The book in a plain text, see `read_book`; raises a `ValueError` if it has no paragraphs."""
     text, title, is_gutenberg = cut_licence(text)
     return make_book(text, _parts(text, is_gutenberg), title)
+
+
+def pdf_book(data: bytes) -> Book:
+    """The book in a PDF file: its text without page numbers, with divided words joined, read as
+    plain text. Raises a `ValueError` that says what is wrong with the file."""
+    from pypdf import PdfReader
+
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        is_locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if is_locked else list(_pages(reader))
+    except Exception as error:  # what damaged files raise is not documented
+        kind = type(error).__name__
+        raise ValueError(f"can't be read as PDF ({kind}: {error}); convert it to text") from error
+    if is_locked:
+        raise ValueError("is encrypted; save it without a password")
+    if sum(map(len, pages)) > MAX_PDF_TEXT:
+        raise ValueError(f"has more than {MAX_PDF_TEXT:,} characters; divide it into volumes")
+    # A sentence may continue on the next page.
+    text = _DIVIDED.sub("", "\n".join(filter(None, pages)))
+    if not any(map(str.isalnum, text)):
+        raise ValueError("is PDF without text, perhaps of scanned pages; recognize the text first")
+    return plain_book(text)
 
 
 def is_of_gutenberg(text: str) -> bool:
@@ -116,7 +145,7 @@ def _blocks(text: str) -> Iterator[_Block]:
     headings = {start for start, _ in find_headings(text)}
     long = sum(len(line) for line in text.split("\n") if len(line) > WRAPPED)
     by_line = long * 2 > len(text)
-    lines: list[tuple[int, int]] = []
+    lines: list[Span] = []
     position = gap = opening = 0
     for line in text.split("\n"):
         stripped = line.strip()
@@ -138,3 +167,28 @@ def _blocks(text: str) -> Iterator[_Block]:
         position += len(line) + 1
     if lines:
         yield _Block(lines, "text", opening)
+
+
+def _pages(reader: PdfReader) -> Iterator[str]:
+    """The texts of the pages that have one, until they are too long."""
+    known: dict[str, str] = {}  # a page may be listed again and again
+    size = 0
+    for page in reader.pages:
+        key = str(page.indirect_reference)
+        text = known.get(key)
+        if text is None:
+            text = known[key] = _without_number(page.extract_text())
+        if text:
+            yield text
+        size += len(text)
+        if size > MAX_PDF_TEXT:
+            return
+
+
+def _without_number(page: str) -> str:
+    """The text of a page without a first or last line that is only a number."""
+    lines = page.strip().split("\n")
+    for at in (0, -1):
+        if lines and lines[at].strip().isdecimal():
+            del lines[at]
+    return "\n".join(lines)

@@ -1,51 +1,60 @@
-"""Reading of books: long texts with chapters, from files of several formats."""
+"""The formats of books, and the reading of one from a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from pathlib import PurePath
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from narrative_twins.extras import check_extra
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.docx import docx_book
 from narrative_twins.stories.books.epub import epub_book
-from narrative_twins.stories.books.html import html_book
-from narrative_twins.stories.books.markdown import markdown_book
-from narrative_twins.stories.books.plain import plain_book
-from narrative_twins.stories.documents import HEAD, OFFICE, decode, printable_name, why_not_text
-from narrative_twins.stories.pdf import pdf_text
+from narrative_twins.stories.books.html import html_book, markdown_book
+from narrative_twins.stories.books.plain import pdf_book, plain_book
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import StoryError, sentence_spans
 from narrative_twins.stories.windows import Span
-
-BookFormat: TypeAlias = Literal["auto", "text", "markdown", "html", "epub", "docx", "pdf"]
-
-BOOK_SUFFIXES: dict[str, BookFormat] = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".epub": "epub",
-    ".docx": "docx",
-    ".pdf": "pdf",
-}
-"""The formats of books that are selected by suffix; others are text."""
 
 MAX_FILE = 256_000_000
 """Bytes of the largest EPUB, Word or PDF file that is read as a book, with its pictures."""
 MAX_TEXT = 64_000_000
 """Bytes of the largest text, Markdown or HTML file that is read as a book."""
 
-_OTHERS = {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"}
+_NO_BOOKS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 
-_PACKED: Mapping[str, Callable[[bytes], Book]] = {
-    "epub": epub_book,
-    "docx": docx_book,
-    "pdf": lambda data: plain_book(pdf_text(data)),
+@dataclass(frozen=True)
+class BookFormat:
+    """A format of books. The command line, the readers of stories and the web page know those of
+    `BOOK_FORMATS`.
+
+    Attributes:
+        suffixes: of the names of files, in lower case.
+        read: from the content of a file to the book; raises a `ValueError` that says what is wrong.
+        extra: the extra of this package with the libraries that it needs.
+        is_packed: whether files have other content besides text, and so may be larger.
+        is_bounded: whether time and memory are bounded for files from strangers, so that the web
+            page takes them.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[bytes], Book]
+    extra: str | None = None
+    is_packed: bool = False
+    is_bounded: bool = True
+
+
+BOOK_FORMATS = {
+    "text": BookFormat((".txt", ".text", ".fountain"), lambda data: plain_book(decode(data))),
+    "markdown": BookFormat((".md", ".markdown"), lambda data: markdown_book(decode(data)), "books"),
+    "html": BookFormat((".html", ".htm", ".xhtml"), html_book, "books"),
+    "epub": BookFormat((".epub",), epub_book, "books", is_packed=True),
+    "docx": BookFormat((".docx",), docx_book, "books", is_packed=True),
+    "pdf": BookFormat((".pdf",), pdf_book, "pdf", is_packed=True, is_bounded=False),
 }
+"""The registry of formats by name. Files of unknown suffixes are text."""
 
 
 class BookSentence(NamedTuple):
@@ -62,19 +71,18 @@ class BookSentence(NamedTuple):
     span: Span
 
 
-def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -> Book:
+def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     """Read a book from a file.
 
     - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are
       longer than `plain.WRAPPED`; the lines of verse are paragraphs of their own. Headings are
       those of `find_headings`. The header and the licence of Project Gutenberg are left out.
-    - Markdown: its headings; marks of lists and quotations are in no paragraph, those within lines
-      stay.
-    - HTML, by lxml: `h1` to `h6` are headings. Navigation, asides, notes, captions, page numbers,
-      hidden elements and paragraphs that are links only are left out; so are scripts and styles.
+    - HTML: `h1` to `h6` are headings. Navigation, asides, notes, captions, page numbers, hidden
+      elements and paragraphs that are links only are left out; so are scripts and styles.
+    - Markdown: as the HTML it is converted to.
     - EPUB 2 and 3: the documents in reading order. A chapter without a heading has that of the
       table of contents. Documents that are not linear, cover, title page, contents, notes and the
-      like, by what the book says of them, are left out; documents with errors are read as HTML.
+      like, as the book declares them, are left out; documents with errors are read as HTML.
     - Word (docx): paragraphs with an outline level, such as those of the styles `Heading 1` to
       `Heading 9`, are headings. Tables of contents, notes, comments, deleted text and text boxes
       are left out.
@@ -85,11 +93,12 @@ def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -
 
     Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE` and
     `MAX_TEXT`, those of `narrative_twins.stories.books.archive` for what is in a ZIP archive, and
-    `MAX_DEPTH` in `markup`.
+    `MAX_DEPTH` and `MAX_ELEMENTS` in `narrative_twins.stories.books.html`.
 
     Args:
         path: the file.
-        input_format: its format; `"auto"` selects it by suffix, text if that is none of these.
+        input_format: a name in `BOOK_FORMATS`; `"auto"` selects it by suffix, text if that is
+            unknown.
 
     Raises:
         StoryError: the file can't be read, or has no text; the message names it and says what to
@@ -105,42 +114,53 @@ def read_book(path: str | os.PathLike[str], input_format: BookFormat = "auto") -
     try:
         return book_of(name, data, input_format)
     except ValueError as error:
-        problem = error.problem if isinstance(error, StoryError) else error
-        raise StoryError(f"{shown}: {problem}") from error
+        raise StoryError(f"{shown}: {error}") from error
 
 
-def book_of(name: str, data: bytes, input_format: BookFormat = "auto") -> Book:
+def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
     """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
     does not name the file."""
-    suffix = PurePath(name).suffix.lower()
     if input_format == "auto":
-        if suffix in _OTHERS:
-            raise ValueError(
-                f"is a file of stories ({suffix}), not a book; score it without levels"
-            )
-        input_format = BOOK_SUFFIXES.get(suffix, "text")
-    if input_format not in get_args(BookFormat):
-        raise ValueError(
-            f"has no format {input_format!r}; use one of {', '.join(get_args(BookFormat))}"
-        )
-    is_packed = input_format in _PACKED
-    limit = MAX_FILE if is_packed else MAX_TEXT
+        if name.lower().endswith(_NO_BOOKS):
+            raise ValueError("is a file of stories, not a book; score it without levels")
+        input_format = format_of(name)
+    form = BOOK_FORMATS.get(input_format)
+    if form is None:
+        names = ", ".join(["auto", *BOOK_FORMATS])
+        raise ValueError(f"has no format {input_format!r}; use one of {names}")
+    limit = MAX_FILE if form.is_packed else MAX_TEXT
     if len(data) > limit:
         raise ValueError(f"has more than {limit:,} bytes; divide it into volumes")
-    if is_packed:
-        if data.startswith(OFFICE):
-            raise ValueError(
-                "is encrypted, or of an older program; save it as .docx without a password"
-            )
-        return _PACKED[input_format](data)
-    if problem := why_not_text(name, data[:HEAD]):
-        raise ValueError(problem)
-    if input_format == "html":
-        return html_book(data)
-    document = decode(name, data)
-    if document.problem is not None:
-        raise ValueError(document.problem)
-    return (markdown_book if input_format == "markdown" else plain_book)(document.content)
+    try:
+        if form.extra is not None:
+            check_extra(form.extra)
+        return form.read(data)
+    except ImportError as error:
+        raise ValueError(f"is {input_format}: {error}; or convert it to plain text") from None
+
+
+def format_of(name: str) -> str:
+    """The format of a file by its suffix: a name in `BOOK_FORMATS`."""
+    suffix = os.path.splitext(name)[1].lower()
+    return next((key for key, form in BOOK_FORMATS.items() if suffix in form.suffixes), "text")
+
+
+def decode(data: bytes) -> str:
+    """The text of a file in UTF-8; raises a `ValueError` if it is none."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} (0x{data[error.start]:02x})"
+        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
+        raise ValueError(
+            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`"
+        ) from None
+
+
+def printable_name(name: str) -> str:
+    """A file name for messages: not all are valid text, and terminals obey control characters."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def book_sentences(book: Book, splitter: Splitter | None = None) -> list[BookSentence]:
@@ -159,11 +179,10 @@ def book_sentences(book: Book, splitter: Splitter | None = None) -> list[BookSen
         for chapter, found in enumerate(book.chapters)
         for paragraph, span in enumerate(found.paragraphs)
     ]
-    spans = iter(sentence_spans(book.text, splitter, [span for _, _, span in places]))
     sentences: list[BookSentence] = []
-    sentence = next(spans, None)
-    for chapter, paragraph, (_, stop) in places:
-        while sentence is not None and sentence[1] <= stop:
-            sentences.append(BookSentence(chapter, paragraph, sentence))
-            sentence = next(spans, None)
+    at = 0
+    for span in sentence_spans(book.text, splitter, [span for _, _, span in places]):
+        while places[at][2][1] < span[1]:
+            at += 1
+        sentences.append(BookSentence(*places[at][:2], span))
     return sentences

@@ -13,7 +13,7 @@ import pytest
 
 from narrative_twins.making.align import works
 from narrative_twins.making.align.works import read_documents
-from narrative_twins.stories.bounded import LimitedFile
+from narrative_twins.stories.reading import LimitedFile
 
 
 def peak_memory(function):

@@ -9,6 +9,8 @@ from narrative_twins import Story, StoryError, split_sentences
 from narrative_twins.stories.books.plain import plain_book
 from narrative_twins.stories.books.reading import book_sentences, read_book
 
+from support.books import shown
+
 GUTENBERG = """The Project Gutenberg eBook of The Boats
 
 This eBook is for the use of anyone anywhere.
@@ -46,18 +48,6 @@ They came home.
 
 Section 1. General Terms of Use. You may copy it.
 """
-
-
-def shown(book):
-    """The chapters of a book: heading, paragraphs, indices of paragraphs behind a break."""
-    return [
-        (
-            book.heading(number),
-            [book.text[slice(*span)] for span in chapter.paragraphs],
-            sorted(chapter.breaks),
-        )
-        for number, chapter in enumerate(book.chapters)
-    ]
 
 
 @pytest.mark.parametrize(
