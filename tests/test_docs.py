@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import textwrap
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -38,6 +39,12 @@ BLOCKS = [
     (guide, language, code)
     for guide, text in GUIDES.items()
     for language, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.S | re.M)
+]
+PACKAGE = ROOT / "narrative_twins"
+DOCSTRINGS = [
+    (path.relative_to(ROOT).as_posix(), textwrap.dedent(code))
+    for path in sorted(PACKAGE.rglob("*.py"))
+    for code in re.findall(r"^ *```python\n(.*?)^ *```$", path.read_text("utf-8"), re.S | re.M)
 ]
 # Blocks that need a page that is served are in tests/app/test_endpoint.py.
 PYTHON = [
@@ -97,6 +104,15 @@ def test_python_runs(guide, code, tmp_path, monkeypatch):
     assert bool(expected) == bool(printed.getvalue()), "output must be shown in a text block"
     if expected:
         assert_shown(printed.getvalue(), expected)
+
+
+@pytest.mark.parametrize(("module", "code"), numbered(DOCSTRINGS))
+def test_examples_in_docstrings_run(module, code, tmp_path, monkeypatch):
+    if "mteb" in code:
+        pytest.importorskip("mteb")
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(narrative_twins.OPERATIONS):
+        exec(compile(code, module, "exec"), {"__name__": "example"})
 
 
 @pytest.fixture

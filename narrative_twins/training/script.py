@@ -1,6 +1,6 @@
 """Parts of training scripts: loading data, validation, the training run and its report.
 
-```python
+```
 arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
 train, validation = train_and_validation(load_story_twins, script)
 evaluator = validation_evaluator(script, validation, arguments=arguments)
