@@ -14,7 +14,7 @@ from collections.abc import Callable
 import dtw
 import numpy as np
 
-from narrative_twins.making.align.time_warping import best_path
+from narrative_twins.making.alignment import best_path
 
 SIZES = (30, 100, 300, 1000)
 RUNS = 5

@@ -81,6 +81,10 @@ class AtomicFile:
             name = "standard output" if self.path == STDIN else name
             raise OSError(f"{name} can't be written: {error.strerror}") from error
 
+    def write_row(self, row: Mapping[str, Any]) -> None:
+        """Append a row of JSON data as a line."""
+        self.write(json.dumps(row, ensure_ascii=False) + "\n")
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -223,10 +227,6 @@ class ResumableFile(AtomicFile):
         super().write(piece)
         if self.sync and self.is_regular:
             os.fsync(self._descriptor)
-
-    def write_row(self, row: Mapping[str, Any]) -> None:
-        """Append a row of JSON data as a line."""
-        self.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def _begin(self) -> None:
         if self.resume and not os.path.exists(self.part) and os.path.exists(self.path):

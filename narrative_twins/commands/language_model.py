@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from narrative_twins.commands.options import (
@@ -24,7 +24,7 @@ from narrative_twins.files import STDIN
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.running import ATTEMPTS, Prices
 from narrative_twins.llm.server import KEY_VARIABLE, Server
-from narrative_twins.making.made import Estimate, MadeRows
+from narrative_twins.making.made import Estimate, MadeRows, Plan
 from narrative_twins.stories.reading import input_formats, read_stories
 from narrative_twins.stories.story import StoryError
 
@@ -222,13 +222,28 @@ def read_sources(
     return sources, problems
 
 
-def print_estimate(stories: int, answers: Answers, found: Estimate, prices: Prices) -> None:
-    """Print how much a run would ask about this number of stories."""
+def print_plan(first: Plan, plans: Sequence[Plan], answers: Answers, prices: Prices) -> None:
+    """Print the prompts about the first story, each once, and how much a run would ask.
+
+    Args:
+        first: the plan of the first story, without saved answers.
+        plans: the plans of all stories.
+        answers: the saved answers.
+        prices: for the cost.
+    """
+    shown: set[str] = set()
+    for question in first.questions:
+        if question.prompt not in shown:
+            note = " (with the story in place of a missing answer)" if question.is_stand_in else ""
+            print(f"--- {question.step}{note} ---\n{question.prompt}\n")
+            shown.add(question.prompt)
+    found = Estimate.of(plans)
+    cost = prices.describe(found.prompt_tokens, found.completion_tokens)
+    aside = plural(found.aside, "story", "stories")
     print(
-        f"{stories:,} stories, {len(answers):,} saved answers; {found.questions:,} questions to"
-        " ask, if every answer is valid, about"
-        f" {prices.describe(found.prompt_tokens, found.completion_tokens)}"
-        + (f"; {plural(found.aside, 'story', 'stories')} would be rejected" if found.aside else "")
+        f"{len(plans):,} stories, {len(answers):,} saved answers; {found.questions:,} questions to"
+        f" ask, if every answer is valid, about {cost}"
+        + (f"; {aside} would be rejected" if found.aside else "")
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,22 +16,25 @@ from narrative_twins.commands.options import amount, check_rows_file, count, res
 from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.checkpoint import default_encoder
-from narrative_twins.files import STDIN, ResumableFile, ResumeError, read_settings, run_path
+from narrative_twins.files import STDIN, ResumableFile
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.align.embedding import SentenceEmbedder, SentencePooling
-from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES, Counts, Filters
-from narrative_twins.making.align.long_twins import LongTwins, read_works
-from narrative_twins.making.align.works import Work, read_documents
-from narrative_twins.making.facts import (
+from narrative_twins.making.alignment import SentenceEmbedder, SentencePooling
+from narrative_twins.making.long_twins import (
+    MAX_SIMILARITY,
+    OTHER_LANGUAGES,
+    Counts,
+    Filters,
+    LongTwins,
+)
+from narrative_twins.making.made import (
     card_path,
     facts_beside,
     facts_path,
     public_name,
     recipe_text,
-    remove_card,
     write_beside,
-    write_facts,
 )
+from narrative_twins.making.works import Work, read_documents, read_works
 from narrative_twins.stories.reading import count_stories
 
 Done: TypeAlias = dict[tuple[str, ...], list[list[str]]]
@@ -159,7 +161,7 @@ def run(options: argparse.Namespace) -> int:
     settings = _settings(options, filters, embed.fingerprint)
     out = ResumableFile(options.out, settings, options.resume, sync=True)
     done = _done(out)
-    keep_edits = read_settings(run_path(out.path)) == out.settings
+    keep_edits = out.repeats_complete_run
     twins = LongTwins(embed, options.windows, options.seed, filters)
     shown = sys.stderr.isatty() and not options.quiet
     with out:
@@ -183,8 +185,7 @@ def run(options: argparse.Namespace) -> int:
         tags=["narrative-twins"],
     )
     if not twins.counts.rows:
-        write_facts(options.out, facts, keep_edits)
-        remove_card(options.out)
+        write_beside(options.out, facts, None, keep_edits)
         return 1
     write_beside(options.out, facts, load_window_twins, keep_edits)
     print(
@@ -226,7 +227,7 @@ def _align(
             work = RowError(name, str(error))
         else:
             if row is not None:
-                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                out.write_row(row)
             return
     twins.counts.works += 1
     twins.counts.unreadable += 1
@@ -269,15 +270,12 @@ def _done(out: ResumableFile) -> Done:
     """The works in the output of an interrupted run; raises ResumeError if a line is not a row of
     this command."""
     done: Done = defaultdict(list)
-    for number, line in enumerate(out.lines, start=1):
+    for number, row in enumerate(out.rows(), start=1):
         try:
-            row = json.loads(line)
             story = [sentence for window in row["story"] for sentence in window]
             done[(row["id"], *story)].append(row["twin"])
-        except (ValueError, KeyError, TypeError):
-            raise ResumeError(
-                f"can't resume {out.path}: line {number} is not a row of this command"
-            ) from None
+        except (KeyError, TypeError):
+            raise out.not_resumable(number, "is not a row of this command") from None
     return done
 
 

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import metadata
 from itertools import islice, tee
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,11 @@ from narrative_twins.commands.options import check_rows_file, plural, resume_hin
 from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, check_texts
-from narrative_twins.files import (
-    STDIN,
-    ResumableFile,
-    ResumeError,
-    digest_of_files,
-    read_settings,
-    run_path,
-)
+from narrative_twins.files import STDIN, ResumableFile, digest_of_files
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.entities.names import read_names
-from narrative_twins.making.entities.substitution import (
-    TWIN_SIDES,
-    EntitySubstitution,
-    load_pipeline,
-)
-from narrative_twins.making.facts import facts_beside, public_name, recipe_text, write_beside
+from narrative_twins.making.made import facts_beside, public_name, recipe_text, write_beside
+from narrative_twins.making.names import LOCALE, read_names
+from narrative_twins.making.substitution import TWIN_SIDES, EntitySubstitution, load_pipeline
 
 OWN_NAMES = "in the twins only, by names that occur nowhere else in the row"
 SAME_NAMES = "in all texts of a row, by the same new names"
@@ -72,11 +62,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--names",
-        metavar="FILE",
-        help=(
-            "given names to draw from, a CSV of name,gender,count (default: the list of the"
-            " package)"
-        ),
+        default=LOCALE,
+        metavar="LOCALE",
+        help="draw given names of this locale of Faker, such as de_DE (default: %(default)s)",
     )
     add("--seed", type=int, default=0, metavar="N", help="seed of the draw of names (default: 0)")
     add(
@@ -117,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     settings = _settings(options, substitution.pipeline)
     out = ResumableFile(options.out, settings, options.resume, sync=True)
     done, changed = _done(out, options)
-    keep_edits = read_settings(run_path(out.path)) == out.settings
+    keep_edits = out.repeats_complete_run
     replaced, untouched = Counter[str](), 0
     if (
         options.resume
@@ -178,10 +166,7 @@ def _settings(options: argparse.Namespace, pipeline: Any) -> dict[str, Any]:
         "names replaced": SAME_NAMES if options.same_names else OWN_NAMES,
         "names recognized by": f"{public_name(options.pipeline)} {meta.get('version', '')}".strip(),
         "pipeline fingerprint": None if folder is None else digest_of_files(folder),
-        "given names": (
-            "those of the package" if options.names is None else public_name(options.names)
-        ),
-        "names fingerprint": None if options.names is None else digest_of_files(options.names),
+        "given names": f"{options.names} of Faker {metadata.version('faker')}",
         "seed": options.seed,
     }
 
@@ -242,18 +227,13 @@ def _done(out: ResumableFile, options: argparse.Namespace) -> tuple[int, int]:
     for other rows."""
     changed = 0
     records = iter(read_records(options.rows))
-    for number, line in enumerate(out.lines, start=1):
-        try:
-            row, record = json.loads(line), next(records, None)
-            same = record is not None and row["id"] == _with_id(record)["id"]
-        except (ValueError, KeyError, TypeError):
-            same = False
-        if not same:
-            raise ResumeError(
-                f"can't resume {options.out}: line {number} is not row {number} of {options.rows};"
-                " write to another file"
+    for number, row in enumerate(out.rows(), start=1):
+        record = next(records, None)
+        if record is None or row.get("id") != _with_id(record)["id"]:
+            raise out.not_resumable(
+                number, f"is not row {number} of {options.rows}; write to another file"
             )
-        changed += record is not None and row != _with_id(record)
+        changed += row != _with_id(record)
     return len(out.lines), changed
 
 

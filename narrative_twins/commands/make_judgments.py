@@ -6,14 +6,13 @@ import argparse
 import sys
 from typing import get_args
 
-from narrative_twins.baselines.prompted import Asking, questions
 from narrative_twins.commands.language_model import (
     add_attempts_option,
     add_file_options,
     add_run_options,
     add_server_options,
     check_files,
-    print_estimate,
+    print_plan,
     print_result,
     read_sources,
     resume_with_same_command,
@@ -23,8 +22,7 @@ from narrative_twins.commands.options import count, parsed_by
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.chat import ServerError
 from narrative_twins.llm.running import Prices
-from narrative_twins.llm.server import Server
-from narrative_twins.making.judgments import VotingStyle, estimate_judgments, make_judgments, voting
+from narrative_twins.making.judgments import VotingStyle, make_judgments, plan_judgments, voting
 from narrative_twins.stories.story import Story, parse_windows
 
 _SAMPLES = 10
@@ -88,7 +86,13 @@ def run(options: argparse.Namespace) -> int:
         return 1
     if options.dry_run:
         asking.check_stories(stories)
-        _print_plan(stories, asking, prices, server, Answers(f"{options.out}.answers"))
+        answers = Answers(f"{options.out}.answers")
+        print_plan(
+            plan_judgments(stories[0], server, asking),
+            [plan_judgments(one, server, asking, answers) for one in stories],
+            answers,
+            prices,
+        )
         return 1 if problems else 0
     try:
         made = make_judgments(
@@ -108,18 +112,3 @@ def run(options: argparse.Namespace) -> int:
         raise ServerError(f"{error}; {on_interrupt(options)}") from None
     print_result(options.out, made, prices)
     return 1 if problems or made.rejects else 0
-
-
-def _print_plan(
-    stories: list[Story], asking: Asking, prices: Prices, server: Server, answers: Answers
-) -> None:
-    """Print the prompts about the first story, each once, and an estimate for all stories."""
-    asked = [
-        question for name in asking.templates for question in questions(stories[0], name, asking)
-    ]
-    for question in {question.prompt: question for question in asked}.values():
-        (lo, _), (_, hi) = question.windows[0], question.windows[-1]
-        print(f"--- {question.style.name}, sentences {lo + 1} to {hi} ---\n{question.prompt}\n")
-    print_estimate(
-        len(stories), answers, estimate_judgments(stories, server, asking, answers), prices
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import suppress
 from typing import Any
 
 from narrative_twins.commands.language_model import (
@@ -13,7 +12,7 @@ from narrative_twins.commands.language_model import (
     add_run_options,
     add_server_options,
     check_files,
-    print_estimate,
+    print_plan,
     print_result,
     read_sources,
     resume_with_same_command,
@@ -22,11 +21,10 @@ from narrative_twins.commands.language_model import (
 from narrative_twins.commands.options import plural, share
 from narrative_twins.llm.answers import Answers
 from narrative_twins.llm.chat import ServerError
-from narrative_twins.llm.running import Prices, Rejected
-from narrative_twins.llm.server import Server
-from narrative_twins.making.twins.estimates import estimate, planned_questions
-from narrative_twins.making.twins.make import SourceStory, make_twins
-from narrative_twins.making.twins.recipes import COLUMNS, RECIPES, Recipe
+from narrative_twins.llm.running import Prices
+from narrative_twins.making.made import Plan
+from narrative_twins.making.recipes import COLUMNS, RECIPES, TwinOptions
+from narrative_twins.making.twins import SourceStory, make_twins, plan_twins
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,14 +61,14 @@ def _add_check_options(add: Any) -> None:
     add(
         "--twin-overlap",
         type=share,
-        default=Recipe.twin_overlap,
+        default=TwinOptions.twin_overlap,
         metavar="X",
         help="maximum word overlap of a twin and its story, 0 to 1 (default: %(default)s)",
     )
     add(
         "--distractor-overlap",
         type=share,
-        default=Recipe.distractor_overlap,
+        default=TwinOptions.distractor_overlap,
         metavar="X",
         help="minimum word overlap of a distractor and its story, 0 to 1 (default: %(default)s)",
     )
@@ -88,7 +86,7 @@ def on_interrupt(options: argparse.Namespace) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    recipe = Recipe(
+    twin_options = TwinOptions(
         options.recipe,
         options.columns,
         options.attempts,
@@ -98,7 +96,9 @@ def run(options: argparse.Namespace) -> int:
     )
     server = server_from_options(options)
     prices = Prices(options.price_in, options.price_out)
-    sources, problems = read_sources(options, lambda content: SourceStory.parse(content, recipe))
+    sources, problems = read_sources(
+        options, lambda content: SourceStory.parse(content, twin_options)
+    )
     if not sources:
         return 1
     lacks_twin = sum(source.lacks_twin for source in sources)
@@ -110,7 +110,20 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if options.dry_run:
-        _print_plan(sources, recipe, prices, server, Answers(f"{options.out}.answers"))
+        answers = Answers(f"{options.out}.answers")
+        print_plan(
+            next(
+                (
+                    plan
+                    for one in sources
+                    if (plan := plan_twins(one, twin_options, server)).questions
+                ),
+                Plan([]),
+            ),
+            [plan_twins(one, twin_options, server, answers) for one in sources],
+            answers,
+            prices,
+        )
         return 1 if problems else 0
     progress = sys.stderr.isatty() and not options.quiet
     try:
@@ -118,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
             sources,
             server,
             options.out,
-            recipe=recipe,
+            options=twin_options,
             prices=prices,
             language=options.language,
             progress=progress,
@@ -127,22 +140,6 @@ def run(options: argparse.Namespace) -> int:
         raise ServerError(f"{error}; {on_interrupt(options)}") from None
     print_result(options.out, made, prices)
     return 1 if problems or made.rejects else 0
-
-
-def _print_plan(
-    sources: list[SourceStory], recipe: Recipe, prices: Prices, server: Server, answers: Answers
-) -> None:
-    """Print the prompts for the first story, and an estimate for all stories."""
-    for source in sources:
-        with suppress(Rejected):
-            for question in planned_questions(source.windows, recipe, server):
-                note = (
-                    " (with the story in place of a missing answer)" if question.is_stand_in else ""
-                )
-                print(f"--- {question.step.name}{note} ---\n{question.prompt}\n")
-            break
-    found = estimate(sources, recipe, server, answers)
-    print_estimate(len(sources), answers, found, prices)
 
 
 def columns(text: str) -> list[str]:

@@ -7,26 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.baselines.prompted import (
-    Asking,
-    SalienceQuestion,
-    ask_stories,
-    parse_stories,
-    questions,
-)
+from narrative_twins.baselines.prompted import Asking, ask_stories, parse_stories, questions
 from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
+from narrative_twins.files import digest
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.llm.answers import Answers, KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected
-from narrative_twins.llm.server import Server, estimate_tokens
-from narrative_twins.making.facts import recipe_text
+from narrative_twins.llm.server import Server
 from narrative_twins.making.made import (
-    Estimate,
     MadeRows,
+    Plan,
+    PlannedQuestion,
     RowFiles,
     model_settings,
-    prompt_settings,
+    recipe_text,
     rejected_row,
     rejected_text,
 )
@@ -59,8 +54,8 @@ def make_judgments(
     `OUT` gets the rows, in the order of the stories: `id` (if the story has one), `story` (its
     sentences), `windows` (if it has several, or is long) and `votes`, a number for each sentence;
     those of each window are votes of their own. `OUT.rejects` gets the stories without valid
-    answers; neither is written if empty. The facts and the card of the rows are written beside
-    them, see `narrative_twins.making.facts`. The model is asked only once about equal stories.
+    answers; neither is written if empty. The facts and the card of the rows are written next
+    to them, see `narrative_twins.making.made`. The model is asked only once about equal stories.
 
     Args:
         stories: each in any form that `Story.parse` takes.
@@ -112,7 +107,7 @@ def voting(style: VotingStyle, samples: int, attempts: int, prompts: str | Path 
 
 
 def _row(story: Story) -> dict[str, Any]:
-    """A story as the columns of a row. The windows of a long story are told even if it is a single
+    """A story as the columns of a row. The windows of a long story are written even if it is a single
     one, since it is split by default when the row is read."""
     row: dict[str, Any] = {} if story.id is None else {"id": story.id}
     row["story"] = list(story.sentences)
@@ -125,22 +120,13 @@ def _settings(
     server: Server, style: VotingStyle, asking: Asking, windows: Windows
 ) -> dict[str, Any]:
     """All settings that the rows depend on; also shown on the card."""
-    asked = (
-        {"answers for each window": asking.samples}
-        if style == "choose"
-        else {"votes for each window": READERS}
-    )
-    settings = {
-        "style": style,
-        **asked,
-        "windows": windows if isinstance(windows, int) else str(windows),
-    }
-    return {
-        **settings,
-        **model_settings(server),
-        **prompt_settings(asking.templates),
-        "attempts": asking.attempts,
-    }
+    settings: dict[str, Any] = {"style": style}
+    if style == "choose":
+        settings["answers for each window"] = asking.samples
+    else:
+        settings["votes for each window"] = READERS
+    settings["windows"] = windows if isinstance(windows, int) else str(windows)
+    return settings | model_settings(server, asking.templates) | {"attempts": asking.attempts}
 
 
 def _facts(
@@ -181,39 +167,30 @@ def _facts(
     )
 
 
-def estimate_judgments(
-    stories: Iterable[Story], server: Server, asking: Asking, answers: Answers
-) -> Estimate:
-    """Estimate a run, which asks equal questions once, and does not repeat those with a saved
-    answer."""
-    chat, missing, aside = (
-        KnownAnswers(server, answers),
-        dict[tuple[Any, ...], SalienceQuestion](),
-        0,
-    )
-    for story in {(story.sentences, story.windows): story for story in stories}.values():
-        own: dict[tuple[Any, ...], SalienceQuestion] = {}
-        rejected = False
-        for question in (
-            question for name in asking.templates for question in questions(story, name, asking)
-        ):
+def plan_judgments(
+    story: Story, server: Server, asking: Asking, answers: Answers | None = None
+) -> Plan:
+    """What `make_judgments` would ask about a story; nothing is sent.
+
+    Args:
+        story: the story.
+        server: the server that would be asked.
+        asking: how it is asked.
+        answers: the saved answers, if there are any.
+    """
+    chat, is_rejected = KnownAnswers(server, answers), False
+    planned: list[PlannedQuestion] = []
+    for name in asking.templates:
+        for question in questions(story, name, asking):
             try:
                 result_of(question.ask(chat))
             except MissingAnswer:
-                own[story.sentences, question.step] = question
+                votes = sum(hi - lo for lo, hi in question.windows)
+                tokens = _SUMMARY_TOKENS + (0 if question.style.sampled else votes * _VOTE_TOKENS)
+                planned.append(
+                    PlannedQuestion(digest(story.sentences), question.step, question.prompt, tokens)
+                )
             except Rejected:
-                rejected = True
-        aside += rejected
-        # Other questions about a story are asked, even if one of them has no valid answer.
-        missing |= own
-    return Estimate(
-        len(missing),
-        sum(estimate_tokens(question.prompt) for question in missing.values()),
-        sum(map(_answer_tokens, missing.values())),
-        aside,
-    )
-
-
-def _answer_tokens(question: SalienceQuestion) -> int:
-    votes = 0 if question.style.sampled else sum(hi - lo for lo, hi in question.windows)
-    return _SUMMARY_TOKENS + votes * _VOTE_TOKENS
+                # The other questions about the story are asked all the same.
+                is_rejected = True
+    return Plan(planned, is_rejected)

@@ -1,32 +1,35 @@
-"""Rows that a language model has made, the stories that it has not, and the files that they are
-written to."""
+"""Rows that are made, and the files that they are written to: rows, rejected stories, and the facts
+and the dataset card that say how the rows were made and what was dropped."""
 
 from __future__ import annotations
 
-import json
+import logging
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from narrative_twins.files import AtomicFile, ResumableFile, digest, read_settings, run_path
-from narrative_twins.hub.facts import DatasetFacts
+import datasets
+
+from narrative_twins.files import AtomicFile, ResumableFile, digest
+from narrative_twins.hub.cards import card_of_rows
+from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.llm.prompts import Template
 from narrative_twins.llm.running import Rejected, Run
-from narrative_twins.llm.server import Server
-from narrative_twins.making.facts import (
-    card_path,
-    facts_beside,
-    facts_path,
-    public_name,
-    remove_card,
-    write_beside,
-    write_facts,
-)
+from narrative_twins.llm.server import Server, estimate_tokens
+
+logger = logging.getLogger(__name__)
 
 REJECT = ("step", "reason", "attempts", "answer")
 """Columns that are added to a rejected story."""
+
+_WRITTEN_BY_RUNS = ("description", "source", "language")
+"""Facts that each run writes; user edits of them are not kept."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,33 @@ class MadeRows:
     facts: DatasetFacts
 
 
+class PlannedQuestion(NamedTuple):
+    """A question that would be asked.
+
+    Attributes:
+        story: the digest of the story.
+        step: what it asks for.
+        prompt: its text.
+        answer_tokens: an estimate of the length of the answer.
+        is_stand_in: whether the prompt contains the story in place of an answer that is still
+            missing.
+    """
+
+    story: str
+    step: str
+    prompt: str
+    answer_tokens: int
+    is_stand_in: bool = False
+
+
+class Plan(NamedTuple):
+    """The questions about a story that are not answered yet, in order, and whether the story would
+    be rejected whatever their answers are."""
+
+    questions: list[PlannedQuestion]
+    is_rejected: bool = False
+
+
 class Estimate(NamedTuple):
     """The numbers of questions and tokens of a run in which all answers are valid, and the number
     of stories that would be rejected without another question."""
@@ -56,10 +86,22 @@ class Estimate(NamedTuple):
     completion_tokens: int
     aside: int
 
+    @classmethod
+    def of(cls, plans: Iterable[Plan]) -> Estimate:
+        """Estimate a run by the plans of its stories; equal questions are asked once."""
+        plans = list(plans)
+        asked = {(q.story, q.step): q for plan in plans for q in plan.questions}.values()
+        return cls(
+            len(asked),
+            sum(estimate_tokens(question.prompt) for question in asked),
+            sum(question.answer_tokens for question in asked),
+            sum(plan.is_rejected for plan in plans),
+        )
+
 
 class RowFiles:
-    """The files of such a run: `OUT` has the rows and `OUT.rejects` the rejected stories; facts and
-    card are beside.
+    """The files of a run: `OUT` has the rows and `OUT.rejects` the rejected stories; facts and card
+    are next to them.
 
     Args:
         out: the JSON Lines file of the rows.
@@ -74,32 +116,92 @@ class RowFiles:
         self.out = out
         self._rows = ResumableFile(out, settings)
         self._rejects, *_ = [
-            AtomicFile(str(file)) for file in (f"{out}.rejects", facts_path(out), card_path(out))
+            AtomicFile(str(file), follow=False)
+            for file in (f"{out}.rejects", facts_path(out), card_path(out))
         ]
-        self._keep_edits = read_settings(run_path(self._rows.path)) == self._rows.settings
+        self._keep_edits = self._rows.repeats_complete_run
 
     def write(self, made: MadeRows, load: Callable[..., Any] | None) -> None:
         """Write the rows and rejected stories, neither if empty, then the facts and the card of the
         rows; no card without `load`, the function that loads the rows, since they do not load
         then."""
-        _write_if_any(self._rows, made.rows)
-        _write_if_any(self._rejects, made.rejects)
-        if not made.rejects and os.path.isfile(self._rejects.path):
+        if made.rows:
+            with self._rows as rows:
+                for row in made.rows:
+                    rows.write_row(row)
+        if made.rejects:
+            with self._rejects as rejects:
+                for row in made.rejects:
+                    rejects.write_row(row)
+        elif os.path.isfile(self._rejects.path):
             # All stories that an earlier run rejected have a row now.
             os.unlink(self._rejects.path)
-        if not made.rows:
-            return
-        if load is not None:
+        if made.rows:
             write_beside(self.out, made.facts, load, self._keep_edits)
-        else:
-            write_facts(self.out, made.facts, self._keep_edits)
-            remove_card(self.out)
+
+
+def facts_path(data: str) -> Path:
+    """The file of facts of a data file: `twins.facts.yaml` of `twins.jsonl`."""
+    return Path(data).with_suffix(".facts.yaml")
+
+
+def card_path(data: str) -> Path:
+    """The card of a data file: `twins.card.md` of `twins.jsonl`."""
+    return Path(data).with_suffix(".card.md")
+
+
+def facts_beside(data: str) -> DatasetFacts | None:
+    """The facts of a data file, None if there are none; raises `ValueError` if their file can't be
+    read."""
+    path = facts_path(data)
+    return read_facts(DatasetFacts, path) if path.exists() else None
+
+
+def write_beside(
+    data: str, facts: DatasetFacts, load: Callable[..., Any] | None, keep_edits: bool
+) -> None:
+    """Write the facts of a complete data file, for `read_facts` and `push_dataset`, and the card
+    for the Hub; this also checks that the rows load.
+
+    Args:
+        data: the data file.
+        facts: the facts of its rows.
+        load: the function that loads the file, for example `load_window_twins`; None for rows that
+            do not load: the card of an earlier run is removed, and none is written.
+        keep_edits: the rows were made with the same settings as before, so user edits of the
+            earlier facts are kept, except for the description, source and language of the rows.
+            Otherwise edited facts are renamed to `NAME.facts.yaml.old`, with a warning.
+
+    Raises:
+        ValueError: the earlier file can't be read, or a row does not load (`RowError`); then the
+            facts are written, the card is not.
+    """
+    path, earlier = facts_path(data), facts_beside(data)
+    if earlier is not None:
+        edited = replace(earlier, **{name: getattr(facts, name) for name in _WRITTEN_BY_RUNS})
+        if keep_edits:
+            facts = edited
+        elif edited != facts:
+            os.replace(path, f"{path}.old")
+            logger.warning(
+                "%s describes rows made with other settings, so it is now %s.old; copy what is"
+                " still true",
+                path,
+                path,
+            )
+    with AtomicFile(str(path), follow=False) as file:
+        file.write(facts_text(facts))
+    card_path(data).unlink(missing_ok=True)
+    if load is not None:
+        with tempfile.TemporaryDirectory() as cache, _no_progress_bars():
+            card = str(card_of_rows(load({"train": data}, cache_dir=cache), facts))
+        with AtomicFile(str(card_path(data)), follow=False) as file:
+            file.write(card)
 
 
 def rejected_row(row: Mapping[str, Any], reason: Rejected) -> dict[str, Any]:
     """The row of a rejected story: its own columns, and why it was rejected."""
-    values = reason.step, reason.reason, reason.attempts, reason.answer
-    return {**row, **dict(zip(REJECT, values, strict=True))}
+    return {**row, **{name: getattr(reason, name) for name in REJECT}}
 
 
 def rejected_text(rejects: Sequence[Mapping[str, Any]]) -> str:
@@ -109,19 +211,13 @@ def rejected_text(rejects: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(rejects):,} were rejected{f' ({reasons})' if reasons else ''}"
 
 
-def model_settings(server: Server) -> dict[str, Any]:
-    """The settings of a language model that its answers depend on, for a card."""
+def model_settings(server: Server, templates: Mapping[str, Template]) -> dict[str, Any]:
+    """The settings of a language model that its answers depend on, and the prompts, for a card:
+    prompts by digest, since the name of a user's prompt is a local path."""
     fields = {"temperature": server.temperature, "seed": server.seed, **server.fields}
     return {
         "language model": public_name(server.model),
         "fields of a request": {name: value for name, value in fields.items() if value is not None},
-    }
-
-
-def prompt_settings(templates: Mapping[str, Template]) -> dict[str, Any]:
-    """The prompts of a run, for a card: by digest, since the name of a user's prompt is a local
-    path."""
-    return {
         "prompts": {name: digest(template.text)[:12] for name, template in templates.items()},
         "prompts of the user": [
             name for name, template in templates.items() if template.name != name
@@ -129,8 +225,39 @@ def prompt_settings(templates: Mapping[str, Template]) -> dict[str, Any]:
     }
 
 
-def _write_if_any(file: AtomicFile, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        with file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+def recipe_text(command: str, settings: Mapping[str, object]) -> str:
+    """The settings of a run in Markdown, for the card; empty ones are skipped."""
+    version = metadata.version("narrative_twins")
+    lines = [f"Made by `{command}` (narrative_twins {version}):", ""]
+    for name, value in settings.items():
+        if value not in (None, [], {}):
+            lines.append(f"- {name}: {_as_text(value)}")
+    return "\n".join(lines)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_as_text, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def public_name(source: str) -> str:
+    """The name of a model or file for a card; only the last part of a local path, since cards are
+    published."""
+    return Path(source).resolve().name if os.path.exists(source) else source
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Disables the progress bars of `datasets`."""
+    disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not disabled:
+            datasets.enable_progress_bars()

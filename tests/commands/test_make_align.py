@@ -18,10 +18,9 @@ from narrative_twins.data import load_window_twins
 from narrative_twins.encoder.checkpoint import default_encoder
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
-from narrative_twins.making.align.embedding import SentenceEmbedder
-from narrative_twins.making.align.filters import MAX_SIMILARITY, OTHER_LANGUAGES, Filters
-from narrative_twins.making.align.long_twins import LongTwins, read_works
-from narrative_twins.making.align.works import read_documents
+from narrative_twins.making.alignment import SentenceEmbedder
+from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES, Filters, LongTwins
+from narrative_twins.making.works import read_documents, read_works
 from narrative_twins.training.trainable import checked_rows
 
 from support.hub import Hub, running

@@ -22,7 +22,7 @@ from narrative_twins import StoryEncoder
 from narrative_twins.commands.cli import main
 from narrative_twins.encoder.loading import load_model
 from narrative_twins.encoder.models import CheckpointError
-from narrative_twins.making.align.embedding import SentenceEmbedder
+from narrative_twins.making.alignment import SentenceEmbedder
 from narrative_twins.training.mlm import masked_language_model
 from narrative_twins.training.trainable import trainable_encoder
 

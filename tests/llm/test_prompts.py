@@ -16,7 +16,7 @@ from narrative_twins.llm.prompts import (
     read_templates,
 )
 
-TWINS, BASELINES = "narrative_twins.making.twins", "narrative_twins.baselines"
+TWINS, BASELINES = "narrative_twins.making", "narrative_twins.baselines"
 PROMPTS = [
     (package, path.stem)
     for package in (TWINS, BASELINES)

@@ -77,7 +77,7 @@ def rows(suffix: str) -> Callable[[bytes], None]:
 
 def works(data: bytes) -> None:
     """Archives of works."""
-    from narrative_twins.making.align.works import read_documents
+    from narrative_twins.making.works import read_documents
 
     with _file("works.zip", data) as file:
         for document in read_documents([str(file)]):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from narrative_twins.making.align import works
-from narrative_twins.making.align.works import read_documents
+from narrative_twins.making import works
+from narrative_twins.making.works import read_documents
 from narrative_twins.stories.reading import LimitedFile
 
 

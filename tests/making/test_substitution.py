@@ -13,20 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins.data import RowError, load_story_twins, load_window_twins
-from narrative_twins.making.entities.mentions import occurrences
-from narrative_twins.making.entities.names import GivenNames, read_names
-from narrative_twins.making.entities.substitution import EntitySubstitution
+from narrative_twins.making.names import GivenNames, occurrences, read_names
+from narrative_twins.making.substitution import EntitySubstitution
 
 from support.recognizers import ENTITIES, Clustered, recognizer
 from support.strategies import any_text
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 
-ADA_AND_CID = GivenNames(
-    {("Ada", "f"): 1, ("Cid", "m"): 1, ("Anna", "f"): 0, ("Tom", "m"): 0, ("Bill", "m"): 0}
-)
+ADA_AND_CID = GivenNames({"Ada": 1, "Anna": 0}, {"Cid": 1, "Tom": 0, "Bill": 0})
 """One name to draw for women, one for men."""
-TWO_MEN = GivenNames({("Cid", "m"): 1, ("Dov", "m"): 1})
+TWO_MEN = GivenNames({}, {"Cid": 1, "Dov": 1})
 
 
 same_names = partial(EntitySubstitution, same_names=True)
@@ -199,12 +196,12 @@ def test_other_seeds_and_ids_draw_other_names():
     by_id = {tuple(EntitySubstitution(recognizer())(row, str(id)).row["twin"]) for id in range(9)}
     assert len(by_seed) > 5 and len(by_id) > 5
     # The same on every machine.
-    names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo", "Dora", "Eva")})
+    names = GivenNames(dict.fromkeys(("Ada", "Bea", "Cleo", "Dora", "Eva"), 1), {})
     assert EntitySubstitution(recognizer(), names)(row, "a").row["twin"] == ["Eva and Bea met."]
 
 
 def test_names_in_the_row_are_not_drawn():
-    names = GivenNames({(name, "f"): 1 for name in ("Ada", "Bea", "Cleo")})
+    names = GivenNames(dict.fromkeys(("Ada", "Bea", "Cleo"), 1), {})
     row = {"story": ["Anna met ADA."], "negative": [["x"], ["Bea's dog"]]}
     for id in range(20):
         assert same_names(recognizer(), names)(row, str(id)).row["story"] == ["Cleo met ADA."]
@@ -218,10 +215,7 @@ def test_first_names_and_surnames_of_one_person():
         "Ada's dog saw Ada.",
         "Ada’s dog!",
     ]
-    names = GivenNames(
-        {(name, gender): 1 for name, gender in (("Ada", "f"), ("Cid", "m"))}
-        | {("Tom", "m"): 0, ("Mary", "f"): 0}
-    )
+    names = GivenNames({"Ada": 1, "Mary": 0}, {"Cid": 1, "Tom": 0})
     both = sentences("Tom Brown met Mary Brown.", "Brown left.", names=names)
     assert both == ["Cid met Ada.", "Cid left."]
 
@@ -509,8 +503,8 @@ def test_invalid_rows_are_named(row, problem):
 
 
 def test_row_is_named_if_the_list_is_too_short_or_a_text_too_long():
-    with pytest.raises(RowError, match="row 7: the list has no name left for women"):
-        EntitySubstitution(recognizer(), GivenNames({("Cid", "m"): 1, ("Anna", "f"): 0}))(
+    with pytest.raises(RowError, match="row 7: there is no name left for women"):
+        EntitySubstitution(recognizer(), GivenNames({"Anna": 0}, {"Cid": 1}))(
             {"story": ["Anna"], "twin": ["Anna"]}, "a", "row 7"
         )
     with pytest.raises(RowError, match="row 7: .*of length 1200000 exceeds maximum"):

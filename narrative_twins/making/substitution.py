@@ -8,9 +8,9 @@ the same names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice, product
+from itertools import chain, count, islice, product
 from random import Random
 from string import ascii_uppercase
 from typing import Any, Protocol
@@ -22,19 +22,17 @@ from narrative_twins.data.rows import (
     RowError,
     check_texts,
 )
-from narrative_twins.making.entities.identities import Entity, entities_of, gender_of
-from narrative_twins.making.entities.mentions import (
+from narrative_twins.making.identities import Entity, entities_of, find_missed, gender_of
+from narrative_twins.making.names import (
+    Found,
+    GivenNames,
     Kind,
-    SpacyDoc,
-    TextMentions,
-    TextSpan,
+    Span,
     find_mentions,
-    join_sentences,
     occurrences,
+    read_names,
     split_words,
 )
-from narrative_twins.making.entities.missed import find_missed
-from narrative_twins.making.entities.names import GivenNames, read_names
 
 LABELS: dict[Kind, str] = {
     "place": "Location",
@@ -53,8 +51,8 @@ BATCH = 32
 class Recognizer(Protocol):
     """Recognizes names: a spaCy pipeline, or an object that returns documents like it."""
 
-    def pipe(self, texts: Iterable[str]) -> Iterable[SpacyDoc]:
-        """Yield a document for each text, in order."""
+    def pipe(self, texts: Iterable[str]) -> Iterable[Any]:
+        """Yield a document for each text, in order, with `ents` and `spans`."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ class EntitySubstitution:
     Args:
         pipeline: a spaCy pipeline that recognizes entities, and optionally fills
             `doc.spans["coref_clusters_*"]`.
-        names: given names to draw from, by frequency; None for the package's own list.
-        seed: seed of the draws. The same seed and row id draw the same names on every machine.
+        names: given names to draw from, by frequency; None for those of Faker in the US.
+        seed: seed of the draws. The same seed, row id and names draw the same on every machine.
         same_names: replace the names in all texts of a row, each entity by the same new name in all
             of them.
     """
@@ -122,66 +120,51 @@ class EntitySubstitution:
         where), but the pipeline gets the texts of `batch` rows together, which may be faster."""
         remaining = iter(rows)
         while chunk := list(islice(remaining, batch)):
-            texts = [_texts(row, where) for row, _, where in chunk]
+            texts = [_Texts(row, where) for row, _, where in chunk]
             try:
-                found = list(self._recognized(texts))
+                found: list[Found | None] = list(self._recognized(texts))
             except ValueError:
                 # The pipeline failed on some row: process the rows one at a time to find out which.
-                found = []
-            for number, (row, id, where) in enumerate(chunk):
+                found = [None] * len(chunk)
+            for text, known, (_, id, where) in zip(texts, found, chunk, strict=True):
                 try:
-                    (mentions,) = found[number : number + 1] or self._recognized(
-                        texts[number : number + 1]
-                    )
-                    substituted = self._substituted(row, id, texts[number], mentions)
+                    mentions = known or next(self._recognized([text]))
+                    substituted = self._substituted(text, id, mentions)
                 except ValueError as error:
                     raise RowError(where, str(error)) from None
                 yield substituted
 
-    def _recognized(self, rows: Sequence[Mapping[str, list[str]]]) -> Iterator[list[TextMentions]]:
+    def _recognized(self, rows: Sequence[_Texts]) -> Iterator[Found]:
         """Yield the mentions in the texts of each row."""
-        documents = iter(
-            self.pipeline.pipe(join_sentences(text) for texts in rows for text in texts.values())
-        )
-        for texts in rows:
-            yield [
-                find_mentions(next(documents), t, sentences)
-                for t, sentences in enumerate(texts.values())
-            ]
+        documents = iter(self.pipeline.pipe(chain.from_iterable(row.joined() for row in rows)))
+        for row in rows:
+            columns = list(row.columns.values())
+            yield find_mentions(islice(documents, len(columns)), columns, row.lines)
 
-    def _substituted(
-        self,
-        row: Mapping[str, Any],
-        id: str,
-        columns: Mapping[str, list[str]],
-        mentions: Sequence[TextMentions],
-    ) -> Substituted:
-        """A row with replaced names, from the sentences of its columns and the mentions in each."""
-        texts = list(columns.values())
-        entities = entities_of(mentions, texts, self.names)
-        find_missed(entities, mentions, texts, self.names)
+    def _substituted(self, texts: _Texts, id: str, found: Found) -> Substituted:
+        entities = entities_of(found, texts.lines, self.names)
+        find_missed(entities, found, texts.lines, self.names)
         # An entity that is in both twin sides is replaced in each by a name of its own.
-        replaced = [
-            (entity, spans)
-            for side in ([TEXT_COLUMNS] if self.same_names else TWIN_SIDES)
-            for entity, spans in _spans_in([column in side for column in columns], entities)
+        replaced: list[tuple[Entity, list[Span]]] = []
+        for side in [TEXT_COLUMNS] if self.same_names else TWIN_SIDES:
+            lines = set(chain(*(texts.columns[name] for name in texts.columns if name in side)))
+            spans = [sorted(s for s in entity.spans if s.line in lines) for entity in entities]
+            its = [pair for pair in zip(entities, spans, strict=True) if pair[1]]
+            replaced += sorted(its, key=lambda pair: pair[1][0])
+        names = self._new_names([entity for entity, _ in replaced], texts.lines, id)
+        changes = [
+            (span, name.upper() if span in entity.upper_case else name)
+            for (entity, spans), name in zip(replaced, names, strict=True)
+            for span in spans
         ]
-        _replace(texts, replaced, self._new_names([entity for entity, _ in replaced], texts, id))
-        changed = {
-            column: _reshaped(row[column], iter(sentences)) for column, sentences in columns.items()
-        }
-        return Substituted(
-            {**row, **changed},
-            Counter(entity.kind for entity in {entity for entity, _ in replaced}),
-        )
+        counts = Counter(entity.kind for entity in {entity for entity, _ in replaced})
+        return Substituted(texts.changed(changes), counts)
 
-    def _new_names(
-        self, entities: Sequence[Entity], texts: Sequence[Sequence[str]], id: str
-    ) -> list[str]:
-        """A new name for each of the entities, all different and none of them in the texts."""
+    def _new_names(self, entities: Sequence[Entity], lines: Sequence[str], id: str) -> list[str]:
+        """A new name for each of the entities, all different and none of them in the lines."""
         random = Random(f"{self.seed}\n{id}")
-        folded = [sentence.casefold() for sentences in texts for sentence in sentences]
-        taken = {word for sentence in folded for word in split_words(sentence)}
+        folded = [line.casefold() for line in lines]
+        taken = {word for line in folded for word in split_words(line)}
         labels = {kind: _free_labels(label, folded) for kind, label in LABELS.items()}
         names = []
         for entity in entities:
@@ -191,6 +174,49 @@ class EntitySubstitution:
             else:
                 names.append(next(labels[entity.kind]))
         return names
+
+
+class _Texts:
+    """The texts of twins in a row.
+
+    Attributes:
+        lines: the sentences of all texts.
+        columns: the range of the lines of each column.
+    """
+
+    def __init__(self, row: Mapping[str, Any], where: str) -> None:
+        self.row, self.lines, self.columns = row, list[str](), dict[str, range]()
+        for column in check_texts(row, where):
+            start = len(self.lines)
+            _map_sentences(row[column], self.lines.append)
+            self.columns[column] = range(start, len(self.lines))
+
+    def joined(self) -> Iterator[str]:
+        """Yield each text as it is passed to a pipeline."""
+        for lines in self.columns.values():
+            yield " ".join(self.lines[lines.start : lines.stop])
+
+    def changed(self, changes: Iterable[tuple[Span, str]]) -> dict[str, Any]:
+        """The row with spans replaced by new names."""
+        lines = list(self.lines)
+        # From the end, so that the positions of earlier spans stay valid.
+        for (line, start, end), name in sorted(changes, reverse=True):
+            lines[line] = lines[line][:start] + name + lines[line][end:]
+        rest = iter(lines)
+        columns = {
+            name: _map_sentences(self.row[name], lambda _: next(rest)) for name in self.columns
+        }
+        return {**self.row, **columns}
+
+
+def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
+    """The content of a column with each sentence changed: a list of sentences or windows, or
+    sections by name."""
+    if isinstance(content, str):
+        return change(content)
+    if isinstance(content, Mapping):
+        return {name: _map_sentences(part, change) for name, part in content.items()}
+    return [_map_sentences(part, change) for part in content]
 
 
 def load_pipeline(name: str) -> Recognizer:
@@ -214,61 +240,9 @@ def load_pipeline(name: str) -> Recognizer:
 
 def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
     """Yield `Location A` to `Location Z`, `Location AA` and so on, except those in the case-folded
-    texts."""
+    lines."""
     for length in count(1):
         for letters in product(ascii_uppercase, repeat=length):
             name = f"{label} {''.join(letters)}"
-            if not any(True for text in folded for _ in occurrences(text, [name.casefold()])):
+            if not any(True for line in folded for _ in occurrences(line, [name.casefold()])):
                 yield name
-
-
-def _spans_in(
-    is_replaced: Sequence[bool], entities: Sequence[Entity]
-) -> list[tuple[Entity, list[TextSpan]]]:
-    """The entities that are in the texts to replace, in the order they appear there, with their
-    spans there."""
-    found = [
-        (entity, sorted(span for span in entity.spans if is_replaced[span.text]))
-        for entity in entities
-    ]
-    return sorted((item for item in found if item[1]), key=lambda item: item[1][0])
-
-
-def _replace(
-    texts: Sequence[list[str]],
-    entities: Sequence[tuple[Entity, list[TextSpan]]],
-    names: Sequence[str],
-) -> None:
-    """Replace the spans of the entities by their new names, in place."""
-    spans = [
-        (span, name.upper() if span in entity.upper_case else name)
-        for (entity, its_spans), name in zip(entities, names, strict=True)
-        for span in its_spans
-    ]
-    # From the end, so that the positions of earlier spans stay valid.
-    for (t, s, start, end), name in sorted(spans, reverse=True):
-        texts[t][s] = texts[t][s][:start] + name + texts[t][s][end:]
-
-
-def _texts(row: Mapping[str, Any], where: str) -> dict[str, list[str]]:
-    """The sentences of each column with texts of twins."""
-    return {column: list(_sentences(row[column])) for column in check_texts(row, where)}
-
-
-def _sentences(content: Any) -> Iterator[str]:
-    """Yield the sentences of a column: of a list of sentences or windows, or of sections by
-    name."""
-    if isinstance(content, str):
-        yield content
-        return
-    for part in content.values() if isinstance(content, Mapping) else content:
-        yield from _sentences(part)
-
-
-def _reshaped(content: Any, sentences: Iterator[str]) -> Any:
-    """The sentences in the same nested lists and mappings as `content`."""
-    if isinstance(content, str):
-        return next(sentences)
-    if isinstance(content, Mapping):
-        return {name: _reshaped(part, sentences) for name, part in content.items()}
-    return [_reshaped(part, sentences) for part in content]

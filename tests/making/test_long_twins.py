@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins.data import RowError, check_twins_row
-from narrative_twins.making.align.filters import Filters
-from narrative_twins.making.align.long_twins import LongTwins, read_works
-from narrative_twins.making.align.works import Candidate, Work, read_documents
+from narrative_twins.making.long_twins import Filters, LongTwins
+from narrative_twins.making.works import Candidate, Work, read_documents, read_works
 from narrative_twins.stories.reading import Document
 
 EVENTS = 40

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.making.entities.mentions import begins_sentence
-from narrative_twins.making.entities.names import GivenNames
-from narrative_twins.making.entities.substitution import EntitySubstitution
+from narrative_twins.making.identities import begins_sentence
+from narrative_twins.making.names import GivenNames
+from narrative_twins.making.substitution import EntitySubstitution
 
 from support.recognizers import Clustered, recognizer
 
@@ -21,9 +21,8 @@ pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrati
 
 WOMEN, MEN = ("Ada", "Bea"), ("Cid", "Dov", "Eli")
 NAMES = GivenNames(
-    {(name, "f"): 1 for name in WOMEN}
-    | {(name, "m"): 1 for name in MEN}
-    | {("Mary", "f"): 0, ("Tom", "m"): 0, ("Sean", "m"): 0, ("Hope", "f"): 0, ("Will", "m"): 0}
+    dict.fromkeys(WOMEN, 1) | {"Mary": 0, "Hope": 0},
+    dict.fromkeys(MEN, 1) | {"Tom": 0, "Sean": 0, "Will": 0},
 )
 
 

@@ -11,20 +11,21 @@ from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import STORY_NAMES, RowError, find_column, window_twins
 from narrative_twins.files import digest
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.answers import Answers, KnownAnswers, MissingAnswer, result_of
 from narrative_twins.llm.running import Prices, Rejected, run_jobs
 from narrative_twins.llm.server import Server
-from narrative_twins.making.facts import recipe_text
 from narrative_twins.making.made import (
     REJECT,
     MadeRows,
+    Plan,
+    PlannedQuestion,
     RowFiles,
     model_settings,
-    prompt_settings,
+    recipe_text,
     rejected_row,
     rejected_text,
 )
-from narrative_twins.making.twins.recipes import SECTIONS, Recipe, ask
+from narrative_twins.making.recipes import RECIPES, TwinOptions, answer_step, ask, digest_of_story
 from narrative_twins.stories.story import Story, StoryError
 
 _TWIN = ("twin", "translated_narrative_twin")
@@ -44,34 +45,32 @@ class SourceStory:
     windows: list[list[str]]
 
     @classmethod
-    def parse(cls, content: Any, recipe: Recipe) -> SourceStory:
+    def parse(cls, content: Any, options: TwinOptions) -> SourceStory:
         """Parse a story in any form that `Story.parse` takes, or a data row with a `story`; may
         raise `StoryError`."""
+        count = RECIPES[options.recipe].windows
         row = dict(content) if isinstance(content, Mapping) else {}
         given = find_column(row, *STORY_NAMES)
         if given is not None:
             content = {"sentences": given, "id": row.get("id")}
-        story = Story.parse(content, windows=SECTIONS if recipe.name == "synopses" else 1)
-        if recipe.name == "stories":
+        story = Story.parse(content, windows=count)
+        if count == 1:
             named = {} if story.id is None else {"id": story.id}
             return cls({**named, "story": list(story.sentences)}, [list(story.sentences)])
-        if len(story.windows) != SECTIONS:
+        if len(story.windows) != count:
             raise StoryError(
-                f"the synopsis has {len(story.windows)} windows; give {SECTIONS}, or a list of"
+                f"the synopsis has {len(story.windows)} windows; give {count}, or a list of"
                 " sentences"
             )
         windows = [list(story.sentences[lo:hi]) for lo, hi in story.windows]
-        copied = {
-            name: value
-            for name, value in row.items()
-            if name not in (*STORY_NAMES, *_NEGATIVE, *REJECT, "text", "sentences")
-        }
+        left_out = (*STORY_NAMES, *_NEGATIVE, *REJECT, "text", "sentences")
+        copied = {name: value for name, value in row.items() if name not in left_out}
         if given is None:
             copied = {name: copied[name] for name in ("id", "title") if name in copied}
         row = {**copied, "story": windows}
         if find_column(row, *_TWIN) is not None:
             try:
-                window_twins(row, "the row", SECTIONS)
+                window_twins(row, "the row", count)
             except RowError as error:
                 raise StoryError(error.problem) from None
         return cls(row, windows)
@@ -88,7 +87,7 @@ def make_twins(
     server: Server,
     out: str,
     *,
-    recipe: Recipe | None = None,
+    options: TwinOptions | None = None,
     prices: Prices | None = None,
     language: str = "en",
     progress: bool = False,
@@ -98,14 +97,14 @@ def make_twins(
     Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run.
     `OUT` gets the rows, for `load_story_twins` or `load_window_twins`, and `OUT.rejects` the
     rejected stories; neither is written if empty. The facts and the card of the rows are written
-    beside them, see `narrative_twins.making.facts`; without a card if rows have no twin, since
+    next to them, see `narrative_twins.making.made`; without a card if rows have no twin, since
     these do not load. The model is asked only once about equal stories.
 
     Args:
         sources: the stories.
         server: the language model.
         out: the JSON Lines file to write.
-        recipe: what is made of each story; default: the recipe for short stories.
+        options: what is made of each story; default: all columns of short stories.
         prices: for the cost in the progress bar.
         language: the language of the stories, for the card.
         progress: show a progress bar.
@@ -114,14 +113,14 @@ def make_twins(
         ServerError: the server can't be used.
         OSError, ValueError: a file can't be read or written; raised before the model is asked.
     """
-    recipe = recipe or Recipe()
-    settings = _settings(server, recipe)
+    options = options or TwinOptions()
+    settings = _settings(server, options)
     # Problems with files are raised here, before the model is asked.
     files = RowFiles(out, settings)
     unique = {digest(source.windows): source for source in sources}
 
     async def work(chat: KnownAnswers, source: SourceStory) -> dict[str, Any]:
-        return await ask(chat, source.windows, recipe)
+        return await ask(chat, source.windows, options)
 
     run = run_jobs(
         server, f"{out}.answers", list(unique.values()), work, prices=prices, progress=progress
@@ -130,42 +129,66 @@ def make_twins(
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, Any]] = []
     for source in sources:
-        _add_result(source, results[digest(source.windows)], rows, rejects)
-    made = MadeRows(
-        rows, rejects, run, _facts(settings, recipe, len(sources), rows, rejects, language)
-    )
+        result = results[digest(source.windows)]
+        if isinstance(result, Rejected):
+            rejects.append(rejected_row(source.row, result))
+        else:
+            rows.append({**source.row, **result})
+    made = MadeRows(rows, rejects, run, _facts(settings, options, rows, rejects, language))
     lacks_twin = any(find_column(row, *_TWIN) is None for row in rows)
-    load = load_window_twins if recipe.name == "synopses" else load_story_twins
+    load = load_story_twins if RECIPES[options.recipe].windows == 1 else load_window_twins
     files.write(made, None if lacks_twin else load)
     return made
 
 
-def _add_result(
-    source: SourceStory, made: Any, rows: list[dict[str, Any]], rejects: list[dict[str, Any]]
-) -> None:
-    """Add a story to the rows or the rejected stories."""
-    if isinstance(made, Rejected):
-        rejects.append(rejected_row(source.row, made))
-    else:
-        rows.append({**source.row, **made})
+def plan_twins(
+    source: SourceStory, options: TwinOptions, server: Server, answers: Answers | None = None
+) -> Plan:
+    """What `make_twins` would ask about a story; nothing is sent.
+
+    Args:
+        source: the story.
+        options: what is made of it.
+        server: the server that would be asked.
+        answers: the saved answers, if there are any.
+    """
+    chat = KnownAnswers(server, answers)
+    story = digest_of_story(source.windows, options)
+    steps = RECIPES[options.recipe].steps(source.windows, options)
+    questions: list[PlannedQuestion] = []
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = result_of(answer_step(chat, source.windows, step, options))
+            except MissingAnswer:
+                prompt = options.templates[step.template].fill(step.values)
+                is_stand_in = step.follows and bool(questions)
+                questions.append(
+                    PlannedQuestion(story, step.name, prompt, step.answer_tokens, is_stand_in)
+                )
+                result = step.stand_in
+            step = steps.send(result)
+    except StopIteration:
+        return Plan(questions)
+    except Rejected:
+        return Plan([], is_rejected=True)
 
 
 def _facts(
     settings: Mapping[str, Any],
-    recipe: Recipe,
-    stories: int,
+    options: TwinOptions,
     rows: Sequence[Mapping[str, Any]],
     rejects: Sequence[Mapping[str, Any]],
     language: str,
 ) -> DatasetFacts:
-    made = (
-        "distractors in five sections" if recipe.name == "synopses" else ", ".join(recipe.columns)
-    )
+    made = RECIPES[options.recipe].made or ", ".join(options.made_columns)
     return DatasetFacts(
         name="Narrative twins",
         description=(
-            f"Stories, each with text written by a language model: {made}. Of {stories:,} stories"
-            f" {len(rows):,} have a row and {rejected_text(rejects)}."
+            f"Stories, each with text written by a language model: {made}. Of"
+            f" {len(rows) + len(rejects):,} stories {len(rows):,} have a row and"
+            f" {rejected_text(rejects)}."
         ),
         source=recipe_text("narrative-twins make twins", settings),
         limits=(
@@ -179,17 +202,17 @@ def _facts(
     )
 
 
-def _settings(server: Server, recipe: Recipe) -> dict[str, Any]:
+def _settings(server: Server, options: TwinOptions) -> dict[str, Any]:
     """All settings that the rows depend on; also shown on the card."""
     settings: dict[str, Any] = {
-        "recipe": recipe.name,
-        "columns": list(recipe.columns) if recipe.name == "stories" else ["negative"],
-        **model_settings(server),
-        **prompt_settings(recipe.templates),
-        "attempts": recipe.attempts,
+        "recipe": options.recipe,
+        "columns": options.made_columns,
+        **model_settings(server, options.templates),
+        "attempts": options.attempts,
     }
-    if recipe.name == "stories":
-        settings["word overlap of a twin and its story, at most"] = recipe.twin_overlap
-    if recipe.name == "synopses" or "negative" in recipe.columns:
-        settings["word overlap of a distractor and its story, at least"] = recipe.distractor_overlap
+    if "twin" in options.made_columns:
+        settings["word overlap of a twin and its story, at most"] = options.twin_overlap
+    if "negative" in options.made_columns:
+        overlap = options.distractor_overlap
+        settings["word overlap of a distractor and its story, at least"] = overlap
     return settings

@@ -1,1 +1,0 @@
-"""Entity substitution: rows of narrative twins with other names."""

@@ -1,0 +1,390 @@
+"""Who is who in a row: recognized names grouped into people, places, organizations and other
+entities, and the places where a name was missed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from narrative_twins.making.names import (
+    Cluster,
+    Found,
+    Gender,
+    GivenNames,
+    Kind,
+    Mention,
+    Span,
+    is_pronoun,
+    is_title,
+    occurrences,
+    split_words,
+    title_gender,
+)
+
+_THE = re.compile(r"(?<!\w)the\s+$", re.IGNORECASE)
+_SENTENCE_START = re.compile(r"(?:^|[.!?…:\"'“„‘«‹(\[*_])[\W_]*$")
+_ABBREVIATION = re.compile(r"(?<![\w'’])(\w+)\.\s+$")
+_WORD = re.compile(r"[^\W\d_]+(?:[-'’ʼ][^\W\d_]+)*")
+_SHORTEST_UPPER_CASE = 3
+
+
+@dataclass(eq=False)
+class Entity:
+    """A person, place, organization or other entity of a row, with all its names.
+
+    Attributes:
+        kind: what it is.
+        parts: the words of a person's names, else the full names, case-folded.
+        mentions: its recognized names.
+        spans: where its names are, recognized or not.
+        upper_case: the spans in upper case, unlike its recognized names.
+        genders: the number of pronouns and titles by gender.
+    """
+
+    kind: Kind
+    parts: set[str] = field(default_factory=set)
+    mentions: list[Mention] = field(default_factory=list)
+    spans: set[Span] = field(default_factory=set)
+    upper_case: set[Span] = field(default_factory=set)
+    genders: Counter[Gender] = field(default_factory=Counter)
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster of its first mention."""
+        return self.mentions[0].cluster
+
+    @property
+    def longest_name(self) -> set[str]:
+        """The words of its name that has most of them."""
+        return max((_parts(mention.form, self.kind) for mention in self.mentions), key=len)
+
+    @property
+    def given(self) -> list[str]:
+        """Case-folded words that may be given names: all words but the last ones of names of
+        several words."""
+        forms = dict.fromkeys(mention.form for mention in self.mentions)
+        names = sorted(map(_words, forms), key=len, reverse=True)
+        surnames = {words[-1] for words in names if len(words) > 1}
+        return [word for words in names for word in words if word not in surnames]
+
+    @property
+    def gender(self) -> Gender | None:
+        """The gender of most pronouns and titles."""
+        women, men = self.genders["f"], self.genders["m"]
+        return None if women == men else "f" if women > men else "m"
+
+    def add(self, mention: Mention) -> None:
+        """Add a mention."""
+        self.mentions.append(mention)
+        self.spans.add(mention.span)
+        self.parts |= _parts(mention.form, self.kind)
+        if mention.title is not None:
+            self.genders[mention.title] += 1
+
+    def merge(self, other: Entity) -> None:
+        """Add everything of another entity."""
+        self.parts |= other.parts
+        self.mentions += other.mentions
+        self.spans |= other.spans
+        self.genders += other.genders
+
+
+def entities_of(found: Found, lines: Sequence[str], names: GivenNames) -> list[Entity]:
+    """The entities of a row in the order they appear, from the mentions and the lines.
+
+    Mentions are grouped by coreference cluster. Groups are then merged by name: people if the words
+    of one's longest name are among the other's names (`Karenina`, `Anna Karenina`) and nothing
+    tells them apart, others if they share a name. If several people match, the first with the
+    gender of the group is chosen, if that is known. The given names in `names` indicate the gender
+    of people.
+    """
+    entities: list[Entity] = []
+    # Long names first, so that the entity of `Anna Karenina` exists when `Karenina` is matched.
+    groups = sorted(_groups(found, lines), key=lambda group: len(group.parts), reverse=True)
+    for group in sorted(groups, key=lambda group: len(group.longest_name), reverse=True):
+        matching = [entity for entity in entities if _may_be_same(entity, group, names)]
+        if not matching:
+            entities.append(group)
+            continue
+        # Entities of the gender of the group first (all, if it is unknown), in the order they
+        # appear.
+        matching.sort(key=lambda entity: min(entity.spans))
+        matching.sort(key=lambda entity: group.gender not in (None, entity.gender))
+        first, *others = matching
+        first.merge(group)
+        # Other entities of one name are the same, whatever their clusters; people may share a name.
+        for same in others if group.kind != "person" else []:
+            first.merge(same)
+            entities.remove(same)
+    return sorted(entities, key=lambda entity: min(entity.spans))
+
+
+def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
+    """The gender of a person by pronouns and titles, else by given names, else None."""
+    known = (names.gender_of(word) for word in entity.given)
+    return entity.gender or next((gender for gender in known if gender is not None), None)
+
+
+def _groups(found: Found, lines: Sequence[str]) -> Iterable[Entity]:
+    """Mentions grouped by cluster, or without one by name and, for people, gender of the title."""
+    mentions = list(_without_plurals(found.mentions, lines))
+    # A pipeline may label a name differently in different places: the most frequent kind is used
+    # for all of them.
+    votes: dict[str, Counter[Kind]] = {}
+    for mention in mentions:
+        votes.setdefault(mention.form, Counter())[mention.kind] += 1
+    groups: dict[tuple[object, Kind], Entity] = {}
+    for mention in mentions:
+        kind = votes[mention.form].most_common(1)[0][0]
+        key = mention.cluster or (mention.form, mention.title if kind == "person" else None)
+        groups.setdefault((key, kind), Entity(kind)).add(mention)
+    for group in groups.values():
+        if group.cluster is not None:
+            group.genders += found.genders.get(group.cluster, Counter())
+    return groups.values()
+
+
+def _without_plurals(mentions: Sequence[Mention], lines: Sequence[str]) -> Iterator[Mention]:
+    """Yield the mentions; `Browns` in `the Browns` becomes a mention of `Brown` if a person has
+    that name."""
+    people = {word for m in mentions if m.kind == "person" for word in _words(m.form)}
+    singular = {_plural_of(word): word for word in people}
+    for mention in mentions:
+        word, span = singular.get(mention.form), mention.span
+        if word is not None and _THE.search(lines[span.line][: span.start]):
+            # Without the cluster, which is that of the family and not of a member.
+            name = mention.name[: len(word)]
+            mention = Mention(span._replace(end=span.end - 1), name, "person")
+        yield mention
+
+
+def _plural_of(name: str) -> str:
+    return f"{name}es" if name.lower().endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"
+
+
+def _words(form: str) -> list[str]:
+    return [word.rstrip(".") for word in form.split()]
+
+
+def _parts(form: str, kind: Kind) -> set[str]:
+    return set(_words(form)) if kind == "person" else {form}
+
+
+def _may_be_same(entity: Entity, group: Entity, names: GivenNames) -> bool:
+    """Whether a group can be merged into an entity: kind and names match, and nothing tells them
+    apart."""
+    if entity.kind != group.kind or entity.parts.isdisjoint(group.parts):
+        return False
+    if entity.kind != "person":
+        return True
+    if not group.longest_name <= entity.parts:
+        return False
+    if _has_other_gender(entity, group.gender, group.parts, names):
+        return False
+    # Two clusters of one text that share only a surname are different people, perhaps of one
+    # family.
+    texts = {mention.cluster[0] for mention in entity.mentions if mention.cluster}
+    in_same_text = group.cluster is not None and group.cluster[0] in texts
+    return not (in_same_text and group.parts.isdisjoint(entity.given))
+
+
+def _has_other_gender(
+    entity: Entity, gender: Gender | None, words: Set[str], names: GivenNames
+) -> bool:
+    """Whether a person can't be meant by these words of the person's names, with a title or
+    pronouns of `gender`. The given names show the person's gender only if `words` has none of them;
+    titles and pronouns are stronger evidence.
+    """
+    known = entity.gender or (gender_of(entity, names) if words.isdisjoint(entity.given) else None)
+    return gender is not None and known not in (None, gender)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A form of a name to search for.
+
+    Attributes:
+        entity: whose name it is.
+        base: the recognized name, or a word of it, that the form is made from.
+        full: `base` is a recognized name, not only a word of one.
+        plural: the form is the plural for a family, after `the`; its final `s` is not replaced.
+        upper_case: the form is `base` in upper case.
+    """
+
+    entity: Entity
+    base: str
+    full: bool = False
+    plural: bool = False
+    upper_case: bool = False
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A form found in a line: where, whether a sentence may begin there, whether at least a part of
+    it was recognized as the entity, and the recognized spans that it replaces."""
+
+    form: _Form
+    span: Span
+    begins: bool
+    is_recognized: bool
+    replaced: list[Span]
+
+
+def find_missed(
+    entities: Sequence[Entity], found: Found, lines: Sequence[str], names: GivenNames
+) -> None:
+    """Add to each entity the spans of its names that were not recognized, or only in part.
+
+    Searched are full names and the first and last words of people's names, also in upper case, and
+    plurals for families (`the Browns`), but no single word that the row has in lower case too. In
+    upper case or where a sentence may begin, a single word must also be known as a name: it is in
+    the list, is found within a sentence or at the end of a longer name, or is a full name that is
+    recognized in at least half of such places. If several entities have a name, the first is
+    preferred. The arguments are as in `entities_of`.
+    """
+    matches = list(_matches(_forms(entities, lines), entities, found, lines, names))
+    certain: set[str] = set()
+    balance: Counter[str] = Counter()
+    for match in matches:
+        words = match.form.base.split()
+        if match.form.upper_case or match.form.plural:
+            continue
+        if not match.begins or len(words) > 1:
+            certain.add(words[-1])
+        elif match.form.full:
+            balance[words[0]] += 1 if match.is_recognized else -1
+    certain |= {word for word, count in balance.items() if count >= 0}
+    for match in matches:
+        form = match.form
+        # A single word whose capital letters mean nothing may be a common word.
+        is_ambiguous = (match.begins or form.upper_case) and " " not in form.base
+        is_certain = match.is_recognized or form.plural or form.base in certain
+        if is_ambiguous and not is_certain and form.base not in names:
+            continue
+        form.entity.spans.difference_update(match.replaced)
+        form.entity.spans.add(match.span)
+        if form.upper_case:
+            form.entity.upper_case.add(match.span)
+
+
+def _forms(entities: Sequence[Entity], lines: Sequence[str]) -> dict[str, list[_Form]]:
+    """The forms to search for, with the names they may be, in the order of the entities."""
+    named: dict[str, list[_Form]] = {}
+    # Full names come before single words, so that a word that is the full name of an entity is
+    # preferred; names of most words come first.
+    for entity in entities:
+        for name in _names(entity):
+            _add(named, name, _Form(entity, name, full=True))
+    for entity in (entity for entity in entities if entity.kind == "person"):
+        for name in _names(entity):
+            words = name.split()
+            # No last word of names such as `Alexander the Great`, since `Great` may begin a
+            # sentence.
+            last = len(words) - 1 if all(word[0].isupper() for word in words) else 0
+            for at in sorted({0, last}):
+                word = words[at]
+                if not word[0].isupper() or not _WORD.fullmatch(word):
+                    continue
+                if is_title(word) or is_pronoun(word):
+                    continue
+                _add(named, word, _Form(entity, word))
+                if at == len(words) - 1:
+                    _add(named, _plural_of(word), _Form(entity, word, plural=True))
+    # A name that the row has in lower case too may be a common word.
+    lower = {word for line in lines for word in split_words(line) if word == word.lower()}
+    distinct = {
+        form: whose
+        for form, whose in named.items()
+        if form == form.lower() or form.lower() not in lower
+    }
+    forms: dict[str, list[_Form]] = {}
+    # Upper case first: if both `Mary` and `MARY` were recognized, `MARY` is a form of `Mary`.
+    for form, whose in distinct.items():
+        if len(form) >= _SHORTEST_UPPER_CASE and form != form.upper():
+            for item in whose:
+                _add(forms, form.upper(), replace(item, upper_case=True))
+    for form, whose in distinct.items():
+        for item in whose:
+            _add(forms, form, item)
+    return forms
+
+
+def _names(entity: Entity) -> list[str]:
+    """The recognized names of an entity, those with most words first."""
+    names = dict.fromkeys(mention.name for mention in entity.mentions)
+    return sorted(names, key=lambda name: -len(name.split()))
+
+
+def _add(forms: dict[str, list[_Form]], text: str, form: _Form) -> None:
+    """Add a form, unless its entity has one of the same text."""
+    others = forms.setdefault(text, [])
+    if all(other.entity is not form.entity for other in others):
+        others.append(form)
+
+
+def _matches(
+    forms: dict[str, list[_Form]],
+    entities: Sequence[Entity],
+    found: Found,
+    lines: Sequence[str],
+    names: GivenNames,
+) -> Iterator[_Match]:
+    """Yield the occurrences of all forms, except those that were recognized as something else or
+    as a part of a longer name."""
+    recognized: dict[int, list[tuple[Span, Entity | None]]] = {}
+    owned = [(span, entity) for entity in entities for span in sorted(entity.spans)]
+    for span, owner in [*owned, *((span, None) for span in found.others)]:
+        recognized.setdefault(span.line, []).append((span, owner))
+    longest_first = sorted(forms, key=len, reverse=True)
+    for number, line in enumerate(lines):
+        for start, end in occurrences(line, longest_first):
+            overlapping = [
+                (span, owner)
+                for span, owner in recognized.get(number, ())
+                if span.start < end and start < span.end
+            ]
+            owners = [owner for _, owner in overlapping]
+            form = _chosen(forms[line[start:end]], line, start, owners, names)
+            if form is None or any(owner is not form.entity for owner in owners):
+                continue
+            match = Span(number, start, end - form.plural)
+            replaced = [span for span, _ in overlapping]
+            if all(match.start <= span.start and span.end <= match.end for span in replaced):
+                yield _Match(form, match, begins_sentence(line, start), bool(owners), replaced)
+
+
+def _chosen(
+    candidates: Sequence[_Form],
+    line: str,
+    start: int,
+    owners: Sequence[Entity | None],
+    names: GivenNames,
+) -> _Form | None:
+    """The form whose entity is recognized there, else the first whose entity fits the gender of a
+    title before it."""
+    gender, after_the = title_gender(line, start), _THE.search(line[:start])
+    possible = [form for form in candidates if after_the or not form.plural]
+    for form in possible:
+        if form.entity in owners:
+            return form
+    possible = [
+        form
+        for form in possible
+        if not _has_other_gender(form.entity, gender, set(form.base.casefold().split()), names)
+    ]
+    # Entities known to have the gender of the title come before those of unknown gender.
+    return min(possible, key=lambda form: gender not in (None, form.entity.gender), default=None)
+
+
+def begins_sentence(line: str, at: int) -> bool:
+    """Whether a sentence may begin at a position (also after a quote or colon), so any word has a
+    capital letter."""
+    # The period of a title or an initial (`Mr.`, `J.`) does not end a sentence.
+    abbreviation = _ABBREVIATION.search(line[:at])
+    if abbreviation is not None:
+        word = abbreviation[1]
+        if is_title(word) or (len(word) == 1 and word.isupper() and not is_pronoun(word)):
+            return False
+    return _SENTENCE_START.search(line[:at]) is not None

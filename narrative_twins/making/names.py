@@ -1,0 +1,327 @@
+"""Names in texts: given names and the gender that they indicate, titles and pronouns, and the names
+that a spaCy pipeline recognizes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate
+from random import Random
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Gender: TypeAlias = Literal["f", "m"]
+Kind: TypeAlias = Literal["person", "place", "organization", "miscellaneous"]
+Cluster: TypeAlias = tuple[int, str]
+"""A coreference cluster: the first line of its text in the row, and its key in `doc.spans`."""
+
+LOCALE = "en_US"
+"""The default locale of given names."""
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys("PERSON PER".split(), "person"),
+    **dict.fromkeys("GPE LOC FAC".split(), "place"),
+    "ORG": "organization",
+    # The label of CoNLL-2003, and the labels of OntoNotes for what it covers.
+    **dict.fromkeys("MISC NORP EVENT WORK_OF_ART LAW LANGUAGE PRODUCT".split(), "miscellaneous"),
+}
+"""The kind of each entity label of spaCy pipelines; entities with other labels, such as dates, are
+not replaced."""
+
+CLUSTERS = "coref_clusters_"
+"""Prefix of the keys of `doc.spans` that hold coreference clusters."""
+
+_PRONOUNS: dict[str, Gender | None] = {
+    **dict.fromkeys("she her hers herself".split(), "f"),
+    **dict.fromkeys("he him his himself".split(), "m"),
+    **dict.fromkeys(
+        "i me my mine myself you your yours yourself yourselves we us our ours ourselves it its"
+        " itself they them their theirs themselves who whom whose that this these those one".split()
+    ),
+}
+_TITLES: dict[str, Gender | None] = {
+    **dict.fromkeys(
+        "mrs ms miss mistress madam madame mademoiselle mme mlle señora señorita senora senorita"
+        " lady dame queen empress princess duchess countess viscountess baroness mother mom mum"
+        " grandmother grandma granny aunt auntie sister".split(),
+        "f",
+    ),
+    **dict.fromkeys(
+        "mr mister messrs monsieur señor senor master sir lord king emperor prince duke count"
+        " viscount baron father dad grandfather grandpa uncle brother".split(),
+        "m",
+    ),
+    **dict.fromkeys(
+        "dr doctor prof professor judge president senator governor mayor minister general gen"
+        " colonel col major maj captain capt commander lieutenant lt admiral sergeant sgt corporal"
+        " private inspector detective officer constable sheriff rev reverend saint st pastor bishop"
+        " rabbi".split()
+    ),
+}
+_COMMON_WORDS = frozenset(
+    "Angel April Amber Art Autumn Bill Bob Carter Chance Chase Christian Cliff Crystal Daisy Dawn"
+    " Dean Destiny Dick Drew Earl Faith Frank Ginger Grace Grant Guy Holly Hope Hunter Iris Ivy"
+    " Jack Jade Joy June Lance Lily Mark Mason Max May Melody Miles Misty Nick Norma Pat Penny Ray"
+    " Rich Rob Rose Ruby Savannah Sierra Skip Sterling Sue Summer Tiffany Violet Wade Will".split()
+)
+"""Names that indicate a gender but are never drawn, since they are also other words."""
+
+# Articles and possessive pronouns are not replaced even if a pipeline has them in a name, as in
+# `His Majesty`.
+_ARTICLE = re.compile(r"(?:the|my|your|his|her|its|our|their)\s+", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’ʼ][sS]$")
+_EDGES = "\"'`´‘’‚“”„«»‹›()[]{}<>,;:!?…-–—*_"
+_TITLE = re.compile(r"(\w+)\.?\s+")
+_TITLE_BEFORE = re.compile(r"(?<!\w)(\w+)\.?\s+$")
+
+
+class GivenNames:
+    """Given names to draw from, and the gender that each indicates.
+
+    Args:
+        women, men: weights by name; a name may be in both. A name with a weight of 0 indicates a
+            gender, but is never drawn.
+    """
+
+    def __init__(self, women: Mapping[str, float], men: Mapping[str, float]) -> None:
+        self._weights: dict[Gender | None, Counter[str]] = {"f": Counter(women), "m": Counter(men)}
+        self._weights[None] = self._weights["f"] + self._weights["m"]
+        self._women = {name.casefold(): weight for name, weight in women.items()}
+        self._men = {name.casefold(): weight for name, weight in men.items()}
+
+    def gender_of(self, name: str) -> Gender | None:
+        """The gender of most people with a name; None if it is unknown, or both are equally
+        frequent."""
+        woman, man = (names.get(name.casefold(), -1.0) for names in (self._women, self._men))
+        if woman == man:
+            return None
+        return "f" if woman > man else "m"
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a name is known, also if its weight is 0."""
+        return name.casefold() in self._women or name.casefold() in self._men
+
+    def draw(self, random: Random, gender: Gender | None, taken: Collection[str] = ()) -> str:
+        """Draw a name of a gender (None for any) by weight, without the case-folded words in
+        `taken`. Raises `ValueError` if all names are taken."""
+        free = {
+            name: weight
+            for name, weight in self._weights[gender].items()
+            if weight and not any(word in taken for word in name.casefold().split())
+        }
+        if not free:
+            people = {"f": "women", "m": "men", None: "people"}[gender]
+            raise ValueError(f"there is no name left for {people}; use a locale with more names")
+        return random.choices(list(free), list(free.values()))[0]
+
+
+@cache
+def read_names(locale: str = LOCALE) -> GivenNames:
+    """The given names of a locale of Faker, such as `de_DE`, weighted by their frequency if Faker
+    knows it.
+
+    Raises:
+        ImportError: Faker is not installed.
+        ValueError: Faker has no given names of women and men for this locale.
+    """
+    try:
+        from faker import Faker
+        from faker.config import AVAILABLE_LOCALES
+    except ImportError:
+        raise ImportError(
+            "drawing names needs Faker; pip install narrative_twins[entities]"
+        ) from None
+    lists: list[Any] = []
+    if locale in AVAILABLE_LOCALES:
+        for provider in Faker(locale, providers=["faker.providers.person"]).get_providers():
+            if provider.__lang__ == locale:
+                lists = [getattr(provider, f"first_names_{g}", ()) for g in ("female", "male")]
+    if not all(lists) or not lists:
+        raise ValueError(
+            f"{locale!r} is not a locale of Faker with names of women and men; use one such as"
+            f" {LOCALE} or de_DE"
+        )
+    weighted = [
+        {
+            name: 0.0 if name in _COMMON_WORDS else float(weight)
+            for name, weight in (
+                names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
+            ).items()
+        }
+        for names in lists
+    ]
+    return GivenNames(*weighted)
+
+
+class Span(NamedTuple):
+    """A half-open range of characters in a line, which is a sentence of the row, by its number."""
+
+    line: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A recognized name, its kind, its cluster if it has one, and the gender of a title before
+    it."""
+
+    span: Span
+    name: str
+    kind: Kind
+    cluster: Cluster | None = None
+    title: Gender | None = None
+
+    @property
+    def form(self) -> str:
+        """The name normalized for comparison."""
+        return " ".join(self.name.casefold().replace("’", "'").split())
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is recognized in a row."""
+
+    mentions: list[Mention] = field(default_factory=list)
+    others: list[Span] = field(default_factory=list)
+    """Entities of other kinds, which are not replaced."""
+    genders: dict[Cluster, Counter[Gender]] = field(default_factory=dict)
+    """The number of pronouns by gender in each cluster."""
+
+
+def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Sequence[str]) -> Found:
+    """The mentions in a row. An entity across a sentence boundary becomes one mention in each
+    sentence.
+
+    Args:
+        documents: the spaCy document of each text, whose sentences are joined by spaces.
+        texts: the lines of each text.
+        lines: all sentences of the row.
+    """
+    found = Found()
+    for document, text in zip(documents, texts, strict=True):
+        starts = list(accumulate((len(lines[line]) + 1 for line in text), initial=0))
+
+        def spans(entity: Any, text: range = text, starts: list[int] = starts) -> Iterator[Span]:
+            for at in range(bisect_right(starts, entity.start_char) - 1, len(text)):
+                start, end = entity.start_char - starts[at], entity.end_char - starts[at]
+                if end <= 0:
+                    break
+                line = lines[text[at]]
+                start, end = _trimmed(line, max(0, start), min(len(line), end))
+                if start < end:
+                    yield Span(text[at], start, end)
+
+        clusters: dict[Span, Cluster] = {}
+        for key in sorted(key for key in document.spans if key.startswith(CLUSTERS)):
+            cluster = text.start, key
+            for span in (span for member in document.spans[key] for span in spans(member)):
+                # Entities and members of clusters may differ in the title: find them with or
+                # without it. A span in several clusters belongs to the first.
+                for form in (span, _without_titles(span, lines)):
+                    clusters.setdefault(form, cluster)
+                word = lines[span.line][span.start : span.end]
+                gender = _PRONOUNS.get(word.lower()) if _means_pronoun(word) else None
+                if gender is not None:
+                    found.genders.setdefault(cluster, Counter())[gender] += 1
+        for entity in document.ents:
+            kind = KINDS.get(entity.label_)
+            for span in spans(entity):
+                if kind is None:
+                    found.others.append(span)
+                    continue
+                bare = _without_titles(span, lines) if kind == "person" else span
+                line = lines[bare.line]
+                name = line[bare.start : bare.end]
+                # Skip pronouns and entities of punctuation only.
+                if split_words(name) and not _means_pronoun(name):
+                    title = title_gender(line, bare.start) if kind == "person" else None
+                    known = clusters.get(bare, clusters.get(span))
+                    found.mentions.append(Mention(bare, name, kind, known, title))
+    return found
+
+
+def _without_titles(span: Span, lines: Sequence[str]) -> Span:
+    """The span of a name without the titles before it; the last word counts as the name even if it
+    is a title."""
+    line, start, end = lines[span.line], span.start, span.end
+    while (title := _TITLE.match(line, start, end)) and title.end() < end and is_title(title[1]):
+        start = title.end()
+    return span._replace(start=start)
+
+
+def _trimmed(line: str, start: int, end: int) -> tuple[int, int]:
+    """A range without quotes and spaces around it, the article before it, and `'s`."""
+
+    def outside(char: str) -> bool:
+        return char.isspace() or char in _EDGES
+
+    # Twice, since a quote may end before the `'s`: `"Anna"'s` becomes `Anna"`, then `Anna`.
+    for _ in range(2):
+        while start < end and outside(line[start]):
+            start += 1
+        while start < end and outside(line[end - 1]):
+            end -= 1
+        if _POSSESSIVE.search(line[start:end]):
+            end -= 2
+    article = _ARTICLE.match(line, start, end)
+    return _trimmed(line, article.end(), end) if article is not None else (start, end)
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, in order."""
+    return re.findall(r"\w+", text)
+
+
+def is_pronoun(word: str) -> bool:
+    """Whether a word is a pronoun, in upper or lower case."""
+    return word.lower() in _PRONOUNS
+
+
+def _means_pronoun(word: str) -> bool:
+    """Whether a name is a pronoun; `US` and `IT` are not."""
+    return is_pronoun(word) and (len(word) == 1 or not word.isupper())
+
+
+def is_title(word: str) -> bool:
+    """Whether a word is a title, with or without a period."""
+    return word.rstrip(".").lower() in _TITLES
+
+
+def title_gender(line: str, start: int) -> Gender | None:
+    """The gender indicated by the titles right before a name; the nearest one that indicates a
+    gender decides."""
+    while (title := _TITLE_BEFORE.search(line[:start])) is not None and is_title(title[1]):
+        gender = _TITLES[title[1].lower()]
+        if gender is not None:
+            return gender
+        start = title.start()
+    return None
+
+
+def occurrences(line: str, names: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the half-open ranges where names are whole words of a line; if several match, the first
+    listed."""
+    # Most names are in few lines only: drop the others before searching each position.
+    names = [name for name in names if name in line]
+    at = 0 if names else len(line)
+    while at < len(line):
+        ends = (at + len(name) for name in names if line.startswith(name, at))
+        whole = () if _within_word(line, at) else (e for e in ends if not _within_word(line, e))
+        end = next(iter(whole), None)
+        if end is not None:
+            yield at, end
+        at = end or at + 1
+
+
+def _within_word(line: str, at: int) -> bool:
+    return 0 < at < len(line) and _in_word(line[at - 1]) and _in_word(line[at])
+
+
+def _in_word(char: str) -> bool:
+    # Joiners, and combining marks (Unicode category M), which belong to the letter before them.
+    return char.isalnum() or char in "_\u200c\u200d" or unicodedata.category(char).startswith("M")

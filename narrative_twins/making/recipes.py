@@ -1,0 +1,397 @@
+"""Recipes for twins and distractors: the sequence of questions about a story, and which answers are
+valid. To add a recipe, add a `Recipe` to `RECIPES`.
+
+After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides
+and Keller. The twin of a short story is the story expanded to four times its sentences, in other
+words and with additional small events, and then retold from its most important events. A distractor
+keeps the surface and has a different main event; the distractor of a synopsis has different turning
+points, section by section.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, TypeAlias
+
+from narrative_twins.data.rows import RowError, check_sentences
+from narrative_twins.files import digest
+from narrative_twins.llm.answers import KnownAnswers
+from narrative_twins.llm.prompts import (
+    AnswerError,
+    Schema,
+    Template,
+    list_schema,
+    read_object,
+    read_templates,
+    schema_of,
+)
+from narrative_twins.llm.running import ATTEMPTS, Rejected, ask_until_valid
+from narrative_twins.llm.server import estimate_tokens
+
+COLUMNS = ("twin", "negative", "negative_twin")
+"""Columns that are made for a short story."""
+SECTIONS = 5
+"""Windows of a synopsis, each with a turning point."""
+LONGEST = 40
+"""Maximum number of sentences of a short story."""
+EXPANSION = 4
+"""Number of sentences of an expansion for each sentence of the story."""
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+"""A word: a run of letters and digits, or a single Chinese or Japanese character."""
+_EXAMPLE = ("first sentence", "second sentence")
+"""The sentences of the example answer in the prompts."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A question of a recipe.
+
+    Attributes:
+        name: what it makes, for example `"twin, expanded"`.
+        template: the name of its prompt template.
+        values: the values of the placeholders.
+        schema: the JSON schema of the answer.
+        answer_tokens: an estimate of the length of the answer.
+        read: makes the result out of the text of an answer, or raises `AnswerError`.
+        stand_in: a result of about the same length, for estimates of the steps that follow.
+        follows: whether its prompt contains the result of an earlier step.
+    """
+
+    name: str
+    template: str
+    values: dict[str, object]
+    schema: Schema
+    answer_tokens: int
+    read: Callable[[str], Any]
+    stand_in: Any
+    follows: bool = False
+
+
+Steps: TypeAlias = Generator[Step, Any, dict[str, Any]]
+"""Yields the questions about a story, is sent the result of each, and returns the columns. Only it
+defines the order of the questions: `ask` sends it answers, a dry run sends it stand-ins."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What can be made of a story.
+
+    Attributes:
+        steps: the questions about a story, whose sentences are in windows; raises `Rejected` for a
+            story that it can't be used for.
+        templates: the names of its prompts, which are files `prompts/NAME.txt`.
+        columns: the columns that it makes; of several, `TwinOptions.columns` chooses.
+        windows: the number of windows of a story; 1 for a short story.
+        made: what it makes, in words, for the card; by default the names of the columns.
+    """
+
+    steps: Callable[[Sequence[Sequence[str]], TwinOptions], Steps]
+    templates: Sequence[str]
+    columns: Sequence[str]
+    windows: int = 1
+    made: str = ""
+
+
+@dataclass(frozen=True)
+class TwinOptions:
+    """What is made of each story, and when answers are valid.
+
+    Attributes:
+        recipe: a name in `RECIPES`.
+        columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
+        attempts: maximum number of attempts to get a valid answer to a question.
+        twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `overlap`.
+        distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
+        prompts: a folder of templates that replace those of the package.
+
+    Raises:
+        OSError, ValueError: a setting is invalid, or a template can't be read.
+    """
+
+    recipe: str = "stories"
+    columns: Sequence[str] = COLUMNS
+    attempts: int = ATTEMPTS
+    twin_overlap: float = 0.7
+    distractor_overlap: float = 0.5
+    prompts: str | None = None
+    templates: Mapping[str, Template] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.recipe not in RECIPES:
+            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
+        if not self.columns or not set(self.columns) <= set(COLUMNS):
+            raise ValueError(
+                f"columns={list(self.columns)}: must be one or more of {', '.join(COLUMNS)}"
+            )
+        if "twin" not in self.columns:
+            raise ValueError(
+                "rows without a twin can't be loaded as narrative twins; add the column twin"
+            )
+        if "negative_twin" in self.columns and "negative" not in self.columns:
+            raise ValueError(
+                "the column negative_twin is made from negative; add the column negative"
+            )
+        if self.attempts < 1:
+            raise ValueError(f"attempts={self.attempts}: must be 1 or more")
+        for name in ("twin_overlap", "distractor_overlap"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be from 0 to 1")
+        names = RECIPES[self.recipe].templates
+        templates = read_templates("narrative_twins.making", names, self.prompts)
+        object.__setattr__(self, "templates", templates)
+
+    @property
+    def made_columns(self) -> list[str]:
+        """The columns that are made."""
+        columns = RECIPES[self.recipe].columns
+        return [name for name in columns if len(columns) == 1 or name in self.columns]
+
+
+async def ask(
+    chat: KnownAnswers, windows: Sequence[Sequence[str]], options: TwinOptions
+) -> dict[str, Any]:
+    """Ask all questions about a story, and return the columns that the recipe makes.
+
+    Raises:
+        Rejected: a question got no valid answer, or the story is too long.
+    """
+    steps = RECIPES[options.recipe].steps(windows, options)
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(await answer_step(chat, windows, step, options))
+    except StopIteration as finished:
+        columns: dict[str, Any] = finished.value
+        return columns
+
+
+async def answer_step(
+    chat: KnownAnswers, windows: Sequence[Sequence[str]], step: Step, options: TwinOptions
+) -> Any:
+    """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would
+    exceed the limit."""
+    if step.answer_tokens > chat.server.limit:
+        raise Rejected(
+            step.name,
+            f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of"
+            f" {chat.server.limit:,}; increase max_tokens",
+        )
+    return await ask_until_valid(
+        chat,
+        digest_of_story(windows, options),
+        step.name,
+        options.templates[step.template].fill(step.values),
+        step.schema,
+        step.read,
+        attempts=options.attempts,
+    )
+
+
+def digest_of_story(windows: Sequence[Sequence[str]], options: TwinOptions) -> str:
+    """The digest with which answers about a story are saved."""
+    return digest(windows[0] if RECIPES[options.recipe].windows == 1 else windows)
+
+
+def _story_steps(windows: Sequence[Sequence[str]], options: TwinOptions) -> Steps:
+    (sentences,) = windows
+    if len(sentences) > LONGEST:
+        raise Rejected(
+            "story",
+            f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}",
+        )
+    columns = {"twin": (yield from _twin_steps("twin", sentences, options))}
+    if "negative" in options.columns:
+        columns["negative"] = yield _sentences_step(
+            "negative",
+            "distract",
+            sentences,
+            len(sentences),
+            lambda text: check_distractor(sentences, text, options.distractor_overlap),
+            sentences,
+        )
+    if "negative_twin" in options.columns:
+        columns["negative_twin"] = yield from _twin_steps(
+            "negative_twin", columns["negative"], options, follows=True
+        )
+    return columns
+
+
+def _twin_steps(
+    column: str, sentences: Sequence[str], options: TwinOptions, follows: bool = False
+) -> Generator[Step, Any, list[str]]:
+    longer = yield _sentences_step(
+        f"{column}, expanded",
+        "expand",
+        sentences,
+        EXPANSION * len(sentences),
+        lambda expansion: check_reworded(sentences, expansion),
+        list(sentences) * EXPANSION,
+        follows,
+        exactly=False,
+    )
+    twin: list[str] = yield _sentences_step(
+        f"{column}, retold",
+        "retell",
+        longer,
+        len(sentences),
+        lambda twin: check_twin(sentences, twin, options.twin_overlap),
+        sentences,
+        follows=True,
+    )
+    return twin
+
+
+def _sentences_step(
+    name: str,
+    template: str,
+    sentences: Sequence[str],
+    count: int,
+    check: Callable[[list[str]], None],
+    stand_in: Sequence[str],
+    follows: bool = False,
+    exactly: bool = True,
+) -> Step:
+    """A question about sentences, whose answer is a list of `count` sentences, or about so many,
+    which passes a check."""
+    least, most = (count, count) if exactly else about(count)
+
+    def read(text: str) -> list[str]:
+        answer = read_sentences(text, least, most)
+        check(answer)
+        return answer
+
+    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
+    schema = schema_of({"sentences": list_schema("string", least, most)})
+    tokens = estimate_tokens(story) * count // len(sentences)
+    values = {"story": story, "count": count}
+    return Step(name, template, values, schema, tokens, read, list(stand_in), follows)
+
+
+def _synopsis_steps(windows: Sequence[Sequence[str]], options: TwinOptions) -> Steps:
+    names = [f"section_{number}" for number in range(1, len(windows) + 1)]
+
+    def read(text: str) -> list[list[str]]:
+        values = zip(names, read_object(text, names), strict=True)
+        sections = [_sentences(content, name) for name, content in values]
+        for name, window, section in zip(names, windows, sections, strict=True):
+            least, most = about(len(window))
+            if not least <= len(section) <= most:
+                size = f"{len(section)} sentence(s) instead of about {len(window)}"
+                raise AnswerError(f"{name} has {size}")
+            _check_not_copied(window, section, name)
+        check_distractor(list(chain(*windows)), list(chain(*sections)), options.distractor_overlap)
+        return sections
+
+    named = dict(zip(names, map(list, windows), strict=True))
+    story = json.dumps(named, ensure_ascii=False, indent=1)
+    schema = {name: list_schema("string", *about(len(window))) for name, window in named.items()}
+    values = {"story": story, "count": sum(map(len, windows))}
+    negative = yield Step(
+        "negative",
+        "distract_sections",
+        values,
+        schema_of(schema),
+        estimate_tokens(story),
+        read,
+        list(map(list, windows)),
+    )
+    return {"negative": negative}
+
+
+RECIPES: dict[str, Recipe] = {
+    "stories": Recipe(_story_steps, ("expand", "retell", "distract"), COLUMNS),
+    "synopses": Recipe(
+        _synopsis_steps,
+        ("distract_sections",),
+        ("negative",),
+        SECTIONS,
+        "distractors in five sections",
+    ),
+}
+"""The recipes by name: twins and distractors of short stories, and distractors of longer ones in
+five sections. `narrative-twins make twins --recipe` takes each of them."""
+
+
+# The checks of answers. Their form is checked too, since servers may ignore the JSON schema of a
+# request without an error.
+
+
+def read_sentences(text: str, least: int, most: int) -> list[str]:
+    """The sentences in an answer; raises `AnswerError` unless there are `least` to `most`, not the
+    prompt's example."""
+    (content,) = read_object(text, ["sentences"])
+    sentences = _sentences(content, "sentences")
+    if any(_normalize(sentence) in _EXAMPLE for sentence in sentences):
+        raise AnswerError("the answer repeats the example in the prompt")
+    if not least <= len(sentences) <= most:
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise AnswerError(f"the answer has {len(sentences)} sentence(s) instead of {expected}")
+    return sentences
+
+
+def about(count: int) -> tuple[int, int]:
+    """The minimum and maximum number of sentences that are about `count`: half, rounded up, and
+    twice as many."""
+    return (count + 1) // 2, 2 * count
+
+
+def overlap(one: Sequence[str], other: Sequence[str]) -> float:
+    """The Dice coefficient of the distinct words of two texts, 2 |A ∩ B| / (|A| + |B|); 0 if there
+    are no words. Case is ignored."""
+    a, b = (set(_WORD.findall(" ".join(text).casefold())) for text in (one, other))
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
+
+
+def check_twin(story: Sequence[str], twin: Sequence[str], most: float) -> None:
+    """Raise `AnswerError` if a sentence of a twin is copied or repeated, or its word overlap is
+    above `most`."""
+    check_reworded(story, twin)
+    if len(set(map(_normalize, twin))) < len(twin):
+        raise AnswerError("a sentence is repeated")
+    if (share := overlap(story, twin)) > most:
+        raise AnswerError(
+            "the wording is too close to the story: word overlap"
+            f" {share:.2f}, expected at most {most}"
+        )
+
+
+def check_reworded(story: Sequence[str], other: Sequence[str]) -> None:
+    """Raise `AnswerError` if a sentence of a text that rewords the story is copied from it."""
+    copies = set(map(_normalize, story))
+    for number, sentence in enumerate(other, start=1):
+        if _normalize(sentence) in copies:
+            raise AnswerError(f"sentence {number} is copied from the story")
+
+
+def check_distractor(story: Sequence[str], distractor: Sequence[str], least: float) -> None:
+    """Raise `AnswerError` if all sentences of a distractor are copied, or its word overlap is below
+    `least`."""
+    _check_not_copied(story, distractor, "it")
+    if (share := overlap(story, distractor)) < least:
+        raise AnswerError(
+            "the wording is too far from the story: word overlap"
+            f" {share:.2f}, expected at least {least}"
+        )
+
+
+def _check_not_copied(story: Sequence[str], text: Sequence[str], name: str) -> None:
+    if set(map(_normalize, text)) <= set(map(_normalize, story)):
+        raise AnswerError(f"{name} is a copy: all its sentences are in the story")
+
+
+def _normalize(sentence: str) -> str:
+    """A sentence without case, punctuation and extra white space, for comparisons."""
+    return " ".join(_WORD.findall(sentence.casefold())) or sentence.strip()
+
+
+def _sentences(content: Any, name: str) -> list[str]:
+    try:
+        sentences = check_sentences(content, name, "the answer")
+    except RowError as error:
+        raise AnswerError(error.problem) from None
+    return [" ".join(sentence.split()) for sentence in sentences]

@@ -1,1 +1,0 @@
-"""Narrative twins and distractors written by a language model."""

@@ -1,0 +1,167 @@
+"""Alignment paths, compared with all possible paths and with a library of dynamic time warping; and
+sentence vectors."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import dtw
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
+
+from narrative_twins.data.rows import twin_windows
+from narrative_twins.making.alignment import STEPS, SentenceEmbedder, best_path, similarity_matrix
+from narrative_twins.stories.windows import even_windows
+
+from support.hostile_checkpoints import weights
+from support.models import SENTENCES, encoder_of, small
+
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
+# Integers add up exactly, so ties do not depend on the order of the sum.
+TIED = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=st.integers(-1, 2)))
+LARGER = st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**32 - 1))
+
+
+@cache
+def paths(n: int, m: int) -> list[tuple[tuple[int, int], ...]]:
+    """All monotone paths through an n by m matrix."""
+    if (n, m) == (1, 1):
+        return [((0, 0),)]
+    return [
+        (*path, (n - 1, m - 1))
+        for before in ((n - 1, m - 1), (n - 1, m), (n, m - 1))
+        if min(before) > 0
+        for path in paths(*before)
+    ]
+
+
+def total(path, similarities) -> float:
+    return sum(similarities[cell] for cell in path)
+
+
+@given(TIED)
+def test_path_is_the_best_of_all(similarities):
+    """Ties are broken from the end, by the first step of `STEPS` that leads back to a best path."""
+    all_paths = paths(*similarities.shape)
+    best = max(total(path, similarities) for path in all_paths)
+    tied = [path for path in all_paths if total(path, similarities) == best]
+
+    def choices(path):
+        steps = zip(path, path[1:], strict=False)
+        return [STEPS.index((b[0] - a[0], b[1] - a[1])) for a, b in steps][::-1]
+
+    assert best_path(similarities) == list(min(tied, key=choices))
+
+
+@given(LARGER)
+def test_total_agrees_with_a_library(drawn):
+    n, m, seed = drawn
+    similarities = np.random.default_rng(seed).uniform(-1, 1, (n, m))
+    path = best_path(similarities)
+    assert path[0] == (0, 0) and path[-1] == (n - 1, m - 1)
+    # The library minimizes costs; in the pattern symmetric1 each step costs the cell it leads to.
+    found = dtw.dtw(-similarities, step_pattern="symmetric1")
+    assert total(path, similarities) == pytest.approx(-found.distance, abs=1e-9)
+
+
+@given(LARGER, st.integers(1, 5))
+def test_windows_of_a_twin_cover_it_in_order(drawn, count):
+    n, m, seed = max(drawn[0], count), drawn[1], drawn[2]
+    path = best_path(np.random.default_rng(seed).uniform(-1, 1, (n, m)))
+    windows = even_windows(n, count)
+    windows_of = twin_windows(path, [["."] * (hi - lo) for lo, hi in windows], m)
+    expected = [
+        sorted(
+            {w for w, (lo, hi) in enumerate(windows) for i, at in path if at == j and lo <= i < hi}
+        )
+        for j in range(m)
+    ]
+    assert windows_of == expected and all(expected), "every sentence is in a window"
+    assert {w for each in expected for w in each} == set(range(count))
+
+
+@pytest.mark.parametrize(
+    "bad", [np.empty((0, 3)), np.empty((3, 0)), np.ones(3), np.array([[0.1, np.nan]])]
+)
+def test_invalid_matrices_are_refused(bad):
+    with pytest.raises(ValueError, match="a non-empty matrix of finite numbers is needed"):
+        best_path(bad)
+
+
+def test_similarities_are_cosines():
+    random = np.random.default_rng(0)
+    story, twin = random.normal(size=(4, 8)), random.normal(size=(5, 8))
+    story[2] = 0
+    lengths = np.outer(np.linalg.norm(story, axis=1), np.linalg.norm(twin, axis=1))
+    lengths[2] = 1
+    assert similarity_matrix(story, twin) == pytest.approx(story @ twin.T / lengths, abs=1e-12)
+
+
+def saved(kind, folder):
+    for part in encoder_of(kind):
+        part.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("pooling", ["checkpoint", "pooler"])
+def test_truncated_sentences_are_counted(pooling, tmp_path):
+    embed = SentenceEmbedder(saved("bert", tmp_path), "cpu", pooling=pooling)
+    limit = embed._model.max_seq_length - 2
+    whole, cut, _ = embed(["map " * limit, "map " * limit + "mill " * 50, "map"])
+    assert np.allclose(whole, cut, atol=1e-5) and embed.truncated == 1
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet"])
+def test_pooler_output_is_that_of_transformers(kind, tmp_path):
+    """One sentence at a time, without padding; another pooling gives other vectors."""
+    folder = saved(kind, tmp_path)
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        inputs = [tokenizer(text, return_tensors="pt") for text in SENTENCES]
+        expected = [model(**each).pooler_output[0].numpy() for each in inputs]
+    found = SentenceEmbedder(folder, "cpu", 3, pooling="pooler")(SENTENCES)
+    assert found.shape == (len(SENTENCES), 32)
+    assert np.allclose(found, expected, atol=1e-5)
+    assert not np.allclose(found, SentenceEmbedder(folder, "cpu", 3)(SENTENCES), atol=0.1)
+
+
+def without_pooler(folder):
+    """As a language model is saved."""
+    model = AutoModel.from_pretrained(folder)
+    language_model = BertForMaskedLM(model.config)
+    language_model.bert.load_state_dict(model.state_dict(), strict=False)
+    language_model.save_pretrained(folder)
+
+
+def half_a_pooler(folder):
+    weights(lambda found: {name: found[name] for name in found if name != "pooler.dense.bias"})(
+        folder
+    )
+
+
+def other_pooler(folder):
+    weights(lambda found: found | {"pooler.dense.weight": torch.ones(16, 32)})(folder)
+
+
+@pytest.mark.parametrize("change", [without_pooler, half_a_pooler, other_pooler])
+def test_random_pooler_is_never_used(change, tmp_path):
+    folder = saved("bert", tmp_path)
+    change(folder)
+    with pytest.raises(OSError, match=r"has no weights of the pooler \(.*pooler\.dense\.\w+\)"):
+        SentenceEmbedder(folder, "cpu", pooling="pooler")
+
+
+def test_pooler_that_is_not_trained_is_refused(tmp_path):
+    """Training with mean pooling saves a pooler that was not trained, and that may be random."""
+    small("bert").save_pretrained(tmp_path / "mean")
+    with pytest.raises(OSError, match="name mean pooling, so its pooler is not trained; use that"):
+        SentenceEmbedder(tmp_path / "mean", "cpu", pooling="pooler")
+    folder = saved("modernbert", tmp_path)
+    with pytest.raises(OSError, match=r"models of this kind \(ModernBertModel\) have no pooler"):
+        SentenceEmbedder(folder, "cpu", pooling="pooler")

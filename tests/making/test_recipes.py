@@ -1,0 +1,244 @@
+"""Recipes: the prompts, the order of the questions, and which answers are valid."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narrative_twins.commands.cli import main
+from narrative_twins.llm.prompts import AnswerError
+from narrative_twins.making.recipes import (
+    COLUMNS,
+    RECIPES,
+    Recipe,
+    TwinOptions,
+    check_distractor,
+    check_twin,
+    overlap,
+    read_sentences,
+)
+
+from support.chat_server import Model, serving
+
+HOSTILE = [
+    "{{count}} {count} %s $story",
+    "He said \"no\" \\ 'yes' }}",
+    "{% raw %} </story> \u202eשלום",
+    "```json",
+    "🦊",
+]
+STORY = [
+    "Ada lost the ring.",
+    "She cried all night.",
+    "A fox found it.",
+    "It wore it home.",
+    "Ada laughed at last.",
+]
+
+
+def all_steps(windows, options):
+    """All steps for a story, each answered by its stand-in."""
+    steps = RECIPES[options.recipe].steps(windows, options)
+    found = [next(steps)]
+    while True:
+        try:
+            found.append(steps.send(found[-1].stand_in))
+        except StopIteration:
+            return found
+
+
+def is_valid(check, *values) -> bool:
+    try:
+        check(*values)
+    except AnswerError:
+        return False
+    return True
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=5))
+@example(HOSTILE)
+def test_prompts_contain_the_story_unchanged(story):
+    options = TwinOptions()
+    steps = all_steps([story], options)
+    assert [step.name for step in steps if not step.follows] == ["twin, expanded", "negative"]
+    for step in steps:
+        prompt = options.templates[step.template].fill(step.values)
+        shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n[") + 1)[0]
+        assert shown == (story * 4 if step.name.endswith("retold") else story)
+    synopses = TwinOptions("synopses")
+    (step,) = all_steps([[sentence] for sentence in story], synopses)
+    prompt = synopses.templates[step.template].fill(step.values)
+    shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n{") + 1)[0]
+    assert shown == {f"section_{n}": [sentence] for n, sentence in enumerate(story, start=1)}
+
+
+def test_the_order_of_questions():
+    twin, negative = ["twin, expanded", "twin, retold"], ["negative"]
+    columns = {
+        ("twin",): twin,
+        ("twin", "negative"): twin + negative,
+        COLUMNS: twin + negative + ["negative_twin, expanded", "negative_twin, retold"],
+    }
+    for chosen, names in columns.items():
+        steps = all_steps([["A.", "B."]], TwinOptions(columns=chosen))
+        assert [step.name for step in steps] == names
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"recipe": "novels"}, "unknown recipe 'novels'"),
+        ({"columns": ["twins"]}, r"columns=\['twins'\]: must be"),
+        ({"columns": ["twin", "negative_twin"]}, "made from negative"),
+        ({"columns": ["negative"]}, "add the column twin"),
+        ({"attempts": 0}, "attempts=0: must be 1 or more"),
+        ({"twin_overlap": 70}, "twin_overlap=70: must be from 0 to 1"),
+        ({"distractor_overlap": float("nan")}, "distractor_overlap=nan"),
+    ],
+)
+def test_invalid_options(options, problem):
+    with pytest.raises(ValueError, match=problem):
+        TwinOptions(**options)
+
+
+def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
+    """A record in `RECIPES` is a choice of the command, which makes, loads and describes its
+    rows."""
+
+    def steps(windows, options):
+        twin = yield next(RECIPES["stories"].steps(windows, options))
+        return {"twin": twin}
+
+    monkeypatch.setitem(RECIPES, "longer", Recipe(steps, ("expand",), ("twin",)))
+    with pytest.raises(SystemExit):
+        main(["make", "twins", "--help"])
+    assert "longer" in capsys.readouterr().out
+    (tmp_path / "s.jsonl").write_text(json.dumps(STORY) + "\n")
+    out = tmp_path / "o.jsonl"
+    with serving(Model()) as model:
+        command = ["make", "twins", str(tmp_path / "s.jsonl"), "--out", str(out), "--recipe"]
+        server = ["longer", "--server", model.address, "--model", "tiny"]
+        assert main([*command, *server, "--dry-run"]) == 0
+        assert "1 stories, 0 saved answers; 1 questions to ask" in capsys.readouterr().out
+        assert main([*command, *server]) == 0
+        assert len(model.bodies) == 1
+    row = json.loads(out.read_text())
+    assert row["story"] == STORY and len(row["twin"]) == 20 and "negative" not in row
+    facts = (tmp_path / "o.facts.yaml").read_text()
+    assert "- recipe: longer\n" in facts and "- columns: twin\n" in facts
+    assert (tmp_path / "o.card.md").exists(), "the rows load"
+
+
+def answer_with(sentences):
+    return json.dumps({"sentences": sentences})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answer_with(STORY),
+        f"Here it is, {{as}} asked:\n```json\n{answer_with(STORY)}\n``` I hope {{}} helps.",
+        answer_with([f"  {sentence}\n" for sentence in STORY]),
+        # The chat template opened the reasoning, so only its end is in the answer; the draft in it
+        # does not count.
+        f"Let me try: {answer_with(['A draft.'] * 5)} no, better:</think>\n{answer_with(STORY)}",
+        "{" * 900 + answer_with(STORY),
+    ],
+)
+def test_answer_is_found_within_other_text(answer):
+    assert read_sentences(answer, 5, 5) == STORY
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (answer_with(STORY)[:-10], "no JSON object"),
+        ('{"twin": []}', r"the properties \['twin'\] instead of \['sentences'\]"),
+        (answer_with(["First sentence.", *STORY[1:]]), "repeats the example"),
+        ('{"sentences": "one text"}', "is one text"),
+        ('{"sentences": 5}', "is int"),
+        (answer_with([]), "is empty"),
+        (answer_with([*STORY[:4], " "]), "sentence 4 is empty"),
+        (answer_with([*STORY[:4], None]), "sentence 4 is NoneType"),
+        (answer_with([*STORY[:4], "\ud83d"]), "lone surrogate"),
+        (answer_with([[sentence] for sentence in STORY]), "list of lists"),
+        (answer_with(STORY[:4]), r"has 4 sentence\(s\) instead of 5"),
+        (answer_with([*STORY, "More."]), r"has 6 sentence\(s\) instead of 5"),
+    ],
+)
+def test_answers_without_five_valid_sentences(answer, problem):
+    with pytest.raises(AnswerError, match=problem):
+        read_sentences(answer, 5, 5)
+
+
+@given(st.text())
+def test_any_answer_is_read_or_rejected(text):
+    is_valid(read_sentences, text, 1, 1)
+
+
+OTHER = [
+    ["Ada lost the ring again."],
+    ["She cried all day."],
+    ["A fox found her."],
+    ["All else."],
+    ["Ada laughed."],
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "problem"),
+    [
+        ({}, 0.5, None),
+        ({}, 0.9, "expected at least 0.9"),
+        ({"section_2": [STORY[1].upper()]}, 0.5, "section_2 is a copy"),
+        ({"section_3": []}, 0.5, "'section_3' is empty"),
+        ({"section_3": ["A fox found her."] * 2}, 0.5, None),
+        ({"section_3": ["A fox found her."] * 3}, 0.5, r"has 3 sentence\(s\) instead of about 1"),
+        ({"section_6": ["More."]}, 0.5, r"instead of \['section_1', 'section_2'"),
+    ],
+)
+def test_sections(changes, least, problem):
+    options = TwinOptions("synopses", distractor_overlap=least)
+    (step,) = all_steps([[sentence] for sentence in STORY], options)
+    named = {f"section_{n}": section for n, section in enumerate(OTHER, start=1)} | changes
+    # In any order.
+    answer = json.dumps(dict(reversed(named.items())))
+    if problem is None:
+        assert step.read(answer) == list(named.values())
+    else:
+        with pytest.raises(AnswerError, match=problem):
+            step.read(answer)
+
+
+def test_overlap_is_the_dice_coefficient_of_distinct_words():
+    assert overlap(["The dog ran.", "the DOG!"], ["A dog sat"]) == pytest.approx(2 * 1 / (3 + 3))
+    assert overlap(["a b c"], ["a b c", "a"]) == 1.0
+    assert overlap(["🦊"], ["🦊"]) == 0.0
+    # A Chinese character is a word; in other scripts a run of letters is.
+    assert overlap(["我喜欢狗"], ["我喜欢猫"]) == pytest.approx(2 * 3 / 8)
+    assert overlap(["שלום עולם"], ["שלום לך"]) == pytest.approx(0.5)
+
+
+words = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6).map(" ".join)
+texts = st.lists(words, min_size=1, max_size=5)
+
+
+@given(texts, texts, st.floats(0, 1))
+@example(STORY, ["All new words here.", "Others follow.", "all new words HERE"], 1.0)
+@example(STORY, ["All new words here.", "she cried -- ALL night"], 1.0)
+@example(STORY, [sentence.upper() for sentence in STORY], 0.0)
+def test_bounds_of_the_overlap(story, other, bound):
+    """Copies and repetitions are found in spite of case and punctuation."""
+    plain_story, plain = (
+        ["".join(c for c in s.casefold() if c.isalnum() or c == " ").split() for s in text]
+        for text in (story, other)
+    )
+    copied = [sentence in plain_story for sentence in plain]
+    share = overlap(story, other)
+    is_repeated = any(plain.count(sentence) > 1 for sentence in plain)
+    expected = share <= bound and not any(copied) and not is_repeated
+    assert is_valid(check_twin, story, other, bound) == expected
+    assert is_valid(check_distractor, story, other, bound) == (share >= bound and not all(copied))
