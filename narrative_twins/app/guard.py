@@ -7,10 +7,14 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, StringConstraints, ValidationError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse
 
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self'"
@@ -30,59 +34,41 @@ CANCEL = "/gradio_api/cancel"
 INFO = "/gradio_api/info"
 _MESSAGES = "/gradio_api/queue/data"
 _PATHS = re.compile(
-    r"/|/theme\.css|/favicon\.ico|/(assets|static)/[\w./+-]+|/download/[\w-]+\.[a-z]+"
+    r"/|/theme\.css|/favicon\.ico|/(assets|static)/[\w./+-]+|/download/[\w-]+\.\w+"
     rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
 )
 """The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel
 them at `CANCEL`."""
 
-_INVALID = "The request is not valid."
-_WILDCARDS = ("0.0.0.0", "::")
-_HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-]
+_ALL_ADDRESSES = ("0.0.0.0", "::")
+_BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
 
 ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-Checks: TypeAlias = Mapping[int, Sequence[Callable[[Any], bool]]]
-"""For the number of each event that may be posted, whether each of its input values is valid. Those
-of an endpoint for programs are `Parameter`s."""
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """An input value of an endpoint for programs, which are told what is wrong with their values.
+class Posted(BaseModel, strict=True):
+    """What every posted request names."""
 
-    Attributes:
-        name: the name of the parameter.
-        takes: what it takes, in words.
-        valid: whether a value is valid.
-    """
-
-    name: str
-    takes: str
-    valid: Callable[[Any], bool]
-
-    def __call__(self, value: Any) -> bool:
-        """Whether a value is valid."""
-        return self.valid(value)
+    fn_index: int
+    session_hash: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,64}$")]
 
 
-class _Refused(Exception):
-    """A request is refused with an HTTP status and a message."""
+class Event(Posted):
+    """An event of the page, or a call of the endpoint, with its input values."""
 
-    kind = "text/plain"
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message = status, message
+    data: list[Any]
+    trigger_id: int | None = None
 
 
-class _WrongValues(_Refused):
-    """A program is told as JSON what is wrong with its values."""
+class Cancellation(Posted):
+    """An event that a program cancels."""
 
-    kind = "application/json"
+    event_id: Annotated[str, StringConstraints(pattern=r"^\w{1,64}$")]
+
+
+class Inputs(BaseModel, strict=True):
+    """The input values of an event, in the order of its fields; a model is made for each event.
+    Programs are told the descriptions of the fields that are not valid."""
 
 
 class Guard:
@@ -90,156 +76,116 @@ class Guard:
 
     Requests to a host that the server was not started for are refused, so that a foreign page whose
     name is made to resolve to this machine (DNS rebinding) can't use it. Posts from pages of
-    another origin are refused.
+    another origin are refused. Starlette's `TrustedHostMiddleware` does not know the address at
+    which a request arrives, which is what a server at all addresses is reached by.
 
     Args:
         app: the application.
         hosts: names and addresses by which the page may be reached, without port. The address at
-            which a request arrives is added if one of them stands for all addresses of the machine
+            which a request arrives is added if one of them means all addresses of the machine
             (`0.0.0.0`, `::`).
-        checks: the events that may be posted.
+        events: the inputs of the events that may be posted, by their numbers.
+        endpoint: the number of the event that programs may post, too.
     """
 
-    def __init__(self, app: ASGI, hosts: Collection[str], checks: Checks) -> None:
-        self.app, self.checks = app, checks
-        self.any_address = any(host in _WILDCARDS for host in hosts)
+    def __init__(
+        self, app: ASGI, hosts: Collection[str], events: Mapping[int, type[Inputs]], endpoint: int
+    ) -> None:
+        self.app, self.events, self.endpoint = app, events, endpoint
+        self.any_address = any(host in _ALL_ADDRESSES for host in hosts)
         self.hosts = {_canonical(host) for host in (*hosts, *LOCAL_NAMES)}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request to the application, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._answer(scope, receive, _with_headers(send))
-        else:
+            return
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
-
-    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in scope["headers"]
-        }
-        try:
-            self._check_host(scope, headers)
-            if scope["method"] in ("GET", "HEAD"):
-                if not _PATHS.fullmatch(scope["path"]) or ".." in scope["path"]:
-                    raise _Refused(404, "Not found.")
-                if scope["path"] != _MESSAGES:
-                    # gradio would take names of stored states from it, for example.
-                    scope = {**scope, "query_string": b""}
-            elif scope["method"] == "POST" and scope["path"] in (EVENTS, CANCEL):
-                _check_origin(headers)
-                rewritten = self._event if scope["path"] == EVENTS else self._cancellation
-                body = rewritten(await _read_body(receive))
-                scope, receive = _with_body({**scope, "query_string": b""}, body, receive)
-            else:
-                raise _Refused(405 if scope["path"] in (EVENTS, CANCEL) else 404, "Not found.")
-        except _Refused as error:
-            await _respond(send, error)
             return
-        await self.app(scope, receive, send)
+        send = _with_headers(send)
+        try:
+            scope, receive = await self._accepted(scope, receive)
+        except HTTPException as error:
+            text = PlainTextResponse(f"{error.detail}\n", error.status_code)
+            await text(scope, receive, send)
+        except _WrongValues as error:
+            await JSONResponse({"detail": error.problems}, 422)(scope, receive, send)
+        except ClientDisconnect:
+            pass
+        else:
+            await self.app(scope, receive, send)
 
-    def _check_host(self, scope: Any, headers: Mapping[str, str]) -> None:
+    async def _accepted(self, scope: Any, receive: Any) -> tuple[Any, Any]:
+        """A request that may be passed on, with no more than the application needs of it."""
+        headers, path = Headers(scope=scope), scope["path"]
+        self._check_host(scope, headers)
+        if scope["method"] in ("GET", "HEAD"):
+            if not _PATHS.fullmatch(path) or ".." in path:
+                raise HTTPException(404, "Not found.")
+            # gradio would take names of stored states from the query, for example.
+            return (scope if path == _MESSAGES else {**scope, "query_string": b""}), receive
+        if path not in (EVENTS, CANCEL) or scope["method"] != "POST":
+            raise HTTPException(405 if path in (EVENTS, CANCEL) else 404, "Not found.")
+        _check_origin(headers)
+        body = await _read_body(Request(scope, receive))
+        try:
+            posted = self._event(body) if path == EVENTS else self._cancellation(body)
+        except (ValueError, RecursionError):
+            raise HTTPException(422, "The request is not valid.") from None
+        return _with_body(scope, json.dumps(posted.model_dump()).encode(), receive)
+
+    def _check_host(self, scope: Any, headers: Headers) -> None:
         name = _host_of(headers.get("host", ""))
-        if (
-            name in self.hosts
-            or self.any_address
-            and name == _canonical((scope.get("server") or ("",))[0])
-        ):
-            return
-        shown = "".join(char if char.isalnum() or char in ".:-" else "?" for char in name[:100])
-        raise _Refused(
-            403,
-            f"The page is not served as {shown!r}. To allow it: narrative-twins app --allow-host"
-            " NAME",
-        )
-
-    def _event(self, body: bytes) -> bytes:
-        """The event that a request posts, written anew with what is needed of it."""
-        event = _parsed(body)
-        try:
-            number, values, session = event["fn_index"], event["data"], event["session_hash"]
-            trigger = event.get("trigger_id")
-            checks = self.checks[number]
-            known = (
-                type(number) is int
-                and _is_session(session)
-                and (trigger is None or type(trigger) is int)
-                and isinstance(values, list)
+        arrived = _canonical((scope.get("server") or ("",))[0])
+        if name not in self.hosts and not (self.any_address and name == arrived):
+            shown = re.sub(r"[^\w.:-]", "?", name[:100])
+            raise HTTPException(
+                403,
+                f"The page is not served as {shown!r}. To allow it: narrative-twins app"
+                " --allow-host NAME",
             )
-        except (TypeError, KeyError, AttributeError):
-            known = False
-        if not known:
-            raise _Refused(422, _INVALID)
-        _check_values(values, checks)
-        return json.dumps(
-            {
-                "data": values,
-                "fn_index": number,
-                "session_hash": session,
-                "trigger_id": trigger,
-                "event_data": None,
-            }
-        ).encode()
 
-    def _cancellation(self, body: bytes) -> bytes:
-        """The event that a program cancels, written anew with what is needed of it."""
-        cancelled = _parsed(body)
-        try:
-            number, session, event = (
-                cancelled["fn_index"],
-                cancelled["session_hash"],
-                cancelled["event_id"],
-            )
-            valid = (
-                type(number) is int
-                and _is_endpoint(self.checks[number])
-                and _is_session(session)
-                and isinstance(event, str)
-                and re.fullmatch(r"\w{1,64}", event) is not None
-            )
-        except (TypeError, KeyError):
-            valid = False
-        if not valid:
-            raise _Refused(422, _INVALID)
-        return json.dumps({"fn_index": number, "session_hash": session, "event_id": event}).encode()
+    def _event(self, body: bytes) -> Event:
+        event = Event.model_validate(json.loads(body))
+        inputs = self.events.get(event.fn_index)
+        if inputs is None:
+            raise ValueError(f"there is no event {event.fn_index}")
+        if problems := _problems(inputs, event.data):
+            if event.fn_index == self.endpoint:
+                raise _WrongValues(problems)
+            raise ValueError("values of another kind")
+        return event
+
+    def _cancellation(self, body: bytes) -> Cancellation:
+        cancelled = Cancellation.model_validate(json.loads(body))
+        if cancelled.fn_index != self.endpoint:
+            raise ValueError("only calls of the endpoint are cancelled this way")
+        return cancelled
 
 
-def _parsed(body: bytes) -> Any:
+class _WrongValues(Exception):
+    """A program is told what is wrong with its values, in the form that clients of gradio show."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        form = {"__type__": "validate", "is_valid": False}
+        self.problems = [
+            form | {"parameter_name": name, "message": f"takes {takes}"}
+            for name, takes in problems.items()
+        ]
+
+
+def _problems(inputs: type[Inputs], values: list[Any]) -> dict[str, str]:
+    """For each input whose value is not valid, what it takes."""
+    fields = inputs.model_fields
+    if len(values) != len(fields):
+        return {"data": f"{len(fields)} values: {', '.join(fields)}"}
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise _Refused(422, _INVALID) from None
-
-
-def _is_session(session: Any) -> bool:
-    return isinstance(session, str) and re.fullmatch(r"[\w-]{1,64}", session) is not None
-
-
-def _is_endpoint(checks: Sequence[Callable[[Any], bool]]) -> bool:
-    return any(isinstance(check, Parameter) for check in checks)
-
-
-def _check_values(values: list[Any], checks: Sequence[Callable[[Any], bool]]) -> None:
-    """Refuse values that are not valid. Programs are told of each, in the form that clients of
-    gradio read."""
-    if len(values) == len(checks):
-        wrong = [check for check, value in zip(checks, values, strict=True) if not check(value)]
-        problems = {
-            check.name: f"takes {check.takes}" for check in wrong if isinstance(check, Parameter)
-        }
-        if not wrong:
-            return
-    else:
-        names = [check.name for check in checks if isinstance(check, Parameter)]
-        problems = {"data": f"takes {len(names)} values: {', '.join(names)}"} if names else {}
-    if not problems:
-        raise _Refused(422, _INVALID)
-    form = {"__type__": "validate", "is_valid": False}
-    detail = [
-        form | {"parameter_name": name, "message": message} for name, message in problems.items()
-    ]
-    raise _WrongValues(422, json.dumps({"detail": detail}))
+        inputs.model_validate(dict(zip(fields, values, strict=True)))
+    except ValidationError as error:
+        wrong = {problem["loc"][0] for problem in error.errors(include_input=False)}
+        return {name: str(fields[name].description) for name in fields if name in wrong}
+    return {}
 
 
 def _canonical(host: str) -> str:
@@ -258,30 +204,26 @@ def _host_of(netloc: str) -> str:
     return _canonical(name[1]) if name else ""
 
 
-def _check_origin(headers: Mapping[str, str]) -> None:
+def _check_origin(headers: Headers) -> None:
     """Browsers send the origin of the page that posts; other clients need not."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-        raise _Refused(403, "Requests from other pages are refused.")
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise _Refused(403, "Requests from other pages are refused.")
+    origin, host = headers.get("origin"), headers.get("host", "")
+    other_origin = origin is not None and origin.partition("://")[2].lower() != host.lower()
+    site = headers.get("sec-fetch-site", "same-origin")
+    if other_origin or site not in ("same-origin", "none"):
+        raise HTTPException(403, "Requests from other pages are refused.")
 
 
-async def _read_body(receive: Any) -> bytes:
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _Refused(400, "The request has no end.")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
+async def _read_body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
         if len(body) > MAX_BODY:
-            raise _Refused(413, "The story is too long.")
-    return body
+            raise HTTPException(413, "The story is too long.")
+    return bytes(body)
 
 
 def _with_body(scope: Any, body: bytes, receive: Any) -> tuple[Any, Any]:
-    """A request with another body."""
+    """A request with another body, and without a query."""
     kept = [(name, value) for name, value in scope["headers"] if name.lower() not in _BODY_HEADERS]
     kept += [(b"content-length", str(len(body)).encode()), (b"content-type", b"application/json")]
     unread = [{"type": "http.request", "body": body, "more_body": False}]
@@ -289,30 +231,20 @@ def _with_body(scope: Any, body: bytes, receive: Any) -> tuple[Any, Any]:
     async def receive_body() -> Any:
         return unread.pop() if unread else await receive()
 
-    return {**scope, "headers": kept}, receive_body
-
-
-_BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
+    return {**scope, "headers": kept, "query_string": b""}, receive_body
 
 
 def _with_headers(send: Any) -> Any:
     async def send_with_headers(message: Any) -> None:
         if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
             # gradio lets other pages of the same machine read answers.
-            kept = [
-                pair
-                for pair in message.get("headers", ())
-                if not pair[0].lower().startswith(b"access-control-")
-            ]
-            message = {**message, "headers": [*kept, *_HEADERS]}
+            for name in [name for name in headers if name.startswith("access-control-")]:
+                del headers[name]
+            headers["content-security-policy"] = POLICY
+            headers["referrer-policy"] = "no-referrer"
+            headers["x-content-type-options"] = "nosniff"
+            message = {**message, "headers": headers.raw}
         await send(message)
 
     return send_with_headers
-
-
-async def _respond(send: Any, error: _Refused) -> None:
-    body = f"{error.message}\n".encode()
-    kind = f"{error.kind}; charset=utf-8".encode()
-    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

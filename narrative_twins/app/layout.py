@@ -1,111 +1,137 @@
-"""The layout of the web page, in gradio."""
+"""The layout of the web page, in gradio, and its endpoint `/score` for programs."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-from collections.abc import Callable, Iterator
-from html import escape
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from narrative_twins.app.book_layout import book_input, book_results, connect_book_events
-from narrative_twins.app.book_page import BookPage
-from narrative_twins.app.endpoint import add_endpoint, parameters
-from narrative_twins.app.guard import Checks
-from narrative_twins.app.guide import guide
-from narrative_twins.app.page import METHODS, Page, Parts, Visitor
-from narrative_twins.app.parts import handler, html, set_busy
-from narrative_twins.app.requests import MAX_CHARACTERS
+import gradio as gr
+from pydantic import Field, create_model
+
+from narrative_twins.app.guard import Inputs
+from narrative_twins.app.page import (
+    ADVICE,
+    METHODS,
+    ONE_PASS,
+    SHARE,
+    SPLITS,
+    Method,
+    Page,
+    Parts,
+    Visitor,
+    part,
+)
+from narrative_twins.app.scoring import MAX_BOOK, MAX_CHARACTERS, MAX_SENTENCES, book_suffixes
+from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.stories.splitting import SPLITTERS
+from narrative_twins.salience.options import SCORING_OPTIONS
+from narrative_twins.stories.splitting import SplitName
 
-_OPEN = """<div class="ways"><label>Open a text file<input type="file" accept=".txt,.md,text/*" data-limit="{limit}">
-</label><button type="button" id="example" data-story="{story}">Try an example</button></div>
-<p class="problem" role="alert"></p>"""
+SCORE = "score"
+"""The name of the endpoint."""
+STORY = ("text", "operations", "windows", "method", "split")
+"""What the endpoint takes, in order. It takes no encoder, which could be a path."""
 
-_INTRODUCTION = """<header><h1>Narrative salience</h1><p>Which sentences of a story carry it?
-The stronger the colour, the more salient the sentence.</p></header>"""
-_INVITATION = """<p class="invitation">Paste a story and press <b>Score</b>, or Ctrl+Enter (on a Mac ⌘+Enter); or try
-the example. The story is shown here in its own paragraphs, each sentence shaded by its salience.</p>"""
-_LEGEND = """<p class="hint">The most salient fifth is underlined. Point at a sentence to see its scores, or move to the
-text with the tab key and use the arrow keys. Colours range from the lowest score of the story to the highest.</p>"""
-
-_FOLD = "<details><summary>Settings</summary></details>"
-
-_SERVER_EVENTS = ("load", "unload")
-
-
-def import_gradio() -> Any:
-    """Import gradio, with its statistics off; raises `ModuleNotFoundError` if it is not
-    installed."""
-    if importlib.util.find_spec("gradio") is None:
-        raise ModuleNotFoundError("the page needs gradio: pip install narrative_twins[demo]")
-    # Otherwise it reports every page to its developers, and checks for updates.
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    import gradio as gr
-
-    return gr
+_DESCRIPTION = (
+    "Score a story: the salience of every sentence, by each operation. Until the story is scored,"
+    " steps with phase, share and seconds_left are sent; the last one is the result."
+)
+_RETURNS = (
+    "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
+    " sentence), truncated, context_tokens, cut_tokens, approximate"
+)
 
 
-def build_blocks(gr: Any, page: Page) -> Any:
+def input_types() -> dict[str, Any]:
+    """What a browser or program may send for each input, by the name of the input."""
+    number = Annotated[float, Field(ge=0, lt=1_000_000, allow_inf_nan=False)]
+    operations: Any = list[Literal[tuple(OPERATIONS)]]  # type: ignore[misc]
+    about = {
+        "text": (str, "the story as plain text"),
+        "operations": (
+            Annotated[operations, Field(max_length=len(OPERATIONS))],
+            f"a list of some of {', '.join(OPERATIONS)}",
+        ),
+        "windows": (str, "text: auto, a count such as 5, or sizes such as 7, 7, 6"),
+        "method": (Method, f"{' or '.join(METHODS)}; one pass is fast but approximate"),
+        "split": (SplitName, f"what is scored: {', '.join(SPLITS)}"),
+        "encoder": (str, "the folder or Hub id of an encoder"),
+        "token": (None, "nothing: its value is kept by the server"),
+        "operation": (str, "the operation that shades"),
+        "k": (number, "a number of sentences"),
+        "book": (str, "the name of a file, and on the next line its content in base64"),
+        "levels": (list[Level], f"a list of some of {', '.join(LEVELS)}"),
+        "share": (number, "a percentage"),
+    }
+    return {name: (kind, Field(description=text)) for name, (kind, text) in about.items()}
+
+
+def _inputs(names: Iterable[str]) -> type[Inputs]:
+    """The model of the inputs of an event."""
+    types = input_types()
+    return create_model("EventInputs", __base__=Inputs, **{name: types[name] for name in names})
+
+
+@dataclass
+class Layout:
+    """The page as gradio blocks.
+
+    Attributes:
+        blocks: the blocks.
+        events: the inputs of the events that may be posted, by their numbers.
+        endpoint: the number of the event of the endpoint.
+    """
+
+    blocks: gr.Blocks
+    events: dict[int, type[Inputs]] = field(default_factory=dict)
+    endpoint: int = -1
+
+    def on(
+        self, listen: Any, function: Callable[..., Any], inputs: Mapping[str, Any], **options: Any
+    ) -> None:
+        """Call a function with the visitor and the values of the inputs, on an event of the
+        browser."""
+        options = {"show_progress": "hidden", "api_visibility": "private"} | options
+        event = listen(_handler(function), list(inputs.values()), **options)
+        self.events[event["id"]] = _inputs(inputs)
+
+
+def build_layout(page: Page) -> Layout:
     """The page as gradio blocks, whose events call `page`."""
     with gr.Blocks(title="Narrative salience", analytics_enabled=False) as blocks:
-        html(gr, _INTRODUCTION)
+        layout = Layout(blocks)
+        _html(part("introduction"))
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280), gr.Tabs(elem_id="kinds"):
                 with gr.Tab("A story"):
-                    parts = _input_column(gr, page.any_encoder)
+                    story = _story_input(page.any_encoder)
                 with gr.Tab("A book"):
-                    book = book_input(gr)
+                    book = _book_input()
             with gr.Column(elem_id="reading", min_width=280):
-                parts |= _results_column(gr)
-                book |= book_results(gr)
-                html(gr, guide(), elem_id="guide")
-        _connect_events(gr, page, parts, book["results"])
-        blocks.unload(handler(gr, page.cancel))
-        add_endpoint(gr, page)
-        connect_book_events(gr, BookPage(page), book, [parts["results"], parts["invitation"]])
-    return blocks
+                story |= _story_results()
+                book |= _book_results()
+                names = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
+                guide = part("guide", [(name, OPERATIONS[name]) for name in names], ADVICE)
+                _html(guide, elem_id="guide")
+        _connect_story(layout, page, story, book)
+        _connect_book(layout, page, book, story)
+        blocks.unload(_handler(lambda visitor: page.cancel(visitor)))
+        _add_endpoint(layout, page)
+    return layout
 
 
-def input_checks(gr: Any, blocks: Any) -> Checks:
-    """For each event that a browser posts, by its number: whether each of its input values is one
-    that the component can have. Events of the server itself are left out. The values of the
-    endpoint are `parameters()`.
-    """
-    posted = {
-        number: event
-        for number, event in blocks.fns.items()
-        if not any(trigger in _SERVER_EVENTS for _, trigger in event.targets)
-    }
-    return {
-        number: (
-            parameters()
-            if event.api_visibility == "public"
-            else [_check(gr, part) for part in event.inputs]
-        )
-        for number, event in posted.items()
-    }
+def _html(value: str = "", **options: Any) -> gr.HTML:
+    """A piece of HTML without gradio's own style."""
+    return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
 
 
-def _check(gr: Any, component: Any) -> Callable[[Any], bool]:
-    """Whether a value is one that a browser sends for a component."""
-    if isinstance(component, gr.State):
-        return lambda value: value is None  # its value is kept by the server
-    if isinstance(component, gr.CheckboxGroup):
-        choices = [value for _, value in component.choices]
-        return lambda value: isinstance(value, list) and all(choice in choices for choice in value)
-    if isinstance(component, gr.Slider):
-        return lambda value: type(value) in (int, float) and 0 <= value < 1_000_000
-    if isinstance(component, (gr.Textbox, gr.Radio)):
-        return lambda value: isinstance(value, str)
-    raise TypeError(f"no check for {component!r}")
-
-
-def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
+def _story_input(any_encoder: bool) -> dict[str, Any]:
     """The story and the settings, by name."""
-    parts = {
+    example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8")
+    parts: dict[str, Any] = {
         "text": gr.Textbox(
             label="Story",
             lines=10,
@@ -113,71 +139,56 @@ def _input_column(gr: Any, any_encoder: bool) -> dict[str, Any]:
             placeholder="Once upon a time …",
             elem_id="story",
             autoscroll=False,
-        ),
-        "open": html(
-            gr, _OPEN.format(limit=4 * MAX_CHARACTERS, story=escape(_example())), elem_id="open"
-        ),
+        )
     }
+    _html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel")
-    parts["status"] = html(gr, elem_id="status")
-    html(gr, _FOLD, elem_id="fold")
+    parts["status"] = _html(elem_id="status")
+    _html(part("fold"), elem_id="fold")
     with gr.Column(elem_id="settings"):
-        parts |= _settings(gr, any_encoder)
-    return parts
-
-
-def _settings(gr: Any, any_encoder: bool) -> dict[str, Any]:
-    names = list(OPERATIONS)
-    parts = {
-        "split": gr.Radio(
-            list(SPLITTERS),
-            value="sentences",
+        parts["split"] = gr.Radio(
+            list(SPLITS),
+            value=SPLITS[0],
             label="Split the text into",
             info="Choose lines for verse. Lines and paragraphs are scored as sentences are.",
             elem_id="split",
-        ),
-        "operations": gr.CheckboxGroup(
-            names, value=names, label="Operations", elem_id="operations"
-        ),
-    }
-    with gr.Row():
-        parts["windows"] = gr.Textbox(
-            "auto", label="Windows", info="auto, a count, or sizes: 7, 7, 6", min_width=200
         )
-        parts["method"] = gr.Radio(
-            list(METHODS),
-            value="exact",
-            label="Scores",
-            info="One pass is fast but approximate.",
-            min_width=200,
+        parts["operations"] = gr.CheckboxGroup(
+            list(OPERATIONS), value=list(OPERATIONS), label="Operations", elem_id="operations"
         )
-    if any_encoder:
-        parts["encoder"] = gr.Textbox(
-            label="Encoder", placeholder="default", info="folder or Hub id"
-        )
+        with gr.Row():
+            parts["windows"] = gr.Textbox(
+                SCORING_OPTIONS["windows"].default,
+                label="Windows",
+                info="auto, a count, or sizes: 7, 7, 6",
+                min_width=200,
+            )
+            parts["method"] = gr.Radio(
+                list(METHODS),
+                value=METHODS[0],
+                label="Scores",
+                info="One pass is fast but approximate.",
+                min_width=200,
+            )
+        if any_encoder:
+            parts["encoder"] = gr.Textbox(
+                label="Encoder", placeholder="default", info="folder or Hub id"
+            )
     return parts
 
 
-def _example() -> str:
-    return (
-        files("narrative_twins.app")
-        .joinpath("haunted_stable.txt")
-        .read_text(encoding="utf-8")
-        .strip()
-    )
-
-
-def _results_column(gr: Any) -> dict[str, Any]:
-    parts = {"token": gr.State(""), "invitation": html(gr, _INVITATION)}
-    with gr.Column(visible=False, elem_id="results") as results:
+def _story_results() -> dict[str, Any]:
+    """The results of a story, by name."""
+    parts = {"token": gr.State(""), "invitation": _html(part("invitation"))}
+    with gr.Column(visible=False, elem_id="results") as parts["results"]:
         parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
-        parts["advice"] = html(gr)
-        parts["curve"] = html(gr, elem_id="curve")
-        parts["shaded"] = html(gr, elem_id="shaded")
-        html(gr, _LEGEND)
-        parts["downloads"] = html(gr)
+        parts["advice"] = _html()
+        parts["curve"] = _html(elem_id="curve")
+        parts["shaded"] = _html(elem_id="shaded")
+        _html(part("legend"))
+        parts["downloads"] = _html()
         parts["k"] = gr.Slider(
             1,
             5,
@@ -188,55 +199,196 @@ def _results_column(gr: Any) -> dict[str, Any]:
             elem_id="k",
             buttons=[],
         )
-        parts["salient"] = html(gr, elem_id="salient")
-    return parts | {"results": results}
+        parts["salient"] = _html(elem_id="salient")
+    return parts
 
 
-def _connect_events(gr: Any, page: Page, parts: dict[str, Any], other: Any) -> None:
-    """Connect the parts for stories to `page`; `other` is hidden when there are results."""
+def _book_input() -> dict[str, Any]:
+    """The book and its settings, by name."""
+    _html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
+    # The browser puts the file here; it is hidden by the style sheet.
+    parts: dict[str, Any] = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}
+    with gr.Row():
+        parts["score"] = gr.Button("Score", variant="primary", elem_id="score-book")
+        parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel-book")
+    parts["status"] = _html(elem_id="book-status")
+    parts["levels"] = gr.CheckboxGroup(
+        list(LEVELS), value=list(LEVELS), label="Levels", elem_id="levels"
+    )
+    parts["method"] = gr.Radio(
+        list(METHODS),
+        value=ONE_PASS,
+        label="Scores of sentences",
+        info="One pass is fast but approximate.",
+    )
+    _html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
+    return parts
 
-    def update(changes: Parts) -> dict[Any, Any]:
-        found = {parts[name]: value for name, value in _updates(gr, changes).items()}
-        return found | (
-            {other: gr.update(visible=False)} if "shaded" in changes and "token" in changes else {}
+
+def _book_results() -> dict[str, Any]:
+    """The results of a book, by name."""
+    parts: dict[str, Any] = {"token": gr.State("")}
+    with gr.Column(visible=False, elem_id="book-results") as parts["results"]:
+        parts["downloads"] = _html()
+        parts["contents"] = _html(elem_id="contents")
+        parts["share"] = gr.Slider(
+            1,
+            50,
+            SHARE,
+            step=1,
+            label="Extract (%)",
+            info="of the sentences, in their order",
+            elem_id="share",
+            buttons=[],
         )
+        parts["extract"] = _html(elem_id="book-extract")
+    return parts
+
+
+def _connect_story(layout: Layout, page: Page, parts: dict[str, Any], book: dict[str, Any]) -> None:
+    """Connect the parts for stories to `page`."""
 
     def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
-        yield from map(update, page.score(visitor, *inputs))
+        for changes in page.score(visitor, *inputs):
+            updates = _updates(parts, changes)
+            if "operation" in changes:
+                names, chosen = changes["operation"]
+                sentences, k = changes["k"]
+                updates[parts["operation"]] = gr.update(choices=names, value=chosen)
+                updates[parts["k"]] = gr.update(maximum=max(2, sentences), value=k)
+                updates |= _shown(parts["results"], [parts["invitation"], book["results"]])
+            yield updates
 
-    def shade(*inputs: Any) -> dict[Any, Any]:
-        return update(page.shade(*inputs))
+    def shade(visitor: Visitor, *inputs: Any) -> dict[Any, Any]:
+        return _updates(parts, page.shade(*inputs))
 
-    options = {"show_progress": "hidden", "api_visibility": "private"}
-    inputs = [
-        parts[name]
-        for name in ("text", "operations", "windows", "method", "split", "encoder")
-        if name in parts
-    ]
-    outputs = [part for name, part in parts.items() if name != "open"] + [other]
-    # gradio has no limit here, since `ScoringQueue` scores one story at a time.
-    parts["score"].click(
-        handler(gr, score), inputs, outputs, concurrency_limit=None, trigger_mode="once", **options
-    )
-    parts["cancel"].click(handler(gr, page.cancel), **options)
-    chosen = [parts[name] for name in ("token", "operation", "k")]
+    names = [name for name in (*STORY, "encoder") if name in parts]
+    outputs = [*parts.values(), book["results"]]
+    _connect_scoring(layout, page, parts, score, names, outputs)
+    chosen = {name: parts[name] for name in ("token", "operation", "k")}
     shown = [parts[name] for name in ("advice", "curve", "shaded", "salient", "status")]
     # `input` and not `change`, which would draw everything again after each scoring.
-    parts["operation"].input(shade, chosen, shown, trigger_mode="always_last", **options)
-    parts["k"].input(shade, chosen, shown, trigger_mode="always_last", **options)
+    for name in ("operation", "k"):
+        layout.on(parts[name].input, shade, chosen, outputs=shown, trigger_mode="always_last")
 
 
-def _updates(gr: Any, changes: Parts) -> dict[str, Any]:
-    """Changes of the page as gradio updates."""
-    updates = dict(changes)
-    set_busy(gr, updates)
-    if "operation" in updates:
-        names, chosen = updates["operation"]
-        updates["operation"] = gr.update(choices=names, value=chosen)
-        sentences, k = updates["k"]
-        updates["k"] = gr.update(maximum=max(2, sentences), value=k)
-        updates["results"], updates["invitation"] = (
-            gr.update(visible=True),
-            gr.update(visible=False),
-        )
+def _connect_book(layout: Layout, page: Page, parts: dict[str, Any], story: dict[str, Any]) -> None:
+    """Connect the parts for books to `page`."""
+    others = [story["results"], story["invitation"]]
+
+    def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
+        for changes in page.score_book(visitor, *inputs):
+            shown = _shown(parts["results"], others) if "contents" in changes else {}
+            yield _updates(parts, changes) | shown
+
+    def extract(visitor: Visitor, *inputs: Any) -> dict[Any, Any]:
+        return _updates(parts, page.extract(*inputs))
+
+    outputs = [*parts.values(), *others]
+    _connect_scoring(layout, page, parts, score, ["book", "levels", "method"], outputs)
+    chosen, shown = {name: parts[name] for name in ("token", "share")}, ("extract", "status")
+    layout.on(
+        parts["share"].input,
+        extract,
+        chosen,
+        outputs=[parts[name] for name in shown],
+        trigger_mode="always_last",
+    )
+
+
+def _connect_scoring(
+    layout: Layout,
+    page: Page,
+    parts: dict[str, Any],
+    score: Callable[..., Any],
+    names: Iterable[str],
+    outputs: list[Any],
+) -> None:
+    """Connect the buttons that score and cancel."""
+    layout.on(
+        parts["score"].click,
+        score,
+        {name: parts[name] for name in names},
+        outputs=outputs,
+        # gradio has no limit here, since `ScoringQueue` scores one story at a time.
+        concurrency_limit=None,
+        trigger_mode="once",
+    )
+    layout.on(parts["cancel"].click, page.cancel, {})
+
+
+def _updates(parts: Mapping[str, Any], changes: Parts) -> dict[Any, Any]:
+    """Changes of the page as gradio's updates of its parts."""
+    updates = {parts[name]: value for name, value in changes.items() if name != "busy"}
+    if "busy" in changes:
+        updates[parts["score"]] = gr.update(interactive=not changes["busy"])
+        updates[parts["cancel"]] = gr.update(visible=changes["busy"])
     return updates
+
+
+def _shown(results: Any, others: Iterable[Any]) -> dict[Any, Any]:
+    """Results are shown in place of others."""
+    return {results: gr.update(visible=True)} | {
+        other: gr.update(visible=False) for other in others
+    }
+
+
+def _handler(function: Any) -> Any:
+    """An event handler that calls a function with the visitor first."""
+
+    def visitor(request: Any) -> Visitor:
+        return Visitor(request.client.host if request.client else "", request.session_hash)
+
+    if inspect.isgeneratorfunction(function):
+
+        def handle(request: Any, *values: Any) -> Any:
+            yield from function(visitor(request), *values)
+
+    else:
+
+        def handle(request: Any, *values: Any) -> Any:
+            return function(visitor(request), *values)
+
+    # gradio passes the request to a parameter with this annotation.
+    handle.__annotations__["request"] = gr.Request
+    return handle
+
+
+def _add_endpoint(layout: Layout, page: Page) -> None:
+    """Add the endpoint to the blocks that are being built."""
+    score_data = _handler(page.score_data)
+
+    def score(
+        request: gr.Request,
+        text: str,
+        operations: Any = list(OPERATIONS),  # noqa: B006  # gradio reads it
+        windows: str = "auto",
+        method: Any = METHODS[0],
+        split: Any = SPLITS[0],
+    ) -> Iterator[dict[str, Any]]:
+        try:
+            yield from score_data(request, text, operations, windows, method, split)
+        except ValueError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    # Types that gradio reports to clients.
+    types = {name: kind for name, (kind, _) in input_types().items() if name in STORY}
+    score.__annotations__ = {"request": gr.Request, **types, "return": dict[str, Any]}
+    event = gr.api(score, api_name=SCORE, api_description=_DESCRIPTION, concurrency_limit=None)
+    layout.endpoint = event["id"]
+    layout.events[layout.endpoint] = _inputs(STORY)
+
+
+def endpoint_info(layout: Layout) -> dict[str, Any]:
+    """What gradio tells clients of the endpoint, with the descriptions of its parameters and of
+    what it returns."""
+    info: dict[str, Any] = layout.blocks.get_api_info()
+    endpoint = info["named_endpoints"][f"/{SCORE}"]
+    fields = layout.events[layout.endpoint].model_fields
+    for parameter, (name, about) in zip(endpoint["parameters"], fields.items(), strict=True):
+        parameter["label"] = name
+        parameter["python_type"]["description"] = about.description
+    (returned,) = endpoint["returns"]
+    returned["label"] = "salience"
+    returned["python_type"]["description"] = _RETURNS
+    return info

@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
+import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from html import escape
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from markupsafe import Markup
+
 from narrative_twins.app.estimates import format_duration
-from narrative_twins.app.guide import advice_on
-from narrative_twins.app.jobs import Job, Request
-from narrative_twins.app.queue import ScoringQueue
-from narrative_twins.app.requests import ScoreRequest
+from narrative_twins.app.scoring import Job, ScoringQueue, Work, book_work, story_work
+from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
+from narrative_twins.salience.books.contents import Contents
+from narrative_twins.salience.books.levels import check_levels
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import Approximation
+from narrative_twins.salience.options import SCORING_OPTIONS, Approximation, ScoringOptions
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import write_book, write_results
-from narrative_twins.show.shaded import displayed, salience_curve, salient_list, shaded_text
+from narrative_twins.show.formats import BOOK_WRITERS, FORMATS, write_book, write_results
+from narrative_twins.show.pages import templates
 from narrative_twins.show.terminal import marked
-from narrative_twins.stories.splitting import SPLITTERS, is_split_name
+from narrative_twins.stories.splitting import SplitName
 from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
+SHARE = 5  # the percentage of the sentences of a book that is in the extract at first
 ONE_PASS = "one pass"
 Method: TypeAlias = Literal["exact", "one pass"]
 METHODS = get_args(Method)
-DOWNLOADS = ("json", "csv", "html")
-BOOK_DOWNLOADS = ("json", "html")
+SPLITS = SCORING_OPTIONS["splitter"].choices
 NO_RESULT = "These results are no longer stored; score the text again."
-_CANCELLED = "Cancelled. The scoring has stopped."
+WIDTH, HEIGHT = 600, 80  # of the curve, in its own units
 
-Parts = dict[str, Any]
+ADVICE = {
+    "summarization": (
+        "Agrees best with human readers, on short stories and films: the one to begin with."
+    ),
+    "deletion": (
+        "Next in agreement with readers. In longer stories it follows the length of sentences"
+        " closely."
+    ),
+    "shifting": "Shows how much the order matters, and where.",
+    "disruption": (
+        "Shows where the story takes a new direction. Its scores are high on the second and third"
+        " sentence of a window, where little has been told; shades and underlines compare them with"
+        " what is usual there."
+    ),
+}
+"""For each operation of the package, in the order of their agreement with readers; see
+docs/evaluation.md."""
+
+Parts: TypeAlias = dict[str, Any]
 """Changes of the page: new values by the name of the part."""
 
 
@@ -42,18 +63,13 @@ class Visitor(NamedTuple):
     address: str
     session: str
 
-    @classmethod
-    def of(cls, request: Any) -> Visitor:
-        """Who sends a request of gradio."""
-        return cls(request.client.host if request.client else "", request.session_hash)
-
 
 class Page:
     """Handles the events of the page: methods take user input, and return or yield changes of the
     page.
 
     Args:
-        queue: scores the stories.
+        queue: scores the stories and books.
         pause: seconds between two updates of the progress.
         any_encoder: whether visitors may name an encoder, which the server then loads from its disk
             or the Hub.
@@ -71,42 +87,23 @@ class Page:
         operations: list[str],
         windows: str,
         method: str,
-        split: str = "sentences",
+        split: SplitName = "sentences",
         encoder: str = "",
     ) -> Iterator[Parts]:
         """Score a story: yields its progress, and in the end the results or an error message."""
-        yield from self.run(
+        name = encoder.strip() if self.any_encoder else ""
+        yield from self._run(
             visitor,
-            lambda: self._request(text, operations, windows, method, split, encoder),
-            self._finished,
+            lambda: _story(text, operations, windows, method, split, name or None),
+            self._story_parts,
         )
 
-    def run(
-        self,
-        visitor: Visitor,
-        request: Callable[[], Request],
-        finished: Callable[[Job, Any], Parts],
+    def score_book(
+        self, visitor: Visitor, file: str, levels: Sequence[str], method: str
     ) -> Iterator[Parts]:
-        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes
-        of the result. A `ValueError` of the request is shown as the status."""
-        try:
-            job = self.queue.start(request(), visitor.address)
-        except ValueError as error:
-            yield {"status": problem(str(error))}
-            return
-        self.jobs[visitor] = job
-        try:
-            for _ in job.steps(self.pause):
-                yield {"busy": True, "status": _progress(job)}
-        finally:
-            # Also if the user has closed the page, or scores another story.
-            job.stop()
-            self.jobs.pop(visitor, None)
-        if job.result is None:
-            text = job.problem or _CANCELLED
-            yield {"busy": False, "status": problem(text) if job.problem else status(text)}
-        else:
-            yield {"busy": False, **finished(job, job.result)}
+        """Score a book: yields its progress, and in the end the results or an error message. `file`
+        is the name of a file and, in base64 on the next line, its content."""
+        yield from self._run(visitor, lambda: _book(file, levels, method), self._book_parts)
 
     def score_data(
         self,
@@ -115,57 +112,95 @@ class Page:
         operations: list[str],
         windows: str,
         method: str,
-        split: str = "sentences",
+        split: SplitName,
     ) -> Iterator[dict[str, Any]]:
         """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None
         before the scoring has begun), and in the end the result as `StorySalience.to_dict` has it.
         Raises `ValueError` with a sentence on what is wrong."""
-        job = self.queue.start(
-            self._request(text, operations, windows, method, split, ""), visitor.address
-        )
+        request = _story(text, operations, windows, method, split, None)
+        job = self.queue.start(request, visitor.address)
         try:
             for _ in job.steps(self.pause):
-                yield {
-                    "phase": job.phase,
-                    "share": job.share,
-                    "seconds_left": job.seconds_left if job.began else None,
-                }
+                left = job.seconds_left if job.began else None
+                yield {"phase": self._phase(job), "share": job.share, "seconds_left": left}
+            yield job.result.to_dict()
         finally:
             # Also if the program has gone, or cancels the story.
             job.stop()
-        if job.result is None:
-            raise ValueError(job.problem or _CANCELLED)
-        yield job.result.to_dict()
+
+    def _run(
+        self, visitor: Visitor, request: Callable[[], Work], finished: Callable[[Any], Parts]
+    ) -> Iterator[Parts]:
+        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes
+        of the result. A `ValueError` is shown as the status."""
+        try:
+            job = self.queue.start(request(), visitor.address)
+        except ValueError as error:
+            yield {"status": part("problem", str(error))}
+            return
+        self.jobs[visitor] = job
+        try:
+            for _ in job.steps(self.pause):
+                yield {"busy": True, "status": self._progress(job)}
+            yield {"busy": False, **finished(job.result)}
+        except ValueError as error:
+            kind = "status" if job.stopped else "problem"
+            yield {"busy": False, "status": part(kind, str(error))}
+        finally:
+            # Also if the visitor has closed the page, or scores another story.
+            job.stop()
+            self.jobs.pop(visitor, None)
+
+    def _progress(self, job: Job) -> str:
+        phase = self._phase(job)
+        if not job.began:
+            return part("status", f"{phase} …")
+        left = format_duration(job.seconds_left)
+        return part("progress", f"{phase}: {job.share:.0%}, about {left} left", job.share)
+
+    def _phase(self, job: Job) -> str:
+        """What is done for a job, or how many are scored before it."""
+        before = self.queue.waiting_before(job)
+        return job.phase or f"Waiting for its turn, after {before} other{'s' * (before != 1)}"
 
     def cancel(self, visitor: Visitor) -> None:
         """Stop the scoring of a visitor's story, if there is one."""
         if visitor in self.jobs:
             self.jobs[visitor].stop()
 
-    def shade(self, token: str, operation: str, k: int) -> Parts:
+    def shade(self, token: str, operation: str, k: float) -> Parts:
         """Show results by another operation, or with another number of most salient sentences."""
         result = self.results.get(token)
         if not isinstance(result, StorySalience):
-            return {"status": problem(NO_RESULT)}
+            return {"status": part("problem", NO_RESULT)}
         if operation not in result.scores:
-            return {"status": problem(f"The story was not scored by {operation!r}.")}
+            return {"status": part("problem", f"The story was not scored by {operation!r}.")}
+        extract = result.extract(int(k), operation)
+        sentences = [(item.index + 1, displayed(item.sentence), item.score) for item in extract]
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
-            "salient": _extract(result, int(k), operation),
-            "advice": advice_on(operation),
+            "salient": part("extract", displayed(str(extract)), sentences),
+            "advice": part("hint", ADVICE[operation]) if operation in ADVICE else "",
         }
+
+    def extract(self, token: str, share: float) -> Parts:
+        """Show an extract of so many percent of the sentences of a book."""
+        result = self.results.get(token)
+        if not isinstance(result, BookSalience):
+            return {"status": part("problem", NO_RESULT)}
+        if "sentence" not in result.levels:
+            return {"extract": part("hint", "An extract needs the level of sentences.")}
+        return {"extract": part("copied", displayed(str(result.extract(share=share / 100))))}
 
     def download(self, token: str, form: str) -> Iterator[str | bytes]:
         """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the
-        format is unknown."""
+        format does not apply to them."""
         result = self.results[token]
-        if isinstance(result, BookSalience):
-            if form not in BOOK_DOWNLOADS:
-                raise KeyError(form)
-            return write_book(result, form)
-        if form not in DOWNLOADS:
+        if form not in downloads(result):
             raise KeyError(form)
+        if isinstance(result, BookSalience):
+            return write_book(result, form)
         return write_results([result], form, result.scores)
 
     def keep(self, result: StorySalience | BookSalience) -> str:
@@ -176,86 +211,137 @@ class Page:
             self.results.popitem(last=False)
         return token
 
-    def _request(
-        self, text: str, operations: list[str], windows: str, method: str, split: str, encoder: str
-    ) -> ScoreRequest:
-        """What to score. Raises `ValueError` with a sentence on what is wrong with the input."""
-        if not text.strip():
-            raise ValueError("There is no story yet: paste one, or open a text file.")
-        if not operations:
-            raise ValueError("Choose at least one operation.")
-        try:
-            chosen = parse_windows(windows.strip() or "auto")
-        except ValueError as error:
-            raise ValueError(f"Windows: {error}.") from None
-        if not is_split_name(split):
-            raise ValueError(f"A text is split into {', '.join(SPLITTERS)}, not {split[:40]!r}.")
-        name = encoder.strip() if self.any_encoder else ""
-        # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
-        if approximate:
-            operations = [
-                name for name in operations if OPERATIONS[name].has_one_pass
-            ] or operations
-        return ScoreRequest(text, operations, chosen, name or None, approximate, split)
-
-    def _finished(self, job: Job, result: StorySalience) -> Parts:
-        token, sentences = self.keep(result), len(result)
+    def _story_parts(self, result: StorySalience) -> Parts:
+        token, operation = self.keep(result), result.primary_operation
         # As many as are underlined.
-        k = len(marked(result, result.primary_operation))
+        k = len(marked(result, operation))
         return {
-            "status": status(" ".join([f"{result.extent}.", *result.notes])),
+            "status": part("status", " ".join([f"{result.extent}.", *result.notes])),
             "token": token,
-            "operation": (list(result.scores), result.primary_operation),
-            "k": (sentences, k),
-            "downloads": links(token, DOWNLOADS),
-            **self.shade(token, result.primary_operation, k),
+            "operation": (list(result.scores), operation),
+            "k": (len(result), k),
+            "downloads": part("downloads", token, downloads(result)),
+            **self.shade(token, operation, k),
+        }
+
+    def _book_parts(self, result: BookSalience) -> Parts:
+        token = self.keep(result)
+        notes = " ".join([f"{result.extent}.", result.legend, *result.notes])
+        chapters = map(Markup, Contents(result.shading).chapters(result.chapters))
+        return {
+            "status": part("status", f"{result.extent}."),
+            "token": token,
+            "contents": part("book", result, chapters, notes),
+            "downloads": part("downloads", token, downloads(result)),
+            "share": SHARE,
+            **self.extract(token, SHARE),
         }
 
 
-def _extract(result: StorySalience, k: int, operation: str) -> str:
-    """The extract with a button that copies it, and the same as a list with the numbers and scores
-    of the sentences."""
-    return (
-        f"{copied(str(result.extract(k, operation)))}"
-        '<details class="numbered"><summary>With numbers and scores</summary>'
-        f"{salient_list(result, k, operation)}</details>"
+def part(name: str, *values: Any) -> str:
+    """A piece of the page as HTML, by its name in `templates/parts.html`; values are escaped."""
+    macro = getattr(templates("narrative_twins.app").get_template("parts.html").module, name)
+    return str(macro(*values))
+
+
+def _story(
+    text: str,
+    operations: list[str],
+    windows: str,
+    method: str,
+    split: SplitName,
+    encoder: str | None,
+) -> Work:
+    """The story to score. Raises `ValueError` with a sentence on what is wrong with the input."""
+    if not text.strip():
+        raise ValueError("There is no story yet: paste one, or open a text file.")
+    if not operations:
+        raise ValueError("Choose at least one operation.")
+    try:
+        chosen = parse_windows(windows.strip() or "auto")
+    except ValueError as error:
+        raise ValueError(f"Windows: {error}.") from None
+    # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
+    if approximate:
+        fast = [name for name in operations if OPERATIONS[name].has_one_pass]
+        operations = fast or operations
+    options: ScoringOptions = {
+        "operations": operations,
+        "windows": chosen,
+        "approximate": approximate,
+    }
+    return story_work(text, split, options, encoder)
+
+
+def _book(file: str, levels: Sequence[str], method: str) -> Work:
+    """The book to score. Raises `ValueError` with a sentence on what is wrong with the input."""
+    name, _, content = file.partition("\n")
+    if not name:
+        raise ValueError("There is no book yet: open a file.")
+    if not levels:
+        raise ValueError("Choose at least one level.")
+    try:
+        data = base64.b64decode(content, validate=True)
+    except ValueError:
+        raise ValueError("The file did not arrive whole; open it again.") from None
+    approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
+    return book_work(name, data, check_levels(levels), approximate)
+
+
+def downloads(result: StorySalience | BookSalience) -> list[str]:
+    """The formats in which a result can be downloaded: those whose libraries are installed, and
+    which are not text for a terminal."""
+    names = BOOK_WRITERS if isinstance(result, BookSalience) else FORMATS
+    return [name for name in names if FORMATS[name].available]
+
+
+def shaded_text(result: StorySalience, operation: str) -> str:
+    """The text of a story as HTML, with its paragraphs and line breaks. The text content is
+    `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most
+    salient fifth also of the class `top`. Scores are in `data-scores`, and shades for light and
+    dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
+    reaches the first sentence only; a script moves the focus from there."""
+    text, end, sentences = displayed(result.story.text), 0, []
+    scores, top = result.compared(operation), marked(result, operation)
+    light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
+    descriptions = result.descriptions(operation)
+    for i, (start, stop) in enumerate(result.spans):
+        gap, sentence = text[end:start], text[start:stop]
+        sentences.append((gap, sentence, light[i], dark[i], i in top, descriptions[i]))
+        end = stop
+    return part("shaded", operation, sentences, text[end:])
+
+
+def salience_curve(result: StorySalience, operation: str) -> str:
+    """The scores of a story as a curve in story order, with a vertical line at each window border,
+    as HTML with SVG."""
+    scores, n = result.scores[operation], len(result)
+    best = scores.index(max(scores))
+    meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
+    caption = (
+        f"Salience by {operation}{meaning}: highest at sentence {best + 1} of {n}"
+        f" ({scores[best]:.3f})"
     )
+    heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(scores)]
+    points = [(f"{(i + 0.5) * WIDTH / n:.1f}", f"{y:.1f}") for i, y in enumerate(heights)]
+    borders = [f"{lo * WIDTH / n:.1f}" for lo, _ in result.windows[1:]]
+    ends = sorted({f"{value:.3f}" for value in (min(scores), max(scores))}, key=float)
+    # The first sentence, and multiples of 1, 2 or 5 times a power of ten: about six numbers.
+    steps = (factor * 10**power for power in range(19) for factor in (1, 2, 5))
+    step = next(step for step in steps if n < 7 * step)
+    numbers = [1, *(number for number in range(step, n + 1, step) if number > 1)]
+    places = [(number, f"{(number - 0.5) * 100 / n:.2f}") for number in numbers]
+    return part("curve", caption, ends, points, borders, places, WIDTH, HEIGHT)
 
 
-def copied(text: str) -> str:
-    """An extract with a button that copies it."""
-    return (
-        f'<p class="extract">{escape(displayed(text))}</p>'
-        '<button type="button" class="copy" aria-live="polite">Copy</button>'
-    )
-
-
-def links(token: str, forms: Iterable[str]) -> str:
-    """Links to a result in several formats."""
-    found = "".join(
-        f'<a href="download/{token}.{form}" download="salience.{form}">{form.upper()}</a>'
-        for form in forms
-    )
-    return f'<p class="downloads"><span>Download as</span> {found}</p>'
-
-
-def status(text: str) -> str:
-    """A message on what is done."""
-    return f'<p class="status" role="status">{escape(text)}</p>'
-
-
-def problem(text: str) -> str:
-    """A message on what is wrong."""
-    return f'<p class="status problem" role="alert">{escape(text)}</p>'
-
-
-def _progress(job: Job) -> str:
-    if not job.began:
-        return status(f"{job.phase} …")
-    text = f"{job.phase}: {job.share:.0%}, about {format_duration(job.seconds_left)} left"
-    return (
-        status(text)
-        + f'<progress aria-label="progress" max="1" value="{job.share:.3f}"></progress>'
+def displayed(text: str) -> str:
+    """A text as HTML can show it, of the same length: tabs and line feeds stay; a carriage return
+    is a space before a line feed, otherwise a line feed; other control characters and lone
+    surrogates are U+FFFD."""
+    text = text.replace("\r\n", " \n").replace("\r", "\n")
+    return "".join(
+        char if char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs") else "\ufffd"
+        for char in text
     )

@@ -3,17 +3,15 @@ except to download an encoder from the Hub."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import socket
 from collections.abc import Callable, Collection
 from importlib.resources import files
 from typing import Any
 
-from narrative_twins.app.endpoint import endpoint_info
-from narrative_twins.app.guard import INFO, LOCAL_NAMES, Guard
-from narrative_twins.app.layout import build_blocks, import_gradio, input_checks
 from narrative_twins.app.page import NO_RESULT, Page
-from narrative_twins.app.queue import ScoringQueue
-from narrative_twins.app.theme import theme
+from narrative_twins.app.scoring import ScoringQueue
 from narrative_twins.show.formats import FORMATS
 
 PORT = 7860
@@ -35,7 +33,7 @@ def serve(
             encoder.
         port: default 7860, or the next free port; 0 for any free port.
         model: folder or Hub id of the encoder; None for the default encoder.
-        allow_hosts: names by which the page may be reached besides `host`, for example behind a
+        allow_hosts: names by which the page may be reached besides `host`, for example through a
             proxy; visitors can't name an encoder then. Requests to other hosts are refused.
         patience: the longest estimated time of a story, in seconds; longer stories are refused.
         ready: called with the address of the page when it is served.
@@ -45,8 +43,10 @@ def serve(
         OSError: the host is unknown, the port is taken, or the encoder does not exist.
         ValueError: the encoder can't be used.
     """
-    import_gradio()
+    check_gradio()
     import uvicorn
+
+    from narrative_twins.app.guard import LOCAL_NAMES
 
     with _listen(host, port) as listener:
         queue = ScoringQueue(model, patience)
@@ -63,6 +63,14 @@ def serve(
             queue.close()
 
 
+def check_gradio() -> None:
+    """Raise `ModuleNotFoundError` if gradio is not installed; otherwise turn off its statistics."""
+    if importlib.util.find_spec("gradio") is None:
+        raise ModuleNotFoundError("the page needs gradio: pip install narrative_twins[demo]")
+    # Otherwise it reports every page to its developers, and checks for updates.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+
+
 def application(page: Page, hosts: Collection[str] = ()) -> Any:
     """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio
     is not installed.
@@ -71,13 +79,17 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         page: handles the events.
         hosts: names by which the page may be reached besides those of this machine.
     """
-    gr = import_gradio()
+    check_gradio()
+    import gradio as gr
     from fastapi import FastAPI, HTTPException
     from fastapi.responses import StreamingResponse
 
+    from narrative_twins.app.guard import INFO, Guard
+    from narrative_twins.app.layout import build_layout, endpoint_info
+
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    blocks = build_blocks(gr, page)
-    app.add_middleware(Guard, hosts=hosts, checks=input_checks(gr, blocks))
+    layout = build_layout(page)
+    app.add_middleware(Guard, hosts=hosts, events=layout.events, endpoint=layout.endpoint)
 
     def download(name: str) -> StreamingResponse:
         token, _, form = name.rpartition(".")
@@ -86,21 +98,21 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         except KeyError:
             raise HTTPException(404, NO_RESULT) from None
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
-        return StreamingResponse(
-            pieces, media_type=f"{FORMATS[form].media_type}; charset=utf-8", headers=headers
-        )
+        return StreamingResponse(pieces, media_type=FORMATS[form].media_type, headers=headers)
 
-    info = endpoint_info(blocks)
+    info = endpoint_info(layout)
     app.add_api_route("/download/{name}", download, response_model=None)
     # Instead of gradio's, which has more, and keeps the host that its first client names.
     app.add_api_route(INFO, lambda: info, response_model=None)
+    # Fonts of the system only; `theme.css` has the colours.
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
     return gr.mount_gradio_app(
         app,
-        blocks,
+        layout.blocks,
         path="/",
-        theme=theme(gr),
+        theme=gr.themes.Base(primary_hue="orange", neutral_hue="stone", **fonts),
         css=_own_file("app.css"),
-        head=f"<script>{_own_file('app.js')}</script>",
+        head=f"<style>{_own_file('theme.css')}</style><script>{_own_file('app.js')}</script>",
         footer_links=[],
         run_history=False,
         show_error=False,

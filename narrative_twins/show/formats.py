@@ -71,6 +71,7 @@ class OutputFormat:
         resumable: each story is a line of JSON with its `sentences` and `windows`, so an
             interrupted run can be continued.
         extra: the extra of this package that it needs, such as `plot`.
+        download: whether the web page offers it.
     """
 
     name: str
@@ -80,6 +81,16 @@ class OutputFormat:
     binary: bool = False
     resumable: bool = False
     extra: str | None = None
+    download: bool = True
+
+    @property
+    def available(self) -> bool:
+        """Whether the web page can offer it: its libraries are installed."""
+        try:
+            self.check()
+        except ImportError:
+            return False
+        return self.download
 
     def check(self) -> None:
         """Raise an ImportError that says what to install, if a library is missing."""
@@ -157,7 +168,7 @@ def _layout(
     return Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
 
 
-@register_format("text", "text/plain")
+@register_format("text", "text/plain", download=False)
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         with layout.console.capture() as captured:
@@ -170,7 +181,7 @@ def _book_text(result: BookSalience, layout: Layout) -> Pieces:
     yield book_text(result, layout.top or TOP, layout.console)
 
 
-@register_format("extract", "text/plain")
+@register_format("extract", "text/plain", download=False)
 def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """The most salient sentences in story order, one per line; each of several stories under its
     name."""
@@ -202,7 +213,9 @@ def _book_json(result: BookSalience, layout: Layout) -> Pieces:
     yield json.dumps(result.to_dict(), ensure_ascii=False) + "\n"
 
 
-@register_format("jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), resumable=True)
+@register_format(
+    "jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), resumable=True, download=False
+)
 def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         yield f"{_object(result, layout)}\n"

@@ -36,6 +36,7 @@ from support.chat_server import completion
 from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS
 from support.hostile_requests import (
     ENDPOINT,
+    INVALID_BODIES,
     INVALID_CANCELLATIONS,
     INVALID_EVENTS,
     INVALID_SCORES,
@@ -403,7 +404,7 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
         yield refused(
             "POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)]))
         )
-    for content in (b"", b"{", b"\xff", b"[" * 100_000, b'{"fn_index": NaN}'):
+    for content in INVALID_BODIES:
         yield refused("POST", EVENTS, (422,), content=content)
     yield refused("POST", EVENTS, (413,), content=b" " * (MAX_BODY + 1))
 

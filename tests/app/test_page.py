@@ -1,0 +1,528 @@
+"""The web page without a server: its HTML, its events, its queue, its errors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import unicodedata
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_stories
+from narrative_twins.app import estimates, scoring
+from narrative_twins.app.estimates import LoadedEncoder, format_duration
+from narrative_twins.app.page import (
+    ADVICE,
+    KEPT,
+    ONE_PASS,
+    SHARE,
+    Page,
+    Visitor,
+    displayed,
+    salience_curve,
+    shaded_text,
+)
+from narrative_twins.app.scoring import MAX_BOOK, MAX_WAITING, MAX_WAITING_ALL, ScoringQueue
+from narrative_twins.commands.cli import main
+from narrative_twins.encoder.passes import ForwardPasses
+from narrative_twins.salience.books.units import LEVELS
+from narrative_twins.salience.options import checked_options
+from narrative_twins.show.formats import FORMATS, register_format
+from narrative_twins.stories.books.reading import read_book
+
+from support.books import WRITERS, WrittenChapter
+from support.processes import LIMIT, wait_until
+
+ROOT = Path(__file__).parents[2]
+TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
+LONG = " ".join(
+    f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40)
+)
+ALL = list(OPERATIONS)
+ME, SOMEBODY = Visitor("here", "me"), Visitor("here", "somebody else")
+CHAPTERS = [
+    WrittenChapter(
+        "Chapter 1: The <Map>", ["Nadia found a map. It rained.", "She laughed & left."], [1]
+    ),
+    WrittenChapter("Chapter 2: The Mill", ["The mill was gone. Nobody knew why. It was dark."], []),
+]
+TEXT, EPUB = (WRITERS[name]("A Tale", CHAPTERS) for name in ("book.txt", "book3.epub"))
+
+
+@pytest.fixture(scope="module")
+def shared(bert_folder):
+    """A queue whose encoder is loaded once."""
+    queue = ScoringQueue(bert_folder)
+    queue.load()
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def queue(shared, monkeypatch):
+    yield shared
+    for job in shared.jobs():
+        job.stop()
+        job.scored.exception() if not job.scored.cancelled() else None
+
+
+@pytest.fixture
+def page(queue):
+    return Page(queue, pause=0.01, any_encoder=True)
+
+
+def scored(page, text=TALE, operations=ALL, windows="auto", method="exact", **more):
+    """The final changes of the page after scoring a story."""
+    *_, changes = page.score(ME, text, operations, windows, method, **more)
+    return changes
+
+
+def scored_book(page, file, levels=LEVELS, method=ONE_PASS):
+    *_, changes = page.score_book(ME, file, list(levels), method)
+    return changes
+
+
+def sent(name: str, data: bytes) -> str:
+    """A file as the browser sends it."""
+    return f"{name}\n{base64.b64encode(data).decode()}"
+
+
+def made(text, spans, scores=None):
+    """A result made without an encoder."""
+    story = Story(tuple(text[lo:hi] for lo, hi in spans), text, tuple(spans), ((0, len(spans)),))
+    values = scores or [float(i) for i in range(len(spans))]
+    return StorySalience(story, {"summarization": values}, 512, 0)
+
+
+class Parsed(HTMLParser):
+    """Parsed HTML: its text content and its elements."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.text, self.elements, self.open = "", [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+def shaded(result):
+    return Parsed(shaded_text(result, "summarization"))
+
+
+HOSTILE = ["<script>alert(1)</script>", "${1+1}", "{{value}}", "\0", "\ud800", "\r\n", "\r", "&lt;"]
+
+
+@st.composite
+def texts_with_spans(draw):
+    """Any text, lone surrogates and control characters included, and some spans in it."""
+    pieces = st.text(st.characters(), max_size=20) | st.sampled_from(HOSTILE)
+    text = draw(st.lists(pieces, min_size=1).map("".join).filter(bool))
+    cuts = draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=9))
+    edges = sorted(cuts | {0, len(text)})
+    return text, list(zip(edges, edges[1:], strict=False))[:: draw(st.integers(1, 2))]
+
+
+@given(texts_with_spans())
+@example(("<script>a</script>\0\ud800\r\n", [(0, 9), (9, 22)]))
+def test_any_text_is_shown_as_text(case):
+    text, spans = case
+    parsed = shaded(made(text, spans))
+    # An independent implementation of `displayed`: character by character, from the end.
+    expected, after = [], ""
+    for char in reversed(text):
+        if char == "\r":
+            expected.append(" " if after == "\n" else "\n")
+        else:
+            control = unicodedata.category(char) == "Cc" and char not in "\t\n"
+            expected.append("\ufffd" if control or 0xD800 <= ord(char) < 0xE000 else char)
+        after = char
+    assert parsed.text == "".join(reversed(expected)) == displayed(text)
+    assert not parsed.open
+    assert [tag for tag, _ in parsed.elements] == ["div"] + ["span"] * len(spans)
+    names = {"class", "tabindex", "style", "data-scores", "aria-description"}
+    assert all(set(attributes) == names for _, attributes in parsed.elements[1:])
+
+
+def test_sentences_are_shaded_and_have_their_scores():
+    result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
+    (_, first), (_, second), (_, third) = shaded(result).elements[1:]
+    assert second["class"] == "sentence top" and first["class"] == third["class"] == "sentence"
+    assert [sentence["tabindex"] for sentence in (first, second, third)] == ["0", "-1", "-1"]
+    assert third["style"] == "--light:rgb(255, 255, 255);--dark:rgb(33, 30, 27)"
+    assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
+
+
+def luminance(colour):
+    """The relative luminance of WCAG 2."""
+    shares = [c / 255 for c in colour]
+    red, green, blue = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_text_has_contrast_on_every_shade():
+    for _, attributes in shaded(made("a" * 101, [(i, i + 1) for i in range(101)])).elements[1:]:
+        found = re.fullmatch(r"--light:rgb\((.*)\);--dark:rgb\((.*)\)", attributes["style"])
+        for colour, ink in zip(found.groups(), [(27, 27, 31), (236, 231, 223)], strict=True):
+            low, high = sorted((luminance(map(int, colour.split(","))), luminance(ink)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
+    result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
+    points = re.search('<polyline points="(.*?)"', salience_curve(result, "summarization"))[1]
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert heights[1] < heights[0] < heights[2]
+    (result,) = score_stories([TALE], encoder, windows=[1, 2, 1])
+    assert salience_curve(result, "deletion").count('class="rule"') == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "numbers"),
+    [(1, [1]), (5, [1, 2, 3, 4, 5]), (22, [1, 5, 10, 15, 20]), (2_000, [1, 500, 1000, 1500, 2000])],
+)
+def test_the_axes_of_the_curve_have_labels(count, numbers):
+    result = made("a" * count, [(i, i + 1) for i in range(count)], [i / 4 for i in range(count)])
+    curve = salience_curve(result, "summarization")
+    labels = re.findall(r"<span[^>]*>([^<]+)</span>", curve)
+    ends = ["0.000", f"{(count - 1) / 4:.3f}"] if count > 1 else ["0.000"]
+    assert labels == ["salience", *ends, *map(str, numbers), "sentence"]
+    assert (curve.count("<path") == count) is (count <= 100)
+    assert all(0 < float(place) < 100 for place in re.findall(r'style="left:([\d.]+)%"', curve))
+
+
+def test_scores_are_those_of_the_engine(page, bert_folder):
+    found = scored(page, windows="2, 2")
+    (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
+    kept = page.results[found["token"]]
+    assert (kept.sentences, kept.spans) == (result.sentences, result.spans)
+    assert kept.windows == ((0, 2), (2, 4))
+    for name, scores in result.scores.items():
+        assert kept.scores[name] == pytest.approx(scores, abs=1e-5)
+    assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 1)
+    assert found["busy"] is False and "4 sentences, 2 windows." in found["status"]
+    assert Parsed(found["shaded"]).text == TALE
+    assert ADVICE["summarization"] in Parsed(found["advice"]).text
+    other = page.shade(found["token"], "shifting", 2)
+    assert "shaded by shifting" in other["shaded"]
+    assert Parsed(other["salient"]).text.startswith(str(kept.extract(2, "shifting")))
+    assert other["salient"].count("<li") == 2
+    assert "score the text again" in page.shade("gone", "shifting", 2)["status"]
+    assert "was not scored by" in page.shade(found["token"], "<b>", 2)["status"]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_text_is_split_into_sentences_lines_or_paragraphs(page, line_end):
+    text = line_end.join(["Nadia found", "  a map. It led", " \t", "", "to a mill."])
+    units = {
+        "sentences": [f"Nadia found{line_end}  a map.", "It led", "to a mill."],
+        "lines": ["Nadia found", "a map. It led", "to a mill."],
+        "paragraphs": [f"Nadia found{line_end}  a map. It led", "to a mill."],
+    }
+    for split, expected in units.items():
+        result = page.results[scored(page, text, split=split, method=ONE_PASS)["token"]]
+        assert list(result.sentences) == expected and result.story.text == text
+
+
+def test_truncation_and_approximation_are_noted(page):
+    found = scored(page, "Nadia found a map. " * 200, method=ONE_PASS, windows="20")
+    kept = page.results[found["token"]]
+    assert list(kept.scores) == ["deletion", "disruption", "summarization"]
+    assert "The scores are approximate (one-pass)." in found["status"]
+    assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in found["status"]
+    assert not {"approximate", "truncated"} & set(scored(page)["status"].split())
+    found = scored(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
+    assert Parsed(found["shaded"]).text == "Nadia\ufffd ran. 😀 It rained."
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"text": " \n"}, "There is no story yet"),
+        ({"text": "\0 \0"}, "The story is empty"),
+        ({"operations": []}, "Choose at least one operation"),
+        ({"windows": "many"}, "neither auto, a count such as 5"),
+        ({"windows": "7"}, "a count of windows goes from 1 to 4"),
+        ({"encoder": "no/such encoder"}, "can't be loaded"),
+        ({"operations": ["shifting"], "method": ONE_PASS}, "Shifting has no one-pass form"),
+        ({"text": "a" * 2_000_001}, "The text has 2,000,001 characters"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_errors_are_one_sentence(page, options, message):
+    status = scored(page, **options)["status"]
+    text = Parsed(status).text.strip()
+    assert message in text and 'role="alert"' in status
+    assert "Traceback" not in text and "\n" not in text and len(text) < 500
+    assert text[0].isupper() and text[-1] in ".…)'`"
+
+
+def test_unexpected_errors_are_one_sentence(page, monkeypatch):
+    monkeypatch.setattr(ScoringQueue, "load", lambda self, name=None: {}["nothing"])
+    assert "It can't be scored (KeyError" in unescape(scored(page)["status"])
+
+
+def test_an_encoder_that_may_not_be_named_is_not_loaded(queue):
+    found = scored(Page(queue, pause=0.01), encoder="no/such encoder")
+    assert "4 sentences" in found["status"]
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Makes encoders slow; returns a list of the times of their forward passes."""
+    states, times = ForwardPasses.states, []
+
+    def slow_states(self, rows):
+        times.append(time.monotonic())
+        time.sleep(0.02)
+        return states(self, rows)
+
+    monkeypatch.setattr(ForwardPasses, "states", slow_states)
+    return times
+
+
+def start(queue, text=TALE, client=""):
+    return queue.start(scoring.story_work(text, "sentences", {"windows": 1}), client)
+
+
+@pytest.mark.parametrize("how", ["cancel", "close the page"])
+def test_cancelling_stops_the_forward_passes(page, slow, how):
+    steps = page.score(ME, LONG, ALL, "1", "exact")
+    found = next(found for found in steps if "Scoring" in found["status"])
+    assert found["busy"] and "about" in found["status"] and "<progress" in found["status"]
+    (job,) = page.jobs.values()
+    page.cancel(SOMEBODY)
+    assert not job.stopped
+    if how == "cancel":
+        page.cancel(ME)
+        *_, found = steps
+        assert found["busy"] is False and "Cancelled" in found["status"]
+        assert 'role="status"' in found["status"]
+    else:
+        steps.close()
+    wait_until(job.scored.done)
+    passes = len(slow)
+    time.sleep(0.1)
+    assert len(slow) == passes and page.jobs == {}
+    assert "4 sentences" in scored(page)["status"], "the next story can be scored"
+
+
+def test_stories_are_scored_one_at_a_time_in_their_order(page, queue, slow):
+    first = start(queue, LONG, "a")
+    wait_until(lambda: first.began)
+    steps = page.score(ME, TALE, ALL, "auto", "exact")
+    assert "Waiting for its turn, after 1 other …" in next(steps)["status"]
+    second, third = start(queue, client="b"), start(queue, client="b")
+    assert [queue.waiting_before(job) for job in (second, third)] == [2, 3]
+    second.stop()
+    assert second.scored.cancelled() and queue.waiting_before(third) == 2
+    steps.close()
+    first.stop()
+    assert len(third.scored.result(LIMIT)) == 4
+    with pytest.raises(ValueError, match="Cancelled"):
+        assert first.result
+
+
+def test_a_limited_number_of_stories_waits(queue, slow):
+    running = start(queue, LONG, "a")
+    wait_until(lambda: running.began)
+    jobs = [start(queue, client=f"client {n // MAX_WAITING}") for n in range(MAX_WAITING_ALL - 1)]
+    with pytest.raises(ValueError, match="4 of your stories are waiting already"):
+        start(queue, client="client 0")
+    last = start(queue, client="a")
+    with pytest.raises(ValueError, match="Too many stories are waiting"):
+        start(queue, client="one more")
+    last.stop()
+    jobs += [start(queue, client="one more")]
+    for job in jobs:
+        job.stop()
+
+
+def test_closing_the_queue_ends_all_jobs(bert_folder, slow):
+    queue = ScoringQueue(bert_folder)
+    jobs = [start(queue, LONG) for _ in range(3)]
+    wait_until(lambda: any(job.began for job in jobs))
+    queue.close()
+    assert all(job.scored.done() for job in jobs) and not queue.jobs()
+
+
+def test_long_estimates_are_made_by_the_present_speed(encoder, monkeypatch):
+    """Measured under load, the speed was too low."""
+    speeds = [10.0, 1e7]
+    monkeypatch.setattr(estimates, "measured_speed", lambda encoder, runs=3: speeds.pop(0))
+    loaded, options = LoadedEncoder(encoder), checked_options({"windows": 1})
+    story = Story.parse(LONG, 1)
+    assert loaded.seconds(story, options, patience=60.0) < 1
+    assert loaded.seconds(story, options, patience=60.0) < 1 and speeds == []
+    loaded.speed, speeds[:] = 10.0, [20.0]
+    with pytest.raises(ValueError, match="take more than 1 minute to score exactly on this"):
+        loaded.seconds(story, options, patience=60.0)
+
+
+def test_stories_that_take_too_long_are_refused_with_hints(page, queue, monkeypatch):
+    monkeypatch.setattr(estimates, "measured_speed", lambda encoder, runs=3: 20_000.0)
+    monkeypatch.setattr(queue.load(), "speed", 20_000.0)
+    monkeypatch.setattr(queue, "patience", 1.0)
+    text = " ".join(f"Nadia ran on {n}." for n in range(1_000))
+    problem = scored(page, text, windows="1")["status"]
+    assert "Windows of up to 1,000 sentences take more than 1 second to score exactly" in problem
+    assert "choose one pass" in problem and "leave out shifting" not in problem
+    monkeypatch.setattr(queue, "patience", 120.0)
+    text = " ".join(f"Nadia ran on {n}." for n in range(120))
+    problem = unescape(scored(page, text, windows="1")["status"])
+    assert "use more windows ('auto' takes" in problem and "leave out shifting (" in problem
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "1 second"),
+        (12.4, "12 seconds"),
+        (58, "1 minute"),
+        (150, "2 minutes"),
+        (9e3, "2 hours"),
+    ],
+)
+def test_format_duration(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_a_limited_number_of_encoders_and_results_is_kept(page, queue, bert_folder, tmp_path):
+    own, names = queue.load(), []
+    for n in range(3):
+        (tmp_path / f"encoder{n}").symlink_to(bert_folder)
+        names.append(str(tmp_path / f"encoder{n}"))
+    others = [queue.load(name) for name in names]
+    assert queue.load() is own and queue.load(names[2]) is others[2] is not others[1]
+    assert queue.load(names[0]) is not others[0]
+    result = made("Nadia ran.", [(0, 10)])
+    tokens = [page.keep(result) for _ in range(KEPT + 1)]
+    assert list(page.results) == tokens[1:]
+
+
+def test_a_format_that_is_registered_can_be_downloaded(page):
+    @register_format("counts", "text/x-counts")
+    def counts(results, layout):
+        for result in results:
+            yield f"{len(result)}\n"
+
+    try:
+        found = scored(page, method=ONE_PASS)
+        assert f"download/{found['token']}.counts" in found["downloads"]
+        assert list(page.download(found["token"], "counts")) == ["4\n"]
+        with pytest.raises(KeyError):
+            page.download(found["token"], "text")
+    finally:
+        del FORMATS["counts"]
+
+
+@pytest.mark.parametrize("method", [ONE_PASS, "exact"])
+@pytest.mark.parametrize("name", ["book.txt", "book3.epub"])
+def test_scores_of_a_book_are_those_of_score_book(page, name, method, bert_folder, tmp_path):
+    (tmp_path / name).write_bytes(data := WRITERS[name]("A Tale", CHAPTERS))
+    changes = scored_book(page, sent(name, data), method=method)
+    approximate = "one-pass" if method == ONE_PASS else None
+    expected = score_book(read_book(tmp_path / name), bert_folder, approximate=approximate)
+    found = page.results[changes["token"]]
+    assert found.extent == expected.extent and found.approximate == expected.approximate
+    for level in LEVELS:
+        assert found.scores_of(level) == pytest.approx(expected.scores_of(level), abs=1e-5)
+    assert changes["contents"].count("<details>") == 2 + 2, "two chapters, one with two scenes"
+    assert "Chapter 1: The &lt;Map&gt;" in changes["contents"]
+    assert "Shaded by" in changes["contents"]
+    assert changes["busy"] is False and f"{found.extent}." in changes["status"]
+
+
+def test_extract_and_downloads_of_a_book(page, tmp_path, capsys):
+    changes = scored_book(page, sent("book.txt", TEXT))
+    token, result = changes["token"], page.results[changes["token"]]
+
+    def shown(html: str) -> str:
+        return unescape(re.search(r'<p class="extract">(.*?)</p>', html, re.DOTALL)[1])
+
+    assert shown(changes["extract"]) == str(result.extract(share=SHARE / 100))
+    assert shown(page.extract(token, 50)["extract"]) == str(result.extract(share=0.5))
+    (tmp_path / "book.json").write_text("".join(page.download(token, "json")))
+    assert json.loads((tmp_path / "book.json").read_text())["levels"] == list(LEVELS)
+    assert main(["show", str(tmp_path / "book.json")]) == 0
+    assert "Chapter 2: The Mill" in capsys.readouterr().out
+    assert "<details>" in "".join(page.download(token, "html"))
+    with pytest.raises(KeyError):
+        page.download(token, "csv")
+    assert "no longer stored" in page.extract("nothing", 10)["status"]
+    assert "no longer stored" in page.shade(token, "deletion", 1)["status"]
+    changes = scored_book(page, sent("book.txt", TEXT), ["chapter"])
+    assert "An extract needs the level of sentences" in changes["extract"]
+
+
+@pytest.mark.parametrize(
+    ("file", "levels", "told"),
+    [
+        ("", LEVELS, "There is no book yet"),
+        (sent("book.txt", TEXT), [], "Choose at least one level"),
+        (sent("book.txt", TEXT)[:-3], LEVELS, "did not arrive whole"),
+        ("book.txt\n<script>", LEVELS, "did not arrive whole"),
+        (sent("book.pdf", b"%PDF-1.4"), LEVELS, "book.pdf is none of .epub, .docx"),
+        (sent("../../etc/passwd", b"root"), LEVELS, "passwd is none of"),
+        (sent("book.epub", b"no zip"), LEVELS, "Book.epub: "),
+        (sent("book.docx", EPUB), LEVELS, "Book.docx: "),
+        (sent("book.txt", b"\x89PNG\r\n\x1a\n\0\0"), LEVELS, "Book.txt: "),
+        (sent("book.txt", b"\n \n"), LEVELS, "has no text of a story"),
+        (sent("book.txt", b"a" * (MAX_BOOK + 1)), LEVELS, "more than 10,000,000 bytes"),
+    ],
+    ids=lambda value: value[:20].split("\n")[0] if isinstance(value, str) else None,
+)
+def test_books_that_are_refused(page, file, levels, told):
+    changes = scored_book(page, file, levels)
+    status = unescape(changes["status"])
+    assert told in status and 'role="alert"' in status and "token" not in changes
+    assert "Traceback" not in status
+
+
+def test_long_and_slow_books_are_refused_with_what_is_faster(page, queue, monkeypatch):
+    monkeypatch.setattr(estimates, "measured_speed", lambda *_: 1000.0)
+    monkeypatch.setattr(queue, "patience", 30.0)
+    long = sent("book.txt", b" ".join(b"Nadia ran to house number %d." % n for n in range(120)))
+    status = scored_book(page, long, method="exact")["status"]
+    words = "The book takes more than 30 seconds to score on this machine; choose one pass ("
+    assert words in status
+    assert "use the command" in scored_book(page, sent("book.txt", TEXT * 300))["status"]
+    assert "token" in scored_book(page, long, ["chapter"])
+    monkeypatch.setattr(scoring, "MAX_SENTENCES", 5)
+    status = scored_book(page, sent("book.txt", TEXT))["status"]
+    assert "The book has 6 sentences, more than the limit of 5" in status
+
+
+def test_a_cancelled_book_frees_the_queue(page):
+    steps = page.score_book(ME, sent("book.txt", TEXT * 100), list(LEVELS), "exact")
+    next(steps)
+    page.cancel(ME)
+    *_, last = steps
+    assert "Cancelled" in last["status"] and last["busy"] is False
+    assert "token" in scored_book(page, sent("book.txt", TEXT))
+
+
+def test_the_example_is_a_story_of_the_examples():
+    """Which are not installed."""
+    own = ROOT / "narrative_twins" / "app" / "haunted_stable.txt"
+    assert own.read_text() == (ROOT / "examples" / "stories" / "haunted_stable.txt").read_text()

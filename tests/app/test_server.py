@@ -1,0 +1,483 @@
+"""The server of the page: which requests it accepts, its endpoint `/score` by `gradio_client`, its
+downloads, and the command that serves it. No request reads a file, names another host or comes from
+another page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from importlib import util
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrative_twins import score_stories
+from narrative_twins.app.page import Page
+from narrative_twins.app.scoring import MAX_CHARACTERS, MAX_WAITING, ScoringQueue
+from narrative_twins.app.server import application
+from narrative_twins.commands.cli import main
+from narrative_twins.encoder.passes import ForwardPasses
+
+from support.hostile_requests import (
+    ENDPOINT,
+    INVALID_BODIES,
+    INVALID_CANCELLATIONS,
+    INVALID_EVENTS,
+    INVALID_SCORES,
+    KNOWN_HOSTS,
+    OTHER_HOSTS,
+    OTHER_PAGES,
+    all_values,
+    event,
+    file_requests,
+)
+from support.processes import COMMAND, LIMIT, run_python, started, wait_until
+
+pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+
+from narrative_twins.app.guard import CANCEL, EVENTS, MAX_BODY, POLICY, Guard  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+SECRET = "the secret of the server"
+TALE = "Nadia found a map. It led to a mill. The mill was gone. She laughed until it got dark."
+LONG = " ".join(
+    f"On day {day} Nadia walked on to the river and counted {day} boats." for day in range(40)
+)
+
+
+@pytest.fixture(scope="module")
+def page(bert_folder):
+    queue = ScoringQueue(bert_folder)
+    queue.load()
+    yield Page(queue, pause=0.01, any_encoder=False)
+    queue.close()
+
+
+@pytest.fixture(scope="module")
+def app(page):
+    return application(page, ["0.0.0.0", "stories.example"])
+
+
+@pytest.fixture(scope="module")
+def address(app):
+    """The address at which the page is served."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        wait_until(lambda: server.started)
+        yield f"http://localhost:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(LIMIT)
+
+
+@pytest.fixture(scope="module")
+def http(address):
+    import httpx
+
+    with httpx.Client(base_url=address, trust_env=False, timeout=LIMIT) as client:
+        yield client
+
+
+@pytest.fixture
+def client(address, tmp_path):
+    from gradio_client import Client
+
+    client = Client(address, verbose=False, download_files=tmp_path)
+    yield client
+    client.close()
+
+
+def test_an_event_is_scored(http):
+    assert http.post(EVENTS, json=event(trigger_id=3)).status_code == 200
+    with http.stream("GET", "/gradio_api/queue/data?session_hash=abc") as stream:
+        lines = [line[6:] for line in stream.iter_lines() if line.startswith("data: ")]
+    assert any("1 sentence, 1 window." in line for line in lines)
+
+
+def test_no_endpoint_reads_a_file(http, tmp_path):
+    """Of all events, by number and by name, at all paths at which gradio takes events."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text(SECRET)
+    for method, path, options in file_requests(str(secret), numbers=[0, ENDPOINT]):
+        answer = http.request(method, path, **options)
+        assert answer.status_code in (403, 404, 405, 422), (method, path)
+        assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_refused(http, method):
+    for path in ("/", EVENTS, "/download/a.json"):
+        assert http.request(method, path).status_code in (404, 405)
+
+
+def test_only_known_hosts_are_served(http):
+    for hosts, status in ((KNOWN_HOSTS, 200), (filter(None, OTHER_HOSTS), 403)):
+        for host in hosts:
+            for answer in (
+                http.get("/", headers={"host": host}),
+                http.post(EVENTS, json=event(), headers={"host": host}),
+            ):
+                assert answer.status_code == status, host
+                assert status == 200 or "<" not in answer.text and "--allow-host" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"), [(["0.0.0.0"], 200), (["::"], 200), (["127.0.0.1"], 403), ([], 403)]
+)
+def test_a_server_at_all_addresses_is_reached_at_each(hosts, status):
+    async def served(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def answered(host):
+        """The status of an answer to a request that arrives at an address."""
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/", "server": ("192.168.1.7", 7860)}
+        headers = [(b"host", host)] if host is not None else []
+        await Guard(served, hosts, {}, 0)(scope | {"headers": headers}, None, send)
+        return sent[0]["status"]
+
+    assert asyncio.run(answered(b"192.168.1.7:7860")) == status
+    for host in (b"192.168.1.8:7860", b"evil.com", b"", None):
+        assert asyncio.run(answered(host)) == 403
+
+
+@pytest.mark.parametrize("headers", [*OTHER_PAGES, {"host": "evil.com"}], ids=str)
+def test_other_pages_can_neither_score_nor_cancel(http, headers):
+    cancellation = {"fn_index": ENDPOINT, "session_hash": "a", "event_id": "b"}
+    for path, body in ((EVENTS, event()), (EVENTS, event(ENDPOINT)), (CANCEL, cancellation)):
+        assert http.post(path, json=body, headers=headers).status_code == 403
+        # This kind needs no preflight request.
+        kind = {"content-type": "text/plain"}
+        answer = http.post(path, content=json.dumps(body), headers=headers | kind)
+        assert answer.status_code == 403
+
+
+def test_the_page_itself_can_post_and_no_other_page_can_read(http, address):
+    own = {"origin": address, "sec-fetch-site": "same-origin"}
+    assert http.post(EVENTS, json=event(), headers=own).status_code == 200
+    cancellation = {"fn_index": ENDPOINT, "session_hash": "a", "event_id": "b"}
+    assert http.post(CANCEL, json=cancellation, headers=own).status_code == 200
+    answer = http.get("/", headers={"origin": "http://localhost:3000"})
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(EVENTS, body) for body in INVALID_EVENTS]
+    + [(CANCEL, body) for body in INVALID_CANCELLATIONS],
+    ids=lambda value: json.dumps(value)[:60],
+)
+def test_invalid_requests_are_refused_without_a_traceback(http, path, body, caplog, capfd):
+    answer = http.post(path, json=body)
+    assert (answer.status_code, answer.text) == (422, "The request is not valid.\n")
+    assert "Traceback" not in "".join(capfd.readouterr()) + caplog.text
+
+
+@pytest.mark.parametrize("values", INVALID_SCORES, ids=lambda values: json.dumps(values)[:60])
+def test_values_of_other_kinds_are_refused_and_programs_are_told_which(http, values):
+    answer = http.post(EVENTS, json=event(ENDPOINT, values))
+    assert answer.status_code == 422
+    detail = json.loads(answer.text)["detail"]
+    names = {problem["parameter_name"] for problem in detail}
+    assert names and names <= {"data", "text", "operations", "windows", "method", "split"}
+    assert all(problem["message"].startswith("takes ") for problem in detail)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+EVENT = {"fn_index": VALUES | st.integers(-1, 9), "data": VALUES, "session_hash": VALUES}
+
+
+@given(body=VALUES | st.fixed_dictionaries(EVENT))
+@settings(max_examples=60)
+def test_any_json_is_answered(http, body):
+    for path in (EVENTS, CANCEL):
+        assert http.post(path, content=json.dumps(body)).status_code in (200, 422)
+
+
+def test_bodies_that_are_not_events_or_too_large_are_refused(http):
+    for path in (EVENTS, CANCEL):
+        for body in INVALID_BODIES:
+            assert http.post(path, content=body).status_code == 422
+        assert http.post(path, content=b" " * (MAX_BODY + 1)).status_code == 413
+
+
+def test_what_gradio_does_not_need_is_not_passed_on(app):
+    """Unknown fields of an event, queries, and compression."""
+    from starlette.testclient import TestClient
+
+    passed = []
+
+    async def application(scope, receive, send):
+        passed.append((scope, json.loads((await receive())["body"])))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    (own,) = [part for part in app.user_middleware if part.cls is Guard]
+    guard = Guard(application, [], own.kwargs["events"], ENDPOINT)
+    more = {"event_data": {"path": "/etc"}, "batched": True, "request": {}, "event_id": "1"}
+    headers = {"content-encoding": "gzip", "content-type": "text/plain"}
+    client = TestClient(guard, base_url="http://localhost")
+    client.post(f"{EVENTS}?a=1", json=event(0, **more), headers=headers)
+    ((scope, body),) = passed
+    assert body == event(0) | {"trigger_id": None}
+    headers = dict(scope["headers"])
+    assert headers[b"content-type"] == b"application/json" and b"content-encoding" not in headers
+    assert scope["query_string"] == b""
+
+
+def test_websockets_are_refused(app):
+    from starlette.testclient import TestClient
+    from starlette.websockets import WebSocketDisconnect
+
+    client = TestClient(app, base_url="http://localhost")
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/queue/join"):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/config", "/gradio_api/info"])
+def test_what_clients_are_told_does_not_depend_on_the_query(http, path):
+    expected = http.get(path)
+    assert expected.status_code == 200
+    for query in ("deep_link=../../etc/passwd", "all_endpoints=True", "page=no", "serialize=False"):
+        assert http.get(f"{path}?{query}").content == expected.content
+    http.get("/gradio_api/info", headers={"x-forwarded-host": "evil.com"})
+    assert "evil.com" not in http.get("/gradio_api/info").text
+
+
+def test_the_page_has_one_endpoint_no_external_links_and_a_policy(http, page):
+    for path in ("/", "/theme.css", "/download/nothing.json", "/nowhere"):
+        assert http.get(path).headers["content-security-policy"] == POLICY
+    assert "http" not in POLICY and "*" not in POLICY
+    config = http.get("/config").json()
+    assert not config["analytics_enabled"] and config["footer_links"] == []
+    (found,) = [part for part in config["dependencies"] if part["api_visibility"] != "private"]
+    assert (found["id"], found["api_name"]) == (ENDPOINT, "score"), "as in hostile_requests"
+    urls = re.findall(r"url\((.{6})", http.get("/theme.css").text)
+    assert all(url.startswith(("data:", '"data:')) for url in urls)
+    for page.any_encoder in (True, False):
+        from narrative_twins.app.layout import build_layout
+
+        parts = build_layout(page).blocks.config["components"]
+        assert ("Encoder" in [part["props"].get("label") for part in parts]) is page.any_encoder
+
+
+def test_building_the_page_uses_no_network(page, monkeypatch):
+    requested = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: requested.append(host) or [])
+    monkeypatch.setattr(socket.socket, "connect", lambda self, address: requested.append(address))
+    application(page)
+    time.sleep(0.2)
+    assert requested == []
+
+
+def test_downloads_are_the_output_of_the_command(page, http, tmp_path, bert_folder, capsys):
+    (result,) = score_stories([TALE], bert_folder)
+    token = page.keep(result)
+    (tmp_path / "tale.txt").write_text(TALE)
+    for form in ("json", "csv", "html", "svg"):
+        answer = http.get(f"/download/{token}.{form}")
+        assert answer.headers["content-disposition"] == f"attachment; filename=salience.{form}"
+        command = ["score", str(tmp_path / "tale.txt"), "--model", bert_folder, "--format", form]
+        assert main([*command, "--out", str(tmp_path / f"out.{form}")]) == 0
+        expected = (tmp_path / f"out.{form}").read_text(encoding="utf-8")
+        if form == "json":
+            assert answer.json()[0]["spans"] == json.loads(expected)[0]["spans"]
+        elif form == "csv":
+            rows, others = (list(csv.reader(io.StringIO(t))) for t in (answer.text, expected))
+            assert [row[:6] for row in rows[1:]] == [["0", *row[1:6]] for row in others[1:]]
+        else:
+            assert answer.text[:15] == expected[:15] and "She laughed" in answer.text
+    for name in ("nothing.json", f"{token}.exe", f"{token}.text", token):
+        assert http.get(f"/download/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({}, {}),
+        ({"operations": ["deletion"], "windows": "2, 2"}, {"windows": [2, 2]}),
+        ({"method": "one pass"}, {"approximate": "one-pass"}),
+    ],
+    ids=str,
+)
+def test_the_result_is_that_of_the_library(client, bert_folder, options, same):
+    found = client.predict(TALE, **options, api_name="/score")
+    (result,) = score_stories([TALE], bert_folder, operations=options.get("operations"), **same)
+    expected = result.to_dict()
+    for name, scores in expected.pop("scores").items():
+        assert found["scores"][name] == pytest.approx(scores, abs=1e-5)
+    found.pop("scores")
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"text": " "}, "There is no story yet"),
+        ({"text": "a" * (MAX_CHARACTERS + 1)}, "The text has 2,000,001 characters"),
+        ({"text": TALE, "operations": ["deletion", "no"]}, "- operations: takes a list of some of"),
+        (
+            {"text": TALE, "operations": ["shifting"], "method": "one pass"},
+            "Shifting has no one-pass form",
+        ),
+        ({"text": TALE, "windows": "7"}, "a count of windows goes from 1 to 4"),
+        ({"text": TALE, "split": "words"}, "- split: takes what is scored: sentences, lines"),
+        ({"text": 5, "windows": 2}, "2 parameter(s) failed validation:\n- text: takes the story"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_errors_are_those_of_the_page(client, values, message, capfd):
+    with pytest.raises(Exception) as raised:
+        client.predict(**values, api_name="/score")
+    assert message in str(raised.value)
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_paths_are_text_or_refused(http, client, tmp_path):
+    from gradio_client import handle_file
+
+    secret = tmp_path / "secret.txt"
+    secret.write_text("The secret of the server. It is told.")
+    for values in all_values(str(secret)):
+        assert http.post(EVENTS, json=event(ENDPOINT, values)).status_code == 422
+    assert client.predict(str(secret), api_name="/score")["sentences"] == [str(secret)]
+    with pytest.raises(Exception, match="404"):  # files can't be uploaded
+        client.predict(handle_file(str(secret)), api_name="/score")
+
+
+@pytest.fixture
+def gate(page, monkeypatch):
+    """Forward passes wait until this event is set."""
+    states, opened = ForwardPasses.states, threading.Event()
+    monkeypatch.setattr(page.queue, "patience", 1e9)
+    monkeypatch.setattr(
+        ForwardPasses, "states", lambda self, rows: opened.wait(LIMIT) and states(self, rows)
+    )
+    yield opened
+    opened.set()
+    wait_until(lambda: not page.queue.jobs())
+
+
+def first_job(page):
+    """The story that is scored, when its scoring has begun."""
+    wait_until(lambda: any(job.began for job in page.queue.jobs()))
+    return page.queue.jobs()[0]
+
+
+def test_stories_wait_for_their_turns(client, page, gate):
+    client.submit(TALE, api_name="/score")
+    first_job(page)
+    waiting = [client.submit(TALE, api_name="/score") for _ in range(MAX_WAITING)]
+    wait_until(lambda: len(page.queue.jobs()) == MAX_WAITING + 1)
+    with pytest.raises(Exception, match=f"{MAX_WAITING} of your stories are waiting already"):
+        client.predict(TALE, api_name="/score")
+    gate.set()
+    *steps, result = waiting[0]
+    assert len(result["sentences"]) == 4
+    assert all(set(step) == {"phase", "share", "seconds_left"} for step in steps)
+    assert steps[0]["phase"].startswith("Waiting for its turn, after ")
+
+
+def test_cancelling_stops_the_scoring(client, page, gate):
+    submitted = client.submit(LONG, windows="1", api_name="/score")
+    job = first_job(page)
+    wait_until(lambda: submitted.outputs())
+    submitted.cancel()
+    wait_until(lambda: job.stopped)
+    gate.set()
+    wait_until(job.scored.done)
+    assert len(client.predict(TALE, api_name="/score")["sentences"]) == 4
+
+
+@pytest.mark.slow
+def test_a_client_that_goes_stops_the_scoring(address, page, gate):
+    code = (
+        "import sys; from gradio_client import Client\n"
+        "client = Client(sys.argv[1], verbose=False)\n"
+        "print(next(client.submit(sys.argv[2], windows='1', api_name='/score')), flush=True)\n"
+        "sys.stdin.read()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with started(sys.executable, "-c", code, address, LONG, **pipes) as process:
+        assert "phase" in process.stdout.readline()
+        job = first_job(page)
+        process.kill()
+        wait_until(lambda: job.stopped)
+
+
+@pytest.mark.slow
+def test_the_command_serves_the_example_of_the_guide_until_ctrl_c():
+    text = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
+    ((code, shown),) = re.findall(
+        r"^```python\n(from gradio_client .*?)^```\n+```text\n(.*?)^```", text, re.S | re.M
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(COMMAND, "app", "--port", "0", **pipes) as process:
+        address = process.stdout.readline().split()[4]
+        printed, names = io.StringIO(), {}
+        code = code.replace("http://127.0.0.1:7860", address)
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "docs/scoring.md", "exec"), names)
+        assert printed.getvalue() == shown
+        names["client"].close()
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=LIMIT)
+    assert (process.returncode, out, errors) == (130, "", "narrative-twins: interrupted\n")
+
+
+def test_addresses_that_can_not_be_used(bert_folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["app", "--model", bert_folder, "--port", str(port)]) == 1
+    assert f"can't use port {port} of 127.0.0.1" in capsys.readouterr().err
+    assert main(["app", "--model", bert_folder, "--host", "no.such.host.invalid"]) == 1
+    assert "choose another --port or --host" in capsys.readouterr().err
+    assert main(["app", "--port", "0", "--model", "no/such"]) == 1
+    assert "encoder 'no/such' can't be loaded" in capsys.readouterr().err
+    for port in ("70000", "-1", "http"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["app", "--port", port])
+        assert "port" in capsys.readouterr().err
+
+
+def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
+    find = util.find_spec
+    monkeypatch.setattr(
+        util, "find_spec", lambda name, *rest: None if name == "gradio" else find(name, *rest)
+    )
+    assert main(["app"]) == 1
+    words = "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
+    assert capsys.readouterr().err == words
+
+
+def test_the_package_and_the_command_need_no_gradio():
+    code = (
+        "import sys; sys.modules.update(gradio=None, starlette=None, fastapi=None, pydantic=None)\n"
+        "import narrative_twins.commands.app"
+    )
+    run_python("-c", code)
