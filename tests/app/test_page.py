@@ -173,21 +173,6 @@ def test_sentences_are_shaded_and_have_their_scores():
     assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
 
 
-def luminance(colour):
-    """The relative luminance of WCAG 2."""
-    shares = [c / 255 for c in colour]
-    red, green, blue = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_text_has_contrast_on_every_shade():
-    for _, attributes in shaded(made("a" * 101, [(i, i + 1) for i in range(101)])).elements[1:]:
-        found = re.fullmatch(r"--light:rgb\((.*)\);--dark:rgb\((.*)\)", attributes["style"])
-        for colour, ink in zip(found.groups(), [(27, 27, 31), (236, 231, 223)], strict=True):
-            low, high = sorted((luminance(map(int, colour.split(","))), luminance(ink)))
-            assert (high + 0.05) / (low + 0.05) >= 4.5
-
-
 def test_the_curve_goes_up_with_salience_and_shows_windows(encoder):
     result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
     points = re.search('<polyline points="(.*?)"', salience_curve(result, "summarization"))[1]

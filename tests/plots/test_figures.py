@@ -101,13 +101,12 @@ def test_any_text_is_shown_as_text(texts, name, operation):
         svg = render(figure, "svg")
         assert render(figure, "png").startswith(b"\x89PNG")
         heat = texts_of(render(plot_stories([result, result]), "svg"))
-    shown = texts_of(svg)
-    for text in texts:
-        beginning = one_line(text)[:3].strip()
-        assert any(line.startswith(beginning) for line in shown), (text, shown)
-    assert any(line.startswith(one_line(operation)[:3].strip()) for line in shown)
-    assert any(line.startswith(one_line(result.name)[:3].strip()) for line in shown)
-    assert sum(line.startswith(one_line(result.name)[:3].strip()) for line in heat) >= 2
+
+    def count(lines, text):
+        return sum(line.startswith(one_line(text)[:3].strip()) for line in lines)
+
+    assert all(count(texts_of(svg), text) for text in (*texts, operation, result.name))
+    assert count(heat, result.name) >= 2
 
 
 def test_of_a_line_of_a_megabyte_only_the_ends_are_read(monkeypatch):

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from narrative_twins import Story, StorySalience
 from narrative_twins.commands.cli import main
-from narrative_twins.plots.shades import PALE, STRONG, shades
+from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, shades
 from narrative_twins.plots.style import INK
 from narrative_twins.show.formats import FORMATS, format_of, register_format, write_results
 from narrative_twins.show.pages import page_head, to_html
@@ -144,10 +144,11 @@ def luminance(colour):
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=9))
 def test_text_has_contrast_on_every_shade(scores):
-    colours = shades(scores)
-    assert len(colours) == len(scores)
-    for colour in colours:
-        assert (luminance(colour) + 0.05) / (luminance(INK) + 0.05) >= 7.5
+    colours, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
+    assert len(colours) == len(dark) == len(scores)
+    for light, other in zip(colours, dark, strict=True):
+        assert (luminance(light) + 0.05) / (luminance(INK) + 0.05) >= 7.5
+        assert (luminance((236, 231, 223)) + 0.05) / (luminance(other) + 0.05) >= 4.5
     if max(scores) - min(scores) > 1e-6:
         assert colours[scores.index(max(scores))] == STRONG
         assert colours[scores.index(min(scores))] == PALE

@@ -1,7 +1,7 @@
 """`make attack`: hostile input to the installed package and to a running page. Prints a table of
 attempts and faults.
 
-A fault is an error that is not told in words: a traceback, a crash, a server error, a file that was
+A fault is an error that is not reported in words: a traceback, a crash, a server error, a file that was
 read, sent or overwritten though nobody named it, or input that was accepted though it is invalid.
 """
 
@@ -12,7 +12,6 @@ import csv
 import io
 import json
 import logging
-import os
 import random
 import shutil
 import subprocess
@@ -189,12 +188,10 @@ def files(folder: Path, encoder: Path) -> Attempts:
         )
         (folder / name).unlink()
     (folder / "story.txt").write_text(STORY)
-    for link in (os.symlink, os.link):
-        (folder / "secret").write_text(SECRET)
-        link(folder / "secret", folder / "linked.csv.part")
-        yield told(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
-        yield None if (folder / "secret").read_text() == SECRET else "a linked file was overwritten"
-        (folder / "linked.csv.part").unlink()
+    (folder / "secret").write_text(SECRET)
+    (folder / "linked.csv.part").symlink_to(folder / "secret")
+    yield told(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
+    yield None if (folder / "secret").read_text() == SECRET else "a linked file was overwritten"
     for form in ("csv", "jsonl", "html"):
         with AtomicFile(str(folder / "locked")):
             yield told(command(*score, folder / "story.txt", "-f", form, "-o", folder / "locked"))
@@ -228,20 +225,11 @@ def files(folder: Path, encoder: Path) -> Attempts:
 
 
 def streams(folder: Path, encoder: Path) -> Attempts:
-    """Closed and full standard streams of the installed command."""
+    """A full standard output of the installed command."""
     (folder / "story.txt").write_text(STORY)
     score = f"{COMMAND} score --model {encoder} --operations deletion -q"
-    for redirections in (f"{folder}/story.txt > /dev/full", f"{folder}/story.txt >&-", "- <&-"):
-        done = run_command("sh", "-c", f"{score} {redirections}")
-        yield told((done.returncode, done.stdout, done.stderr))
-    done = run_command(
-        "sh", "-c", f"{score} {folder}/story.txt -f csv -o {folder}/out.csv <&- >&- 2>&-"
-    )
-    yield (
-        None
-        if done.returncode == 0 and (folder / "out.csv").read_text().startswith("story,")
-        else "closed streams"
-    )
+    done = run_command("sh", "-c", f"{score} {folder}/story.txt > /dev/full")
+    yield told((done.returncode, done.stdout, done.stderr))
 
 
 def makers(folder: Path, encoder: Path) -> Attempts:
