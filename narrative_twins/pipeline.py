@@ -17,10 +17,8 @@ from narrative_twins.encoder.models import AutoStoryModel
 from narrative_twins.encoder.quiet import hide_default_model_warning
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
-from narrative_twins.salience.plain import PlainResult
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions, checked_options
+from narrative_twins.salience.result import PlainResult, StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
 logger = logging.getLogger(__name__)
@@ -34,12 +32,10 @@ _ENCODER_OPTIONS = [
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
-# `batch_size` is an argument of all pipelines, which transformers handles itself.
-_SCORING_OPTIONS = [name for name in SCORING_OPTIONS if name != "batch_size"]
 
 
 class _Items:
-    """The items of a data set that has indices and a length, but no iterator."""
+    """The items of a data set of torch that has indices and a length, but no iterator."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -77,10 +73,8 @@ class SaliencePipeline(Pipeline):
     addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
     `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it has:
 
-    - `operations`, `windows`, `splitter`, `approximate`, `max_shifts`, `on_error`, `on_truncation`,
-      `progress`, `processes`, here or in a call: see `score_stories`;
-    - `batch_size`, here or in a call: number of stories whose variants share forward passes
-      (default 32);
+    - those of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
+      `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see
       `StoryEncoder`.
 
@@ -101,9 +95,7 @@ class SaliencePipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
-        kwargs.pop(
-            "local_files_only", None
-        )  # `transformers.pipeline` has used it, but passes it on
+        kwargs.pop("local_files_only", None)  # transformers has used it, but passes it on
         backend = kwargs.pop("backend", "torch")
         super().__init__(*args, **kwargs)
         if backend == "torch":
@@ -119,29 +111,22 @@ class SaliencePipeline(Pipeline):
 
     def __call__(self, inputs: Any, **options: Unpack[ScoringOptions]) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
-        batch_size = options.pop("batch_size", None)
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
         stories = inputs
-        if (
-            not isinstance(inputs, Iterable)
-            and hasattr(inputs, "__getitem__")
-            and hasattr(inputs, "__len__")
-        ):
-            stories = _Items(inputs)  # torch's map-style datasets
+        is_map_style = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
+        if is_map_style and not isinstance(inputs, Iterable):
+            stories = _Items(inputs)
         check_stories(stories)
-        _, scoring_options, _ = self._sanitize_parameters(**options)
-        sizes = batch_size, self._batch_size, SCORING_OPTIONS["batch_size"].default
-        size = next(size for size in sizes if size is not None)
-        start = partial(
-            self._stream, stories, self._forward_params | scoring_options | {"batch_size": size}
-        )
+        _, scoring, _ = self._sanitize_parameters(**options)
+        if self._batch_size is not None:  # of transformers, for all calls
+            scoring = {"batch_size": self._batch_size} | scoring
+        start = partial(self._stream, stories, self._forward_params | scoring)
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
         found = list(start())
-        if len(found) > 1 and all(
-            result is not None and len(result["sentences"]) == 1 for result in found
-        ):
+        lengths = {len(result["sentences"]) if result else 0 for result in found}
+        if len(found) > 1 and lengths == {1}:
             logger.warning(
                 "each of the %d stories is one sentence; a list means several stories, so pass the"
                 ' sentences of one story as {"sentences": [...]}',
@@ -166,21 +151,9 @@ class SaliencePipeline(Pipeline):
     def push_to_hub(
         self, repo_id: str, *, commit_message: str | None = None, **options: Any
     ) -> str:
-        """Push the encoder in the plain layout of sentence-transformers with its card, as
-        `hub.push_encoder` does.
-
-        Args:
-            repo_id: the Hub id, `user/name`.
-            commit_message: the commit message.
-            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`,
-                `revision`, `token`.
-
-        Returns:
-            The URL of the repository.
-
-        Raises:
-            ImportError, HubError, OSError, ValueError: as `StoryEncoder.push_to_hub`.
-        """
+        """Push the encoder in the plain layout of sentence-transformers with its card, see
+        `StoryEncoder.push_to_hub`, of which `options` are the other arguments. Returns the URL of
+        the repository."""
         return self.encoder.push_to_hub(repo_id, message=commit_message, **options)
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
@@ -209,16 +182,14 @@ class SaliencePipeline(Pipeline):
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         options.pop("num_workers", None)
-        unknown = [key for key in options if key not in _SCORING_OPTIONS]
-        if unknown:
-            raise TypeError(
-                f"unknown option {unknown[0]!r}; a call takes {', '.join(_SCORING_OPTIONS)},"
-                " batch_size; options of from_pretrained are given to pipeline() as"
-                f" model_kwargs={{{unknown[0]!r}: ...}}"
-            )
-        if "operations" in options:
-            options["operations"] = resolve_operations(options["operations"])
-        return {}, options, {}
+        for name in options:
+            if name not in SCORING_OPTIONS:
+                raise TypeError(
+                    f"unknown option {name!r}; a call takes {', '.join(SCORING_OPTIONS)}; options"
+                    f" of from_pretrained are given to pipeline() as model_kwargs={{{name!r}: ...}}"
+                )
+        checked = checked_options(options)
+        return {}, {name: value for name, value in checked.items() if name in options}, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
         """Pass on a story unchanged: the engine parses it."""

@@ -45,7 +45,7 @@ class Registry(dict[str, Item], Generic[Item]):
         self[item.name] = item
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
-        """Look up names, alone or several, and keep instances; None stands for all that are
+        """Look up names, alone or several, and keep instances; None means all that are
         registered.
 
         Raises:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.processes import run_command, started, wait_until
+from support.processes import started, wait_until
 
 # A child that starts a grandchild in a session of its own, as launchers of distributed runs do.
 CHILD = """
@@ -45,11 +45,6 @@ def test_processes_end_with_the_block():
         assert alive(grandchild) and alive(process.pid)
     assert process.returncode == -signal.SIGKILL
     assert not alive(grandchild)
-
-
-def test_process_may_end_by_itself():
-    assert run_command("sh", "-c", "cat; exit 3", input="text").stdout == "text"
-    assert run_command("sh", "-c", "cat; exit 3").returncode == 3
 
 
 @pytest.mark.parametrize("end", ["failed", "killed"])

@@ -14,9 +14,8 @@ from markupsafe import Markup
 from narrative_twins.app.estimates import format_duration
 from narrative_twins.app.scoring import Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
-from narrative_twins.salience.books.contents import Contents
-from narrative_twins.salience.books.levels import check_levels
-from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.result import BookSalience, Contents
+from narrative_twins.salience.books.scoring import check_levels
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation, ScoringOptions
 from narrative_twins.salience.result import StorySalience

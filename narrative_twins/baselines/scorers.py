@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
+from operator import length_hint
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.truncation import is_truncated
 from narrative_twins.registry import Registry
-from narrative_twins.salience.engine import progress_bar
+from narrative_twins.salience.engine import Progress
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
@@ -216,7 +217,7 @@ def _scored(
     # Several stories are read ahead only if their texts are embedded together.
     embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
     numbered = enumerate(stories)
-    with closing(progress_bar(stories, shown=progress)) as bar:
+    with closing(Progress(progress, "stories", length_hint(stories))) as bar:
         while chunk := list(islice(numbered, BUFFER_STORIES if embeds else 1)):
             parsed: list[tuple[int, Story]] = []
             error: StoryError | None = None
@@ -227,7 +228,7 @@ def _scored(
                     error = StoryError(found.problem, index)
                     break  # raised after the results of the stories before it
             for result in _score_buffer(parsed, baselines):
-                bar.update()
+                bar.add(1)
                 yield result
             if error is not None:
                 raise error

@@ -10,16 +10,14 @@ import sys
 from narrative_twins.commands.inputs import not_english, read_encoder, run_settings
 from narrative_twins.commands.outputs import BOOK_FORMATS, write_book_output, write_piece
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
-from narrative_twins.salience.books.levels import level_operations
-from narrative_twins.salience.books.lines import (
-    book_line,
+from narrative_twins.salience.books.result import BookSalience, book_line
+from narrative_twins.salience.books.scoring import BookScorer, level_operations
+from narrative_twins.salience.books.units import (
+    ScoredChapter,
     chapter_line,
     is_complete,
     scored_chapters,
 )
-from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import BookScorer
-from narrative_twins.salience.books.units import ScoredChapter
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.options import BookOptions
 from narrative_twins.stories.books.book import Book

@@ -12,7 +12,7 @@ from narrative_twins.commands.options import check_output, count, percentage
 from narrative_twins.commands.outputs import for_stdout
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.books.extract import DEFAULT_SHARE, FORMATS
-from narrative_twins.salience.books.lines import read_book_salience
+from narrative_twins.salience.books.result import read_book_salience
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import PRIMARY_OPERATION

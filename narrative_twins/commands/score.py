@@ -24,7 +24,7 @@ from narrative_twins.commands.inputs import (
 from narrative_twins.commands.options import parsed_by, resume_hint
 from narrative_twins.commands.outputs import add_output_options, check_output_options, write_output
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
-from narrative_twins.salience.books.levels import check_levels
+from narrative_twins.salience.books.scoring import check_levels
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.reading import story_digest

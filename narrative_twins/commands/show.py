@@ -18,7 +18,7 @@ from narrative_twins.commands.outputs import (
     write_output,
 )
 from narrative_twins.files import STDIN, AtomicFile
-from narrative_twins.salience.books.lines import is_book_salience, read_book_salience
+from narrative_twins.salience.books.result import is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, read_results
 from narrative_twins.show.report import INDEX, Report

@@ -1,4 +1,4 @@
-"""The manifest of a run: what each shard holds, by which an interrupted run goes on."""
+"""The manifest of a run: what each shard holds, by which an interrupted run is resumed."""
 
 from __future__ import annotations
 
@@ -59,27 +59,20 @@ class Shard(NamedTuple):
     truncated: int
     segments: tuple[Segment, ...]
 
-    def to_line(self) -> str:
-        """A line of the manifest."""
-        inputs = [
-            {"source": name, "rows": [start, stop], "sha256": sha}
-            for name, start, stop, sha in self.segments
-        ]
-        data = self._asdict() | {"segments": None, "inputs": inputs}
-        return json.dumps({key: value for key, value in data.items() if value is not None}) + "\n"
+    def to_row(self) -> dict[str, Any]:
+        """A row of the manifest."""
+        return self._asdict() | {"segments": [segment._asdict() for segment in self.segments]}
 
     @classmethod
-    def from_line(cls, line: str) -> Shard:
-        """The inverse of `to_line`. Raises `ValueError`, `KeyError` or `TypeError` for another
-        line."""
-        data = json.loads(line)
-        inputs = ((item["source"], *item["rows"], item["sha256"]) for item in data.pop("inputs"))
-        return cls(**data, segments=tuple(map(Segment._make, inputs)))
+    def from_row(cls, row: Mapping[str, Any]) -> Shard:
+        """The inverse of `to_row`. Raises `KeyError` or `TypeError` for another row."""
+        segments = tuple(Segment(**segment) for segment in row["segments"])
+        return cls(**{**row, "segments": segments})
 
 
 class Manifest:
     """The manifest of a job: a file of lines, one for each shard that is complete, with its
-    settings beside it.
+    settings next to it.
 
     Args:
         folder: of the shards.
@@ -107,10 +100,13 @@ class Manifest:
             raise FileExistsError(
                 f"{folder} has {min(existing)}, but no {path.name}; choose another folder"
             )
-        self.shards = [
-            _shard(path, number, line) for number, line in enumerate(self._file.lines, start=1)
-        ]
-        for shard in self.shards:
+        self.shards: list[Shard] = []
+        for number, row in enumerate(self._file.rows(), start=1):
+            try:
+                shard = Shard.from_row(row)
+            except (KeyError, TypeError):
+                raise self._file.not_resumable(number, "is not the record of a shard") from None
+            self.shards.append(shard)
             file = folder / shard.name
             if not file.is_file() or file.stat().st_size != shard.size:
                 raise ResumeError(
@@ -141,7 +137,7 @@ class Manifest:
 
     def add(self, shard: Shard) -> None:
         """Record a shard whose file is complete. Raises `OSError` if that fails."""
-        self._file.write(shard.to_line())
+        self._file.write_row(shard.to_row())
         self.shards.append(shard)
 
     def _check_others(self) -> None:
@@ -176,8 +172,8 @@ class Digest:
 
 
 def check_names(names: Sequence[str], shards: Iterable[Shard]) -> None:
-    """Refuse sources that seem to have been scored under other names, whose rows would stand twice,
-    with a `ResumeError`; and names that are there twice, with a `ValueError`."""
+    """Refuse sources that seem to have been scored under other names, whose rows would be duplicated,
+    with a `ResumeError`; and duplicate names, with a `ValueError`."""
     found, known = set(names), {segment.source for shard in shards for segment in shard.segments}
     if len(found) < len(names):
         raise ValueError(
@@ -220,12 +216,3 @@ def unscored(
             f"rows {start:,} to {stop - 1:,} of {source} are not those that were scored; restore it"
             " (rows may be added at its end), or choose another folder"
         )
-
-
-def _shard(path: Path, number: int, line: str) -> Shard:
-    try:
-        return Shard.from_line(line)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ResumeError(
-            f"{path}: line {number} is not the record of a shard; choose another folder"
-        ) from None

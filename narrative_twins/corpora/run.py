@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import pyarrow
 import pyarrow.compute
@@ -28,9 +27,7 @@ from narrative_twins.corpora.manifest import (
     unscored,
 )
 from narrative_twins.corpora.scorer import StoryScorer
-from narrative_twins.salience.processes import WorkerProcesses
-
-_Map: TypeAlias = Callable[[Iterable[Any]], Generator[Any, None, None]]
+from narrative_twins.salience.engine import in_processes
 
 ROWS = 1000
 """Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward
@@ -65,12 +62,13 @@ class CorpusRun:
     @classmethod
     def of(cls, shards: Sequence[Shard], known: int = 0) -> CorpusRun:
         """The sums over shards, of which the first `known` were there before."""
-        rows = [shard.rows for shard in shards]
-        errors, truncated = (
+        return cls(
+            sum(shard.rows for shard in shards),
             sum(shard.errors for shard in shards),
             sum(shard.truncated for shard in shards),
+            len(shards),
+            sum(shard.rows for shard in shards[known:]),
         )
-        return cls(sum(rows), errors, truncated, len(shards), sum(rows[known:]))
 
 
 def score_corpus(
@@ -84,11 +82,12 @@ def score_corpus(
     settings: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> CorpusRun:
-    """Score a corpus into shards of Parquet, or go on with that.
+    """Score a corpus into shards of Parquet, or resume that.
 
     A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the
-    columns of `COLUMNS`. It is written beside, synced and renamed before the manifest names it, so
-    whenever the process ends, what is missing is scored by the next call, and nothing stands twice.
+    columns of `COLUMNS`. It is written under another name, synced and renamed before the manifest
+    names it, so whenever the process ends, what is missing is scored by the next call, and no row
+    is duplicated.
     Rows that are scored are read again, and must be the same; more rows at the end of a source, and
     more sources, may have come.
 
@@ -119,9 +118,6 @@ def score_corpus(
         raise ValueError(
             f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1"
         )
-    score = (
-        _in_this_process(scorer) if processes == 1 else WorkerProcesses(scorer.start, processes).map
-    )
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
     manifest = Manifest(
@@ -131,10 +127,8 @@ def score_corpus(
         scorer.unload()
     sources = list(sources)
     check_names([name for name, _ in sources], manifest.shards)
-    known, waiting = (
-        len(manifest.shards),
-        deque[list[Row]](),
-    )  # the blocks whose scores are awaited, in order
+    known = len(manifest.shards)
+    waiting: deque[list[Row]] = deque()  # the blocks whose scores are awaited, in order
 
     def stories() -> Iterator[list[Any]]:
         for block in _blocks(sources, manifest, rows):
@@ -143,21 +137,18 @@ def score_corpus(
 
     with manifest:
         _remove_leftovers(manifest)
-        with closing(score(stories())) as tables:
+        tables = (
+            in_processes(scorer.start, stories(), processes)
+            if processes > 1
+            else (scorer.table(block) for block in stories())
+        )
+        with closing(tables):
             for table in tables:
                 block = waiting.popleft()
                 manifest.add(_write(folder, manifest.next_name, block, table))
                 if on_progress is not None:
                     on_progress(len(block))
     return CorpusRun.of(manifest.shards, known)
-
-
-def _in_this_process(scorer: StoryScorer) -> _Map:
-    def score(blocks: Iterable[Any]) -> Generator[Any, None, None]:
-        for stories in blocks:
-            yield scorer.table(stories)
-
-    return score
 
 
 def _blocks(
@@ -167,12 +158,11 @@ def _blocks(
     segments: dict[str, list[Segment]] = {}
     for segment in (segment for shard in manifest.shards for segment in shard.segments):
         segments.setdefault(segment.source, []).append(segment)
+    part = manifest.part
     rows = (
         Row(source, number, story)
         for source, stories in sources
-        for number, story in unscored(
-            source, stories, segments.get(source, ()), manifest.part, size
-        )
+        for number, story in unscored(source, stories, segments.get(source, ()), part, size)
     )
     yield from iter(lambda: list(islice(rows, size)), [])
 
@@ -211,7 +201,7 @@ def _write(folder: Path, name: str, block: list[Row], scores: pyarrow.Table) -> 
 
 
 def _sync(path: Path, data: memoryview) -> None:
-    """Write a file beside, then give it its name; on disk when this returns."""
+    """Write a file under another name, then give it its own; on disk when this returns."""
     part = _part(path)
     try:
         with open(part, "wb") as file:
@@ -222,12 +212,11 @@ def _sync(path: Path, data: memoryview) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    if sys.platform != "win32":  # where folders can't be synced
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _part(path: Path) -> Path:
@@ -248,6 +237,5 @@ def _id(story: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     text = str(value)
-    return (
-        None if text.encode("utf-8", "replace") != text.encode("utf-8", "surrogatepass") else text
-    )
+    # Parquet has no lone surrogates.
+    return text if text.encode("utf-8", "ignore").decode() == text else None

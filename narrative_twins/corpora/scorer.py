@@ -117,26 +117,21 @@ class StoryScorer:
     @property
     def schema(self) -> pyarrow.Schema:
         """The types of the columns."""
-        pairs, number, text = (
-            pyarrow.list_(pyarrow.list_(pyarrow.int64())),
-            pyarrow.int64(),
-            pyarrow.string(),
-        )
-        scores = pyarrow.struct(
-            [(operation.name, pyarrow.list_(pyarrow.float64())) for operation in self.operations]
-        )
-        types = [
-            pyarrow.list_(text),
-            pairs,
-            pairs,
-            scores,
-            pyarrow.bool_(),
-            number,
-            number,
-            text,
-            text,
+        text, number = pyarrow.string(), pyarrow.int64()
+        pairs = pyarrow.list_(pyarrow.list_(number))
+        scores = [
+            (operation.name, pyarrow.list_(pyarrow.float64())) for operation in self.operations
         ]
-        return pyarrow.schema(list(zip(COLUMNS, types, strict=True)))
+        types = {
+            "sentences": pyarrow.list_(text),
+            "spans": pairs,
+            "windows": pairs,
+            "scores": pyarrow.struct(scores),
+            "truncated": pyarrow.bool_(),
+            "context_tokens": number,
+            "cut_tokens": number,
+        }
+        return pyarrow.schema([(name, types.get(name, text)) for name in COLUMNS])
 
     def __call__(self, batch: Any) -> Any:
         """Score a batch, see the class. Raises a ValueError if it has no column of the stories."""
@@ -156,15 +151,8 @@ class StoryScorer:
             found = self.rows(stories)
             return columns | {name: [row[name] for row in found] for name in COLUMNS}
         scored = self.table(stories)
-        for name in COLUMNS:
-            at = batch.schema.get_field_index(name)
-            field, values = scored.schema.field(name), scored.column(name)
-            batch = (
-                batch.append_column(field, values)
-                if at < 0
-                else batch.set_column(at, field, values)
-            )
-        return batch
+        new = {name: scored.column(name) for name in COLUMNS}
+        return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
 
     def table(self, stories: Iterable[Any]) -> pyarrow.Table:
         """The columns `COLUMNS` for stories, in order; see `rows`."""

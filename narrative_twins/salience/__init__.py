@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from narrative_twins.salience.options import OnTruncation as OnTruncation
     from narrative_twins.salience.options import Option as Option
     from narrative_twins.salience.options import ScoringOptions as ScoringOptions
-    from narrative_twins.salience.plain import PlainResult as PlainResult
     from narrative_twins.salience.result import Extract as Extract
+    from narrative_twins.salience.result import PlainResult as PlainResult
     from narrative_twins.salience.result import SalientSentence as SalientSentence
     from narrative_twins.salience.result import StorySalience as StorySalience
 
@@ -45,8 +45,7 @@ _LAZY = {
         "SCORING_OPTIONS",
         "ScoringOptions",
     ),
-    "plain": ("PlainResult",),
-    "result": ("Extract", "SalientSentence", "StorySalience"),
+    "result": ("Extract", "PlainResult", "SalientSentence", "StorySalience"),
 }
 __getattr__ = _lazy_names(__name__, _LAZY)
 

@@ -1,26 +1,58 @@
 """The engine: scores the sentences of many stories in bounded memory with as few forward passes as
-possible."""
+possible.
+
+`score_stories` checks what it is given. `Engine.outcomes` holds some stories at once, plans their
+windows, embeds the variants of many windows together, scores the windows, and passes on the
+stories in order; with several processes, each runs it on a part of the stories. `_results` reports
+what could not be scored, and yields results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from multiprocessing.connection import Connection
 from operator import length_hint
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.buffer import Reporter, StoryBuffer
-from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.options import Approximation, ScoringOptions, checked_options
-from narrative_twins.salience.processes import WorkerProcesses
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.options import (
+    Approximation,
+    OnError,
+    OnTruncation,
+    ScoringOptions,
+    checked_options,
+)
+from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
+from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.splitting import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
+
+logger = logging.getLogger(__name__)
+
+Outcome: TypeAlias = StorySalience | StoryError
+"""What becomes of a story: its result, or why it has none."""
+
+BUFFER_TOKENS = 1_000_000
+"""Planned tokens after which the encoder runs, which bounds memory for long stories."""
 
 
 def score_stories(
@@ -43,84 +75,44 @@ def score_stories(
     """
     check_stories(stories)
     checked = checked_options(options)
-    if not isinstance(encoder, StoryEncoder):
-        if not isinstance(encoder, (str, Path, type(None))):
-            raise TypeError(
-                f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}"
-            )
-        encoder = StoryEncoder.from_pretrained(encoder)
-    approximate, max_shifts, progress = (
-        checked["approximate"],
-        checked["max_shifts"],
-        checked["progress"],
-    )
+    encoder = loaded_encoder(encoder)
+    approximate, max_shifts = checked["approximate"], checked["max_shifts"]
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(
             f"approximate={approximate!r} needs mean pooling; this encoder pools the first token"
         )
-    on_progress = progress if callable(progress) else None
-    bar = progress_bar(stories, shown=bool(progress) and on_progress is None)
-    scorer = _StoryScorer(
-        encoder,
-        resolve_operations(checked["operations"]),
-        approximate,
-        None if max_shifts is None else f"max_shifts={max_shifts}",
-    )
-    reporter = Reporter(checked["on_error"], checked["on_truncation"])
-    windows, splitter, batch_size = checked["windows"], checked["splitter"], checked["batch_size"]
+    on_error, on_truncation = checked["on_error"], checked["on_truncation"]
     expected = length_hint(stories)
+    progress = Progress(checked["progress"], "stories", expected)
+    engine = Engine(
+        encoder,
+        cast("list[Operation]", checked["operations"]),
+        approximate,
+        note=approximate or (None if max_shifts is None else f"max_shifts={max_shifts}"),
+        batch_size=checked["batch_size"],
+        refuses_truncated=on_truncation == "error",
+    )
+    parsed = (_parsed(source, checked["windows"], checked["splitter"]) for source in stories)
     if checked["processes"] == 1 or expected == 1:
-        return scorer.buffer(reporter, bar, on_progress).run(stories, windows, splitter, batch_size)
-    scorer = replace(scorer, truncated_are_errors=checked["on_truncation"] == "error")
-    pool = WorkerProcesses(scorer.start, checked["processes"])
-    # Few stories are shared evenly.
-    chunk = min(batch_size, -(-expected // pool.count)) if expected else batch_size
-    parsed = (_parsed(source, windows, splitter) for source in stories)
-    return _merged(pool, parsed, chunk, reporter, bar, on_progress)
+        outcomes = engine.outcomes(parsed, progress.reach, stops_at_errors=on_error == "raise")
+    else:
+        processes, size = checked["processes"], checked["batch_size"]
+        if expected:  # few stories are shared evenly
+            size = min(size, -(-expected // processes))
+        chunks = iter(lambda: list(islice(parsed, size)), [])
+        outcomes = _chained(in_processes(engine.start, chunks, processes), progress)
+    return _results(outcomes, on_error, on_truncation, progress)
 
 
-def progress_bar(stories: Iterable[Any], shown: bool) -> tqdm[Any]:
-    total = length_hint(stories) or None
-    with_total = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f}/{total} stories [{elapsed}<{remaining}]"
-    without_total = "{desc}: {n:.1f} stories [{elapsed}]"
-    bar_format = with_total if total else without_total
-    return tqdm(total=total, desc="scoring", bar_format=bar_format, disable=not shown)
-
-
-@dataclass(frozen=True)
-class _StoryScorer:
-    """What to score with; called with some stories, it scores them, as one of several processes
-    does."""
-
-    encoder: StoryEncoder
-    operations: list[Operation]
-    approximate: Approximation | None
-    shifts: str | None
-    truncated_are_errors: bool = False
-
-    def buffer(
-        self, reporter: Reporter, bar: tqdm[Any], progress: Callable[[float], None] | None
-    ) -> StoryBuffer:
-        """A buffer that scores stories so."""
-        note = self.approximate or self.shifts
-        return StoryBuffer(
-            self.encoder, self.operations, self.approximate, note, reporter, bar, progress
+def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
+    """An encoder, loaded if it is a folder, a Hub id, or None for the default encoder."""
+    if isinstance(encoder, StoryEncoder):
+        return encoder
+    if not isinstance(encoder, (str, Path, type(None))):
+        raise TypeError(
+            f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}"
         )
-
-    def start(self, number: int) -> _StoryScorer:
-        """The scorer of the process with a number, on the device of that number if there are
-        several."""
-        return replace(self, encoder=self.encoder.on_accelerator(number))
-
-    def __call__(self, stories: list[Story | StoryError]) -> list[StorySalience | StoryError]:
-        """The result or the error of each story, in order."""
-        found: list[StorySalience | StoryError] = []
-        reporter = Reporter(found.append, "error" if self.truncated_are_errors else "ignore")
-        for result in self.buffer(reporter, progress_bar(stories, False), None).run(
-            stories, "auto", None, len(stories)
-        ):
-            found.append(result)
-        return found
+    return StoryEncoder.from_pretrained(encoder)
 
 
 def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story | StoryError:
@@ -130,28 +122,325 @@ def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story |
         return error
 
 
-def _merged(
-    pool: WorkerProcesses,
-    stories: Iterator[Story | StoryError],
-    size: int,
-    reporter: Reporter,
-    bar: tqdm[Any],
-    on_progress: Callable[[float], None] | None,
+@dataclass
+class _Pending:
+    """A story in the buffer: its scores so far, and why it can't be scored, if it can't."""
+
+    story: Story | None = None
+    error: StoryError | None = None
+    scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    cut_tokens: int = 0
+
+
+@dataclass
+class Engine:
+    """Plans windows, embeds the variants of many windows together, then scores the windows.
+
+    Attributes:
+        encoder, operations, approximate: what to score with.
+        note: the `approximate` of the results.
+        batch_size: how many stories are held at once.
+        refuses_truncated: whether a story that exceeds the context is an error.
+        buffer: the stories that are not passed on yet, in order.
+        plans: the planned windows that are not embedded yet, with their stories.
+        planned: the number of tokens of these plans.
+        finished, done: how many stories have left the buffer; the progress in stories, as a float.
+        on_progress: is called with the progress whenever it grows.
+    """
+
+    encoder: StoryEncoder
+    operations: list[Operation]
+    approximate: Approximation | None
+    note: str | None
+    batch_size: int
+    refuses_truncated: bool
+    buffer: list[_Pending] = field(default_factory=list)
+    plans: list[tuple[_Pending, Plan]] = field(default_factory=list)
+    planned: int = 0
+    finished: int = 0
+    done: float = 0.0
+    on_progress: Callable[[float], None] = field(init=False)
+
+    def outcomes(
+        self,
+        stories: Iterable[Story | StoryError],
+        on_progress: Callable[[float], None],
+        stops_at_errors: bool,
+    ) -> Generator[Outcome, None, None]:
+        """What becomes of each story, in order.
+
+        Args:
+            stories: with an error in the place of a story that could not be parsed.
+            on_progress: is called with the number of stories done, a float.
+            stops_at_errors: pass on a story with an error, and those before it, at once.
+        """
+        self.on_progress = on_progress
+        for story in stories:
+            pending = _Pending()
+            self.buffer.append(pending)
+            try:
+                self._plan(pending, story)
+            except StoryError as error:
+                pending.error = error
+            is_full = len(self.buffer) >= self.batch_size or self.planned >= BUFFER_TOKENS
+            if is_full or (stops_at_errors and pending.error is not None):
+                yield from self._flush()
+        yield from self._flush()
+
+    def _plan(self, pending: _Pending, story: Story | StoryError) -> None:
+        """Plan the windows of a story; score those planned so far whenever they reach
+        `BUFFER_TOKENS`."""
+        if isinstance(story, StoryError):
+            raise story
+        tokens = self.encoder.tokenize(story.sentences)
+        pending.story = story
+        pending.scores = {operation.name: np.zeros(len(story)) for operation in self.operations}
+        plans = exact_plans if self.approximate is None else one_pass_plans
+        for plan in plans(self.operations, tokens, story.windows):
+            pending.cut_tokens = max(pending.cut_tokens, plan.cut_tokens)
+            if pending.cut_tokens and self.refuses_truncated:
+                why = _too_long(self.encoder.context_tokens, pending.cut_tokens)
+                raise StoryError(f"the story {why}")
+            self.plans.append((pending, plan))
+            self.planned += plan.tokens
+            self._advance(0.0)  # so that a function can stop the planning of a long story
+            if self.planned >= BUFFER_TOKENS:
+                self._score()
+
+    def _score(self) -> None:
+        """Embed the variants of all planned windows together, and score the windows."""
+        # Progress in stories: a window counts as its share of the story's sentences.
+        stories = sum(plan.window.size / len(pending.story or ()) for pending, plan in self.plans)
+        variants = [variant for _, plan in self.plans for variant in plan.variants]
+        vectors = self.encoder.encode(variants, lambda share: self._advance(share * stories))
+        start = 0
+        for pending, plan in self.plans:
+            stop = start + len(plan.variants)
+            try:
+                for name, scores in plan.scores(vectors[start:stop]):
+                    pending.scores[name][plan.window.lo : plan.window.hi] = scores
+            except StoryError as error:
+                pending.error = error
+            start = stop
+        self.plans, self.planned = [], 0
+
+    def _advance(self, stories: float) -> None:
+        self.done += stories
+        self.on_progress(self.done)
+
+    def _flush(self) -> Iterator[Outcome]:
+        """Score the planned windows, and pass on the stories of the buffer."""
+        if self.plans:
+            self._score()
+        buffer, self.buffer = self.buffer, []
+        # Stories with errors count as done too.
+        self.finished += len(buffer)
+        self._advance(self.finished - self.done)
+        for pending in buffer:
+            if pending.error is not None:
+                yield pending.error
+            elif pending.story is not None:
+                scores = {name: values.tolist() for name, values in pending.scores.items()}
+                context = self.encoder.context_tokens
+                yield StorySalience(pending.story, scores, context, pending.cut_tokens, self.note)
+
+    def start(self, number: int) -> Callable[[list[Story | StoryError]], list[Outcome]]:
+        """In a new process with a number: scores some stories, on the accelerator of that number if
+        there are several."""
+        self.encoder = self.encoder.on_accelerator(number)
+        return lambda stories: list(self.outcomes(stories, lambda stories: None, False))
+
+
+def _chained(
+    chunks: Generator[list[Outcome], None, None], progress: Progress
+) -> Generator[Outcome, None, None]:
+    """The outcomes of chunks of stories, one by one."""
+    with closing(chunks):
+        for outcomes in chunks:
+            progress.add(len(outcomes))
+            yield from outcomes
+
+
+def _results(
+    outcomes: Generator[Outcome, None, None],
+    on_error: OnError,
+    on_truncation: OnTruncation,
+    progress: Progress,
 ) -> Iterator[StorySalience]:
-    """Score chunks of `size` stories in several processes; the results of all stories, in order."""
-    chunks = iter(lambda: list(islice(stories, size)), [])
-    done = 0
-    with closing(bar), closing(pool.map(chunks)) as outcomes:
-        for outcome in outcomes:
-            bar.update(len(outcome))
-            if on_progress is not None:
-                on_progress(float(done + len(outcome)))
-            for index, item in enumerate(outcome, start=done):
-                if isinstance(item, StoryError):
-                    item.index = index
-                    reporter.failed(item)
-                    continue
-                if item.truncated:
-                    reporter.truncated(index, item.story, item.cut_tokens, item.context_tokens)
-                yield replace(item, index=index)
-            done += len(outcome)
+    """The results among some outcomes, with their indices; the others are reported or raised."""
+    warned = False
+    with closing(progress), closing(outcomes):
+        for index, outcome in enumerate(outcomes):
+            if isinstance(outcome, StoryError):
+                outcome.index = index
+                if on_error == "raise":
+                    raise outcome
+                if callable(on_error):
+                    on_error(outcome)
+                else:
+                    logger.warning("skipped %s", outcome)
+                continue
+            result = replace(outcome, index=index)
+            if result.truncated and on_truncation == "warn" and not warned:
+                warned = True
+                logger.warning(
+                    "story %d%s %s (reported once for all stories; see cut_tokens of a result)",
+                    index + 1,
+                    "" if result.story.id is None else f" ({result.story.id})",
+                    _too_long(result.context_tokens, result.cut_tokens),
+                )
+            yield result
+
+
+def _too_long(context_tokens: int | None, cut_tokens: int) -> str:
+    found = truncation(context_tokens, cut_tokens)
+    return f"{found}; an encoder that reads more at once sees more of it"
+
+
+class Progress:
+    """How much is done: a progress bar, or a function that is called with the amount.
+
+    Args:
+        wanted: whether to show the bar; or the function.
+        unit: what is counted.
+        total: how many there are; 0 if that is not known.
+        done: how many are done already.
+    """
+
+    def __init__(
+        self, wanted: bool | Callable[[float], None], unit: str, total: int = 0, done: float = 0.0
+    ) -> None:
+        self.done = done
+        self._call = wanted if callable(wanted) else lambda done: None
+        form = "{desc}: {n:,.1f} " + unit + " [{elapsed}]"
+        if total:
+            form = "{desc}: {percentage:3.0f}%|{bar}| {n:,.1f}/{total:,} " + unit
+            form += " [{elapsed}<{remaining}]"
+        self._bar: tqdm[Any] = tqdm(
+            total=total or None,
+            initial=done,
+            desc="scoring",
+            bar_format=form,
+            disable=callable(wanted) or not wanted,
+        )
+
+    def add(self, amount: float) -> None:
+        """This much more is done."""
+        self.reach(self.done + amount)
+
+    def reach(self, done: float) -> None:
+        """This much is done in all."""
+        self._bar.update(done - self.done)
+        self.done = done
+        self._call(done)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+
+
+# Several processes
+
+_THREADS = "OMP_NUM_THREADS"
+_worker: dict[str, Any] = {}
+"""In a worker process: the pickled function that starts it, its number, and then the function."""
+
+
+def in_processes(
+    start: Callable[[int], Callable[[Any], Any]], tasks: Iterable[Any], count: int
+) -> Generator[Any, None, None]:
+    """The results of a function for some tasks, in their order, by new processes on this machine,
+    which share the threads of this one and end with the iterator. Two tasks per process are read
+    ahead.
+
+    Args:
+        start: is called in each process with its number, and returns the function. It, the tasks
+            and the results are pickled, so what they consist of must be found by name in a module.
+        tasks: are read in this process.
+        count: how many processes.
+
+    Raises:
+        TypeError: `start` can't be pickled; raised at once.
+        RuntimeError: a process ended, for example for lack of memory.
+    """
+    try:
+        pickled = pickle.dumps(start)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(
+            f"several processes need what can be pickled: {error}; define operations in a module,"
+            " not in a function or notebook, or use one process"
+        ) from error
+    return _pool_results(pickled, tasks, count)
+
+
+def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
+    context = multiprocessing.get_context("spawn")
+    numbers = context.SimpleQueue()
+    for number in range(count):
+        numbers.put(number)
+    # The processes end when `ours` is closed, also if this process is killed.
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(
+        count,
+        context,
+        initializer=_start_worker,
+        initargs=(start, numbers, theirs, max(1, _threads() // count)),
+    )
+    pending: deque[Future[Any]] = deque()
+    try:
+        for task in tasks:
+            pending.append(pool.submit(_work, task))
+            if len(pending) == 2 * count:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+        pool.shutdown()
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "a worker process ended, perhaps for lack of memory; use fewer processes"
+        ) from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        theirs.close()
+
+
+def _threads() -> int:
+    """How many threads this process uses: those of torch, unless the encoder runs without it."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    given = os.environ.get(_THREADS, "")
+    return int(given) if given.isdecimal() else os.cpu_count() or 1
+
+
+def _start_worker(start: bytes, numbers: Any, parent: Connection, threads: int) -> None:
+    """Prepare a worker process. What can fail is left to its first task, whose error is raised
+    where its result is awaited."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one after Ctrl-C
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    _worker.update(start=start, number=numbers.get())
+
+
+def _end_with(parent: Connection) -> None:
+    try:
+        parent.recv()
+    finally:
+        os._exit(1)
+
+
+def _work(task: Any) -> Any:
+    """Apply the function of this worker process to a task."""
+    try:
+        if "function" not in _worker:
+            _worker["function"] = pickle.loads(_worker["start"])(_worker["number"])
+        return _worker["function"](task)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            message = f"a worker process failed: {type(error).__name__}: {error}"
+            raise RuntimeError(message) from error
+        raise

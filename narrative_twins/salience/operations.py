@@ -97,7 +97,7 @@ def resolve_operations(
     one_pass: bool = False,
     max_shifts: int | None = None,
 ) -> list[Operation]:
-    """Look up operations by name; None stands for all registered ones (with `one_pass`, all that
+    """Look up operations by name; None means all registered ones (with `one_pass`, all that
     implement it). `max_shifts` is the argument for `Shifting`.
 
     Raises:

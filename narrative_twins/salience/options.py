@@ -28,7 +28,7 @@ class Option:
         choices: the texts that it can be.
         minimum: the smallest number that it can be.
         function: a function that it can be, in words.
-        metavar: what stands for its value in the usage of a command.
+        metavar: the name of its value in the usage of a command.
         parse: makes its value from text that a user typed; None if the text is the value, or if the
             option can't be typed.
         affects_scores: whether scores depend on it.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.tokens import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.options import Approximation
 from narrative_twins.stories.story import StoryError
 from narrative_twins.stories.windows import Order, Span, Window
 
@@ -29,11 +28,13 @@ class Plan:
         window: the window to score.
         operations: each operation with the indices of its variants.
         variants: the chunks of each variant.
+        cut_tokens: the number of the story's tokens that don't fit the context with the window.
         one_pass: whether all variants are the same text with different tokens pooled: one variant
             per sentence of the window, then perhaps one for the special tokens.
     """
 
     window: Window
+    cut_tokens: int = 0
     operations: list[tuple[Operation, list[int]]] = field(default_factory=list)
     variants: list[list[Chunk]] = field(default_factory=list)
     one_pass: bool = False
@@ -101,7 +102,9 @@ def exact_plan(
         StoryError: the window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
         ValueError: an order of an operation is invalid.
     """
-    plan, index_of, planned = Plan(window), dict[Order, int](), 0
+    plan = Plan(window, tokens.cut_tokens(window))
+    index_of: dict[Order, int] = {}
+    planned = 0
     for operation in operations:
         indices: list[int] = []
         for order in operation.orders(window):
@@ -168,19 +171,13 @@ def one_pass_plans(
         for lo, hi in group:
             variants = [*parts[lo - shared.lo : hi - shared.lo], *rest]
             indices = list(range(len(variants)))
-            plan = Plan(Window(shared.start, lo, hi, shared.stop), variants=variants, one_pass=True)
-            plan.operations = [(operation, indices) for operation in operations]
-            yield plan
-
-
-def contexts(
-    tokens: TokenizedStory, spans: Sequence[Span], approximate: Approximation | None
-) -> list[Window]:
-    """Each window, or in one pass each group of windows, with the sentences that are read with
-    it."""
-    if approximate is None:
-        return [tokens.window(span) for span in spans]
-    return [tokens.window((group[0][0], group[-1][1])) for group in _groups(tokens, spans)]
+            yield Plan(
+                Window(shared.start, lo, hi, shared.stop),
+                tokens.cut_tokens(shared),
+                [(operation, indices) for operation in operations],
+                variants,
+                one_pass=True,
+            )
 
 
 def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span]]:

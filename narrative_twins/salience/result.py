@@ -1,13 +1,15 @@
 """The result of scoring one story: the salience of every sentence, with ranks, plain data and
-plots."""
+plots; and what it has in common with that of a book."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,8 +17,7 @@ from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
 from narrative_twins.salience.operations import compared_scores, comparisons
-from narrative_twins.salience.saved import saved_context, saved_scores, saved_story
-from narrative_twins.stories.story import Story
+from narrative_twins.stories.story import Story, StoryError, shown_value
 from narrative_twins.stories.windows import Span
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 PRIMARY_OPERATION = "summarization"
 """The default operation when only one is shown: it agrees best with human annotators."""
 
+_MAX_GAP = 1_000_000
+"""Characters between two sentences of a saved result. The text between sentences is not in the
+data, and its place is filled."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
 
 
@@ -82,8 +86,8 @@ class StorySalience:
         Raises:
             ValueError: the data are no result.
         """
-        story = saved_story(data)
-        return cls(story, saved_scores(data, len(story)), *saved_context(data), index)
+        story = _saved_story(data)
+        return cls(story, saved_scores(data["scores"], len(story)), *saved_context(data), index)
 
     def __len__(self) -> int:
         return len(self.story)
@@ -173,7 +177,7 @@ class StorySalience:
     def primary_operation(self) -> str:
         """The default operation of `rank` and `top`: summarization if it was scored, otherwise the
         first."""
-        return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
+        return primary(self.scores)
 
     def scores_of(self, operation: str | None = None) -> list[float]:
         """The scores of an operation in story order; a `ValueError` if it was not scored."""
@@ -186,9 +190,8 @@ class StorySalience:
 
     def compared(self, operation: str | None = None) -> list[float]:
         """The scores of an operation as `rank`, `top`, stars and shades compare them over the
-        story, see `Operation.compared`: for disruption with account of the place in a window,
-        otherwise as `scores_of`.
-        """
+        story, see `Operation.compared`: for disruption adjusted for the place in a window,
+        otherwise as `scores_of`."""
         name = self.primary_operation if operation is None else operation
         return compared_scores(name, self.scores_of(name), self.windows)
 
@@ -200,18 +203,13 @@ class StorySalience:
     def rank(self, operation: str | None = None) -> list[int]:
         """The rank of each sentence in story order by `compared`: 1 is the most salient, equal
         values share a rank."""
-        values = -np.array(self.compared(operation))
-        ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
-        return ranks
+        return ranks(self.compared(operation))
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all if there are fewer) with their scores, most salient
         first, ties in story order. See `compared`."""
-        if k < 0:
-            raise ValueError(f"top({k}): the number of sentences can't be negative")
-        scores, values = self.scores_of(operation), self.compared(operation)
-        order = sorted(range(len(values)), key=lambda i: -values[i])
-        return [SalientSentence(i, self.sentences[i], scores[i]) for i in order[:k]]
+        scores, chosen = self.scores_of(operation), highest(self.compared(operation), k)
+        return [SalientSentence(i, self.sentences[i], scores[i]) for i in chosen]
 
     def extract(
         self, k: int | None = None, operation: str | None = None, *, share: float | None = None
@@ -229,13 +227,7 @@ class StorySalience:
             ValueError: both `k` and `share` are given, one of them is out of range, or the
                 operation was not scored.
         """
-        if k is not None and share is not None:
-            raise ValueError(
-                f"extract({k}, share={share}): choose a number or a share of sentences, not both"
-            )
-        if share is not None and not 0 < share <= 1:
-            raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
-        count = max(1, round(len(self) * (share or 1 / 5))) if k is None else k
+        count = extract_length(len(self), k, share, default=1 / 5)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
 
     def descriptions(self, operation: str | None = None) -> list[str]:
@@ -299,27 +291,19 @@ class StorySalience:
                 `.svg`.
             OSError: the file can't be written.
         """
-        check_figure(path, width)
-        names = (
-            [operations]
-            if isinstance(operations, str)
-            else list(self.scores if operations is None else operations)
-        )
-        if not names:
-            raise ValueError("no operation to plot; name a scored operation, or use None for all")
-        figure = salience_figure(
+        names = self.scores if operations is None else operations
+        scores = {name: self.scores_of(name) for name in listed(names)}
+        return plotted(
+            path,
             self.sentences,
             self.windows,
-            {name: self.scores_of(name) for name in names},
-            {name: [sentence.index for sentence in self.top(top, name)] for name in names},
+            scores,
+            {name: [sentence.index for sentence in self.top(top, name)] for name in scores},
             title=self.title,
-            notes=self.notes_on(names),
+            notes=self.notes_on(scores),
             width=width,
             bare=bare,
         )
-        if path is not None:
-            save_figure(figure, path)
-        return figure
 
 
 def truncation(context_tokens: int | None, cut_tokens: int) -> str:
@@ -328,3 +312,173 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
         f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows"
         f" were scored with a part of the story only: without up to {cut_tokens:,} of its tokens"
     )
+
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def _method_of_salience(
+    method: Callable[Concatenate[StorySalience, Parameters], Returned],
+) -> Callable[Concatenate[PlainResult, Parameters], Returned]:
+    @wraps(method)
+    def call(
+        self: PlainResult, /, *arguments: Parameters.args, **options: Parameters.kwargs
+    ) -> Returned:
+        return method(self.salience, *arguments, **options)
+
+    return call
+
+
+class PlainResult(dict[str, Any]):
+    """A dict as of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal to a
+    plain dict with the same content, and is saved as JSON like one.
+
+    Attributes:
+        index: index of the story in the input, counted from 0.
+    """
+
+    index: int = 0
+
+    @classmethod
+    def of(cls, result: StorySalience) -> PlainResult:
+        """A result as plain data."""
+        plain = cls(result.to_dict())
+        plain.index = result.index
+        return plain
+
+    @property
+    def salience(self) -> StorySalience:
+        """The result with its attributes. Raises `ValueError` if the data were changed so that they
+        are no result."""
+        return StorySalience.from_dict(self, self.index)
+
+    compared = _method_of_salience(StorySalience.compared)
+    rank = _method_of_salience(StorySalience.rank)
+    top = _method_of_salience(StorySalience.top)
+    extract = _method_of_salience(StorySalience.extract)
+    to_pandas = _method_of_salience(StorySalience.to_pandas)
+    plot = _method_of_salience(StorySalience.plot)
+    _repr_html_ = _method_of_salience(StorySalience._repr_html_)
+
+
+# What results of stories and of books share
+
+
+def primary(names: Iterable[str]) -> str:
+    """The default among some scored operations: summarization, otherwise the first."""
+    found = list(names)
+    return PRIMARY_OPERATION if PRIMARY_OPERATION in found else found[0]
+
+
+def listed(names: str | Iterable[str]) -> list[str]:
+    """Some names, or a single one, as a list."""
+    return [names] if isinstance(names, str) else list(names)
+
+
+def ranks(values: Sequence[float]) -> list[int]:
+    """The rank of each value: 1 is the highest, equal values share a rank."""
+    negative = -np.array(values)
+    found: list[int] = (1 + np.searchsorted(np.sort(negative), negative)).tolist()
+    return found
+
+
+def highest(values: Sequence[float], k: int) -> list[int]:
+    """The indices of the k highest values (all if there are fewer), highest first, ties in
+    order."""
+    if k < 0:
+        raise ValueError(f"top({k}): the number can't be negative")
+    return sorted(range(len(values)), key=lambda i: -values[i])[:k]
+
+
+def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
+    """How many of `count` sentences an extract has: `k`, or a share of them, but at least one."""
+    if k is not None and share is not None:
+        raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
+    if share is not None and not 0 < share <= 1:
+        raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
+    return max(1, round(count * (share or default))) if k is None else k
+
+
+def plotted(
+    path: str | os.PathLike[str] | None,
+    texts: Sequence[str],
+    windows: Sequence[Span],
+    scores: Mapping[str, Sequence[float]],
+    labelled: Mapping[str, Sequence[int]],
+    *,
+    width: float,
+    **appearance: Any,
+) -> Figure:
+    """The figure of some scores by operation, see `salience_figure`; also saved, if there is a
+    path."""
+    check_figure(path, width)
+    if not scores:
+        raise ValueError("no operation to plot; name a scored operation, or use None for all")
+    figure = salience_figure(texts, windows, scores, labelled, width=width, **appearance)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
+
+
+def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
+    """Scores of `count` units by operation, from plain data. Raises `ValueError` if they are
+    invalid."""
+    if not isinstance(scores, Mapping) or not scores:
+        raise ValueError("'scores' does not have a list of numbers for each operation")
+    found = {}
+    for name, values in scores.items():
+        is_list = isinstance(name, str) and isinstance(values, (list, tuple))
+        if not is_list or not all(map(_is_finite, values)):
+            raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
+        if len(values) != count:
+            raise ValueError(
+                f"there are {len(values)} scores of {shown_value(name)} for {count} sentence(s)"
+            )
+        found[name] = list(values)
+    return found
+
+
+def saved_context(data: Mapping[str, Any]) -> tuple[int | None, int, str | None]:
+    """`context_tokens`, `cut_tokens` and `approximate` of a saved result. Raises `ValueError` if
+    one is invalid."""
+    context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
+    approximate = data.get("approximate")
+    if context is not None and not isinstance(context, int):
+        raise ValueError(f"'context_tokens' is {shown_value(context)}")
+    if not isinstance(cut, int):
+        raise ValueError(f"'cut_tokens' is {shown_value(cut)}")
+    if approximate is not None and not isinstance(approximate, str):
+        raise ValueError(f"'approximate' is {shown_value(approximate)}")
+    return context, cut, approximate
+
+
+def _saved_story(data: Mapping[str, Any]) -> Story:
+    """The story of a saved result. Its text has the sentences at their `spans`, and spaces between
+    them. Raises `ValueError` if the data are not those of `StorySalience.to_dict`."""
+    if not isinstance(data, Mapping):
+        raise ValueError(
+            f"a result is a mapping as of StorySalience.to_dict, not {type(data).__name__}"
+        )
+    if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
+        raise ValueError(
+            f"this is no result: it has no {', '.join(map(repr, missing))}; score the story first"
+        )
+    text: list[str] = []
+    end = 0
+    try:
+        for sentence, (start, stop) in zip(data["sentences"], data["spans"], strict=True):
+            if not 0 <= start - end <= _MAX_GAP or stop != start + len(sentence):
+                raise ValueError(f"{shown_value(sentence)} can't be at {start} to {stop}")
+            text.append(" " * (start - end) + sentence)
+            end = stop
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"'spans' are not those of 'sentences': {error}") from None
+    try:
+        return Story.parse({**data, "text": "".join(text)})
+    except StoryError as error:
+        raise ValueError(error.problem) from None
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from narrative_twins.plots.shades import shades
 from narrative_twins.plots.style import hex_color, one_line, shortened
-from narrative_twins.salience.books.contents import Contents
-from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.result import BookSalience, Contents
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.terminal import MARK, caption, marked, shown_sentences, window_title

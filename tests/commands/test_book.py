@@ -12,7 +12,7 @@ import pytest
 
 from narrative_twins import BookSalience, StoryEncoder, score_book
 from narrative_twins.commands.cli import main
-from narrative_twins.salience.books.lines import read_book_salience
+from narrative_twins.salience.books.result import read_book_salience
 
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 from support.tales import TALE

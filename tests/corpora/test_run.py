@@ -92,7 +92,8 @@ def test_shards_and_manifest(tmp_path):
     assert rows[3]["error"] == "it is torn" and rows[4]["id"] == "a4"
     lines = [json.loads(line) for line in (tmp_path / "out" / "_manifest").read_text().splitlines()]
     assert [line["name"] for line in lines] == [f"scores-0000{n}.parquet" for n in range(3)]
-    assert [item["rows"] for item in lines[1]["inputs"]] == [[4, 5], [0, 3]]
+    ranges = [(item["start"], item["stop"]) for item in lines[1]["segments"]]
+    assert ranges == [(4, 5), (0, 3)]
 
 
 def test_a_rerun_scores_what_is_new(tmp_path):

@@ -3,16 +3,12 @@ default."""
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import pipeline
 
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
-from narrative_twins.commands.cli import main
 from narrative_twins.salience.operations import Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans
 from narrative_twins.stories.windows import Window
@@ -185,57 +181,3 @@ def test_max_shifts(encoder):
     assert OPERATIONS["shifting"].max_shifts is None
     with pytest.raises(ValueError, match="max_shifts=0: choose a whole number of at least 1"):
         score_stories([STORY], encoder, max_shifts=0)
-
-
-def test_approximations_in_pipeline_and_command_line(encoder, bert_folder, tmp_path):
-    salience = pipeline(
-        "narrative-salience", model=bert_folder, approximate="one-pass", dtype="float32"
-    )
-    assert salience({"sentences": STORY})["approximate"] == "one-pass"
-    (tmp_path / "story.txt").write_text(" ".join(STORY))
-    common = [
-        "score",
-        str(tmp_path / "story.txt"),
-        "--model",
-        bert_folder,
-        "--format",
-        "jsonl",
-        "--out",
-    ]
-    assert main([*common, str(tmp_path / "a.jsonl"), "--approximate", "one-pass"]) == 0
-    assert main([*common, str(tmp_path / "b.jsonl"), "--max-shifts", "1"]) == 0
-    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.jsonl", "b.jsonl"))
-    assert a["approximate"] == "one-pass" and list(a["scores"]) == [
-        "deletion",
-        "disruption",
-        "summarization",
-    ]
-    assert b["approximate"] == "max_shifts=1" and list(b["scores"]) == list(OPERATIONS)
-
-
-def test_command_line_reports_approximations(bert_folder, tmp_path, capsys):
-    (tmp_path / "story.txt").write_text(" ".join(STORY))
-    command = ["score", str(tmp_path / "story.txt"), "--model", bert_folder]
-    assert main([*command, "--approximate", "one-pass"]) == 0
-    assert "The scores are approximate (one-pass)." in " ".join(capsys.readouterr().out.split())
-    assert main([*command, "--approximate", "one-pass", "--operations", "shifting"]) == 1
-    assert "shifting has no one-pass form" in capsys.readouterr().err
-
-
-def test_resume_with_another_approximation_is_refused(bert_folder, tmp_path, capsys):
-    (tmp_path / "story.txt").write_text(" ".join(STORY))
-    out = tmp_path / "a.jsonl"
-    command = [
-        "score",
-        str(tmp_path / "story.txt"),
-        "--model",
-        bert_folder,
-        "--format",
-        "jsonl",
-        "--out",
-        str(out),
-    ]
-    assert main([*command, "--max-shifts", "2"]) == 0
-    assert main([*command, "--max-shifts", "3", "--resume"]) == 2
-    assert "it was started with max shifts 2 (now 3)" in capsys.readouterr().err
-    assert main([*command, "--max-shifts", "2", "--resume"]) == 0

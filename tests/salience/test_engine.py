@@ -29,7 +29,7 @@ def assert_close(a, b, tolerance=1e-5):
 
 @pytest.mark.parametrize("attention", ["auto", "padded"])
 @pytest.mark.parametrize("pooling", ["mean", "first"])
-@pytest.mark.parametrize("windows", [1, 3, [4, 1, 7]], ids=str)
+@pytest.mark.parametrize("windows", [1, [4, 1, 7]], ids=str)
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
 def test_parity_with_oracle(kind, windows, pooling, attention):
     encoder = small(kind, pooling=pooling, attention=attention)
@@ -114,16 +114,6 @@ def test_scores_do_not_depend_on_batches(several, data):
         assert_close(result.scores, {name: expected[name] for name in names})
 
 
-@given(stories(1, 30))
-@settings(max_examples=20)
-def test_one_score_per_sentence_in_order(sentences):
-    result = score_story(sentences, small(), operations=["deletion", "disruption", "summarization"])
-    assert result.sentences == tuple(sentences)
-    for scores in result.scores.values():
-        assert len(scores) == len(sentences)
-        assert all(isinstance(score, float) and math.isfinite(score) for score in scores)
-
-
 @given(sentence, stories(1, 3))
 def test_equal_sentences_get_their_own_scores(twice, between):
     result = score_story([twice, *between, twice], small())
@@ -133,15 +123,6 @@ def test_equal_sentences_get_their_own_scores(twice, between):
     )
     # The sentence begins the window and ends it, so it disrupts different prefixes.
     assert result.scores["disruption"][0] == 0.0 != result.scores["disruption"][-1]
-
-
-def test_reversed_story_scores_differently(encoder):
-    forwards = score_story(TALE, encoder, windows=1)
-    backwards = score_story(forwards.sentences[::-1], encoder, windows=1)
-    for name in ("shifting", "disruption"):
-        assert not np.allclose(
-            sorted(forwards.scores[name]), sorted(backwards.scores[name]), atol=1e-3
-        )
 
 
 def test_stories_of_one_two_and_a_hundred_sentences(encoder):
@@ -216,11 +197,6 @@ def test_truncation_warns_once_is_ignored_or_raises(caplog):
         list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
 
 
-def test_story_that_fits_is_not_truncated(encoder):
-    result = score_story(TALE, encoder)
-    assert (result.truncated, result.cut_tokens, result.context_tokens) == (False, 0, 512)
-
-
 BAD = {"": "empty", ("A.", " "): "white space", ("A.", 3): "not text", "\u0301": "no token"}
 
 
@@ -265,7 +241,7 @@ def test_generator_is_read_no_further_than_a_batch(encoder):
 
 def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
     """The tokens planned and not yet encoded are limited, regardless of the length of a story."""
-    monkeypatch.setattr("narrative_twins.salience.buffer.BUFFER_TOKENS", 500)
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 500)
     planned = []
     encode = StoryEncoder.encode
 
@@ -278,16 +254,6 @@ def test_long_stories_are_scored_in_parts(encoder, monkeypatch):
     parts = score_story(TALE, encoder, windows=6)
     assert len(planned) > 3
     assert_close(parts.scores, expected.scores)
-
-
-def test_variants_of_many_stories_share_forward_passes(encoder, monkeypatch):
-    calls = []
-    encode = StoryEncoder.encode
-    monkeypatch.setattr(
-        StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest)
-    )
-    list(score_stories(["Nadia ran. It rained."] * 10, encoder, batch_size=5))
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -305,13 +271,6 @@ def test_invalid_arguments_raise_at_once(encoder, options, problem):
         score_stories(["Nadia ran."], encoder, **options)
 
 
-def test_invalid_encoder_raises():
-    with pytest.raises(
-        TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id, not int"
-    ):
-        score_stories(["Nadia ran."], 5)
-
-
 def test_input_that_is_not_several_stories_raises(encoder):
     for story in (TALE, {"text": TALE}):
         with pytest.raises(TypeError, match="put it in a list"):
@@ -319,6 +278,8 @@ def test_input_that_is_not_several_stories_raises(encoder):
     for table in (Dataset.from_dict({"text": [TALE]}).to_pandas(),):
         with pytest.raises(TypeError, match="a table is not a list of stories; pass a column"):
             score_stories(table, encoder)
+    with pytest.raises(TypeError, match="an encoder is a StoryEncoder, a folder or a Hub id"):
+        score_stories(["Nadia ran."], 5)
     with pytest.raises(TypeError, match="expected a story or several stories, not NoneType"):
         score_stories(None, encoder)
     with pytest.raises(ValueError, match="splitter='pysbd': choose 'sentences' or 'lines'"):
@@ -388,7 +349,7 @@ def test_story_that_could_not_be_read_keeps_its_index(encoder):
 def test_story_that_fails_after_partial_scoring_counts_once_in_progress(
     encoder, monkeypatch, capsys
 ):
-    monkeypatch.setattr("narrative_twins.salience.buffer.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
     story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
     list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))

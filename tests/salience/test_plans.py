@@ -31,21 +31,6 @@ def test_window_with_too_many_tokens_raises(encoder, monkeypatch):
     assert sizes == [4]
 
 
-def test_window_of_3000_sentences_raises_before_it_fills_the_memory(encoder, monkeypatch):
-    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 1_000_000)
-    with pytest.raises(
-        StoryError,
-        match="window of sentences 0 to 2999 needs more than 1,000,000 tokens for shifting",
-    ):
-        score_story(
-            [f"{i}." for i in range(3000)],
-            encoder,
-            windows=1,
-            operations="shifting",
-            on_truncation="ignore",
-        )
-
-
 class Invalid(Operation):
     name = "wild"
     meaning = "has an invalid order"

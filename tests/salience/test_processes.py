@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from narrative_twins import StoryEncoder, StoryError, score_stories
-from narrative_twins.salience.processes import WorkerProcesses
+from narrative_twins.salience.engine import in_processes
 
 from support import tasks
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
@@ -114,7 +114,7 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes():
             read.append(number)
             yield number
 
-    with closing(WorkerProcesses(tasks.start, 2).map(numbers())) as results:
+    with closing(in_processes(tasks.start, numbers(), 2)) as results:
         first = [next(results) for _ in range(5)]
         assert [task for _, _, task in first] == list(range(5))
         assert len(read) <= 5 + 2 * 2
@@ -126,7 +126,7 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes():
 def test_errors_of_tasks_and_processes_that_end():
     def results(*given):
         got = []
-        with closing(WorkerProcesses(tasks.start, 2).map(given)) as outcomes:
+        with closing(in_processes(tasks.start, given, 2)) as outcomes:
             try:
                 got.extend(task for _, _, task in outcomes)
             except Exception as error:
@@ -137,13 +137,13 @@ def test_errors_of_tasks_and_processes_that_end():
     got, error = results(1, 2, "fail", 4)
     assert got == [1, 2] and isinstance(error, ValueError) and str(error) == "this task fails"
     got, error = results("strange")
-    assert isinstance(error, RuntimeError) and "support.tasks.Problem" in str(error)
+    assert isinstance(error, RuntimeError) and "a worker process failed: Problem" in str(error)
     _, error = results(1, "die", 3)
-    assert isinstance(error, RuntimeError) and "a worker process ended (exit code 3)" in str(error)
+    assert isinstance(error, RuntimeError) and "a worker process ended, perhaps" in str(error)
 
 
 def test_processes_that_can_not_start():
-    with closing(WorkerProcesses(tasks.fail_to_start, 1).map([1])) as results:
+    with closing(in_processes(tasks.fail_to_start, [1], 1)) as results:
         with pytest.raises(OSError, match="there is no encoder"):
             next(results)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StorySalience
-from narrative_twins.salience.plain import PlainResult
+from narrative_twins.salience.result import PlainResult
 
 
 def result_of(text="Nadia ran.\n\n  It rained.  The mill burned.", windows=2, name="x", index=3):
@@ -63,11 +63,13 @@ GOOD = result_of().to_dict()
             {"text": "Nadia ran."},
             "no 'sentences', 'spans', 'windows', 'scores'; score the story first",
         ),
-        (GOOD | {"sentences": "Nadia ran."}, "'sentences' is not a list"),
-        (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "span of sentence 2"),
-        (GOOD | {"spans": [[0, 10]]}, "'spans' does not have one"),
-        (GOOD | {"spans": [[0, 10], [5, 15], [30, 46]]}, "span of sentence 2"),
-        (GOOD | {"spans": [[10**15, 10**15 + 10], *GOOD["spans"][1:]]}, "span of sentence 1"),
+        (GOOD | {"sentences": "Nadia ran."}, "'spans' are not those of 'sentences'"),
+        (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' are not those"),
+        (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "'' can't be at 14 to 24"),
+        (GOOD | {"spans": [[0, 10]]}, "'spans' are not those"),
+        (GOOD | {"spans": [[0, 10], "ab", [30, 46]]}, "'spans' are not those"),
+        (GOOD | {"spans": [[0, 10], [5, 15], [30, 46]]}, "can't be at 5 to 15"),
+        (GOOD | {"spans": [[10**15, 10**15 + 10], *GOOD["spans"][1:]]}, "can't be at 10{15} to"),
         (GOOD | {"windows": [[0, 2]]}, "does not partition"),
         (GOOD | {"scores": {}}, "list of numbers"),
         (GOOD | {"scores": {"deletion": [0.5, 1]}}, "2 scores of 'deletion' for 3"),

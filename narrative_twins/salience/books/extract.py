@@ -11,6 +11,7 @@ from math import floor
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.style import one_line
 from narrative_twins.salience.books.units import Unit, compared, sentences_of
+from narrative_twins.salience.result import extract_length
 
 DEFAULT_SHARE = 1 / 10
 
@@ -90,42 +91,31 @@ def extract(
     words: int | None = None,
 ) -> BookExtract:
     """The extract of a book by an operation, see `BookSalience.extract`."""
-    if sum(value is not None for value in (k, share, words)) > 1:
-        raise ValueError("choose one length: a number of sentences, a share, or a number of words")
-    if share is not None and not 0 < share <= 1:
-        raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
-    for name, value in (("number of sentences", k), ("number of words", words)):
-        if value is not None and value < 1:
-            raise ValueError(f"a {name} of {value}: it is at least 1")
     sentences, spans = sentences_of(scene for chapter in chapters for scene in chapter.children)
-    windows, count = [sentences[lo:hi] for lo, hi in spans], len(sentences)
-    salience = {
-        unit.index: value
-        for unit, value in zip(sentences, compared(sentences, operation, spans), strict=True)
-    }
-    if words is not None:
-        chosen = _spread(windows, salience, words, by_words=True)
-        if not chosen:
-            raise ValueError(
-                f"no stretch of the book has a sentence for an extract of {words} words; allow more"
-            )
+    if words is None:
+        budget = extract_length(len(sentences), k, share, DEFAULT_SHARE)
+    elif k is None and share is None:
+        budget = words
     else:
-        chosen = _spread(
-            windows, salience, k or max(1, round(count * (share or DEFAULT_SHARE))), by_words=False
+        raise ValueError("choose one length: a number of sentences, a share, or a number of words")
+    if budget < 1:
+        raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
+    windows = [sentences[lo:hi] for lo, hi in spans]
+    values = compared(sentences, operation, spans)
+    salience = {unit.index: value for unit, value in zip(sentences, values, strict=True)}
+    chosen = _spread(windows, salience, budget, by_words=words is not None)
+    if not chosen:
+        raise ValueError(
+            f"no stretch of the book has a sentence for an extract of {words} words; allow more"
         )
-    found = [
-        (
-            chapter,
-            tuple(
-                unit
-                for scene in chapter.children
-                for unit in scene.children
-                if unit.index in chosen
-            ),
+    found = []
+    for chapter in chapters:
+        units = tuple(
+            unit for scene in chapter.children for unit in scene.children if unit.index in chosen
         )
-        for chapter in chapters
-    ]
-    return BookExtract(title, tuple((chapter, units) for chapter, units in found if units), count)
+        if units:
+            found.append((chapter, units))
+    return BookExtract(title, tuple(found), len(sentences))
 
 
 def _spread(
@@ -133,9 +123,9 @@ def _spread(
 ) -> set[int]:
     """The indices of the sentences of an extract, by their salience.
 
-    At the end of each window, so much of the budget may be used as the book has been passed.
-    Windows that have no room for a sentence are joined to those behind them, so that each sentence
-    of a stretch can be the one that is chosen.
+    At the end of each window, the share of the budget that may be used is the share of the book
+    that has been passed. Windows that have no room for a sentence are joined to those after them,
+    so that each sentence of a stretch can be the one that is chosen.
     """
     length = {
         unit.index: len(unit.text.split()) if by_words else 1

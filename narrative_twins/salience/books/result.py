@@ -1,19 +1,17 @@
 """The salience of a book: a tree of chapters, scenes and sentences, with ranks, an extract, plain
-data and plots."""
+data, plots, and a table of contents in HTML that opens down to the sentences."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from narrative_twins.plots.figures import salience_figure
-from narrative_twins.plots.shades import MAX_SENTENCES
-from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
-from narrative_twins.salience.books.contents import Contents, contents_cell
+from narrative_twins.plots.shades import MAX_SENTENCES, PALE_DARK, STRONG_DARK, shades
+from narrative_twins.plots.style import INK, PAGE, hex_color, one_line, shortened
 from narrative_twins.salience.books.extract import BookExtract, extract
 from narrative_twins.salience.books.units import (
     LEVELS,
@@ -22,12 +20,13 @@ from narrative_twins.salience.books.units import (
     chapter_data,
     chapters_of,
     compared,
+    is_book_row,
+    json_line,
     scores_of,
     sentences_of,
 )
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.salience.saved import saved_context
+from narrative_twins.salience.result import highest, listed, plotted, primary, ranks, saved_context
 from narrative_twins.stories.windows import Span
 
 if TYPE_CHECKING:
@@ -151,18 +150,14 @@ class BookSalience:
     def rank(self, level: Level, operation: str | None = None) -> list[int]:
         """The rank of each unit of a level among all of them in the book by `compared`, in its
         order: 1 is the most salient, equal values share a rank."""
-        values = -np.array(self.compared(level, operation))
-        ranks: list[int] = (1 + np.searchsorted(np.sort(values), values)).tolist()
-        return ranks
+        return ranks(self.compared(level, operation))
 
     def top(self, k: int, level: Level | None = None, operation: str | None = None) -> list[Unit]:
         """The k most salient units of a level, by default the lowest that was scored; most salient
         first, ties in the order of the book."""
-        if k < 0:
-            raise ValueError(f"top({k}): the number of units can't be negative")
         level = level or self.levels[-1]
-        units, values = self.units(level), self.compared(level, operation)
-        return [units[i] for i in sorted(range(len(units)), key=lambda i: -values[i])[:k]]
+        units = self.units(level)
+        return [units[i] for i in highest(self.compared(level, operation), k)]
 
     def extract(
         self,
@@ -183,7 +178,7 @@ class BookSalience:
             operation: default the primary operation.
             share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least
                 one sentence. Default, if no length is given, a tenth.
-            words: in place of `k`, at most so many words.
+            words: in place of `k`, the maximum number of words.
 
         Raises:
             ValueError: sentences or the operation were not scored, several lengths are given, or
@@ -283,19 +278,10 @@ class BookSalience:
                 neither `.png` nor `.svg`.
             OSError: the file can't be written.
         """
-        check_figure(path, width)
         level = level or self.levels[0]
-        given = [operations] if isinstance(operations, str) else operations
-        names = (
-            self.operations(level)
-            if given is None
-            else [self._operation(level, name) for name in given]
-        )
-        if not names:
-            raise ValueError(
-                "no operation to plot; name a scored operation and level, or use None for all"
-            )
-        figure = salience_figure(
+        names = listed(self.operations(level) if operations is None else operations)
+        return plotted(
+            path,
             [unit.name for unit in self.units(level)],
             self._windows(level),
             {name: self.scores_of(level, name) for name in names},
@@ -306,9 +292,6 @@ class BookSalience:
             bare=bare,
             unit=level,
         )
-        if path is not None:
-            save_figure(figure, path)
-        return figure
 
     def _windows(self, level: Level) -> list[Span]:
         """The ranges of the units of a level of which each was scored by itself."""
@@ -330,7 +313,7 @@ class BookSalience:
                 f"the level {level!r} was not scored; choose from {', '.join(self.levels)}"
             )
         if name is None:
-            return PRIMARY_OPERATION if PRIMARY_OPERATION in names else names[0]
+            return primary(names)
         if name not in names:
             why = ""
             if level != "sentence" and name in self.operations("sentence"):
@@ -349,3 +332,138 @@ def _units_of(chapter: Unit) -> Iterable[tuple[Unit, int | None]]:
     for scene in chapter.children:
         yield scene, scene.index
         yield from ((sentence, scene.index) for sentence in scene.children)
+
+
+def book_line(result: BookSalience) -> str:
+    """The last line of a run: what is known when all chapters are scored."""
+    return json_line(result.book_data())
+
+
+def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
+    """Read the saved salience of a book.
+
+    Args:
+        path: a file that `narrative-twins score --level` wrote as JSON or JSON Lines, or
+            `BookSalience.to_dict` as JSON.
+
+    Raises:
+        ValueError: the file has no such result, or it is not complete.
+        OSError: the file can't be read.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.strip()]
+        if len(rows) == 1 and "chapters" in rows[0]:
+            return BookSalience.from_dict(rows[0])
+        if not rows or not is_book_row(rows[-1]):
+            raise ValueError("the result of the book is not complete; resume the run by --resume")
+        return BookSalience.from_dict(rows[-1] | {"chapters": rows[:-1]})
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def is_book_salience(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the saved salience of a book, by the keys of its first line; False if it
+    can't be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.loads(next((line for line in file if line.strip()), ""))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, Mapping) and ("chapters" in data or "scenes" in data)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How a book is shown.
+
+    Attributes:
+        operations: by level the operation that shades it, for the levels that were scored.
+        shown: the indices of the sentences that are shown; None for all.
+        inline: colours in attributes, which are the same on light and dark pages, for notebooks
+            that drop style sheets; otherwise the variables `--light` and `--dark` of elements of
+            the class `unit`, for a style sheet.
+    """
+
+    operations: Mapping[Level, str]
+    shown: Collection[int] | None = None
+    inline: bool = False
+
+    def chapters(self, chapters: Sequence[Unit]) -> Iterator[str]:
+        """Each chapter as an element that opens."""
+        styles = self._styles(chapters)
+        for chapter, style in zip(chapters, styles, strict=True):
+            scenes = chapter.children
+            if len(scenes) == 1:
+                inner = self._sentences(scenes[0])
+            else:
+                of_scenes = self._styles(scenes)
+                inner = "".join(
+                    self._opening(scene, f"scene {number}", style, self._sentences(scene))
+                    for number, (scene, style) in enumerate(
+                        zip(scenes, of_scenes, strict=True), start=1
+                    )
+                )
+            yield self._opening(chapter, chapter.name, style, inner)
+
+    def _opening(self, unit: Unit, name: str, style: str, inner: str) -> str:
+        scores = f" <small>{escape(described(unit.scores))}</small>" if unit.scores else ""
+        title = f"<bdi>{escape(one_line(name))}</bdi>"
+        heading = f'<span class="unit {unit.level}"{style}>{title}</span>{scores}'
+        if not inner:
+            return f'<div class="closed">{heading}</div>\n'
+        indent = ' style="margin-left:1.2em"' if self.inline else ""
+        return f"<details{indent}><summary>{heading}</summary>{inner}</details>\n"
+
+    def _sentences(self, scene: Unit) -> str:
+        starts, parts, styles = (
+            set(scene.paragraphs),
+            list[str](),
+            self._styles(scene.children, scene.windows),
+        )
+        for at, (sentence, style) in enumerate(zip(scene.children, styles, strict=True)):
+            if self.shown is not None and sentence.index not in self.shown:
+                continue
+            parts.append("</p><p>" if parts and at in starts else " " if parts else "")
+            title = escape(f"sentence {sentence.index + 1}: {described(sentence.scores)}")
+            text = escape(one_line(sentence.text))
+            parts.append(
+                f'<span class="unit sentence" dir="auto"{style} title="{title}">{text}</span>'
+            )
+        return f"<p>{''.join(parts)}</p>" if parts else ""
+
+    def _styles(self, units: Sequence[Unit], windows: Sequence[Span] | None = None) -> list[str]:
+        """The style attribute of each unit, with its shade among these units; `windows` as for
+        `compared`."""
+        operation = self.operations.get(units[0].level) if units else None
+        if operation is None:
+            return [""] * len(units)
+        scores = compared(units, operation, windows)
+        light = shades(scores)
+        if self.inline:
+            own = f"color:{hex_color(INK)};padding:1px 2px"
+            return [f' style="background:{hex_color(colour)};{own}"' for colour in light]
+        dark = shades(scores, PALE_DARK, STRONG_DARK)
+        return [
+            f' style="--light:{hex_color(a)};--dark:{hex_color(b)}"'
+            for a, b in zip(light, dark, strict=True)
+        ]
+
+
+def contents_cell(
+    title: str, chapters: Sequence[Unit], contents: Contents, notes: Iterable[str]
+) -> str:
+    """A book for the output cell of a notebook."""
+    below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
+    return (
+        f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
+        "<div"
+        f' style="max-height:32em;overflow:auto;line-height:1.7">{"".join(contents.chapters(chapters))}</div>'
+        f"{below}</div>"
+    )
+
+
+def described(scores: Mapping[str, float]) -> str:
+    """Scores on one line."""
+    return " · ".join(f"{name} {score:.3f}" for name, score in scores.items())

@@ -14,19 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.books.levels import check_levels, level_operations
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import LEVELS, Level, ScoredChapter, Unit, unit_scores
-from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.options import Approximation, BookOptions
+from narrative_twins.salience.engine import Progress, loaded_encoder, score_stories
+from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.salience.options import Approximation, BookOptions, checked_options
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
@@ -36,8 +34,8 @@ from narrative_twins.stories.story import Story, StoryError, partition
 from narrative_twins.stories.windows import Span
 
 _SHARE = 0.05
-"""The share of the work on a chapter that the pass over its scenes has beside exact scores of its
-sentences, about."""
+"""About the share of the work on a chapter that is the pass over its scenes, if its sentences are
+scored exactly."""
 
 
 def score_book(
@@ -97,8 +95,7 @@ class BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
         by_level = level_operations(check_levels(levels), options)
-        if not isinstance(encoder, StoryEncoder):
-            encoder = StoryEncoder.from_pretrained(encoder)
+        encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
             raise ValueError(
                 "chapters and scenes need mean pooling, and this encoder pools the first token;"
@@ -129,9 +126,8 @@ class BookScorer:
         yield from done
         scenes = sum(len(chapter.unit.children) for chapter in done)
         sentences = sum(len(chapter.sentences) for chapter in divided[: len(done)])
-        with closing(
-            _Progress(sum(len(chapter.sentences) for chapter in divided), sentences, progress)
-        ) as bar:
+        total = sum(len(chapter.sentences) for chapter in divided)
+        with closing(Progress(progress, "sentences", total, sentences)) as bar:
             for number, chapter in enumerate(divided[len(done) :], start=len(done)):
                 try:
                     yield self._scored(book, chapter, _Place(number, scenes, sentences), bar)
@@ -159,7 +155,7 @@ class BookScorer:
         )
 
     def _scored(
-        self, book: Book, chapter: DividedChapter, place: _Place, bar: _Progress
+        self, book: Book, chapter: DividedChapter, place: _Place, bar: Progress
     ) -> ScoredChapter:
         story, windows = _story(book, chapter)
         above = any(level != "sentence" for level in self.levels)
@@ -282,31 +278,38 @@ def _unit(
     )
 
 
-class _Progress:
-    """A progress bar in sentences, or a function that is told how many are done."""
+def check_levels(levels: str | Iterable[str]) -> tuple[Level, ...]:
+    """Some levels in their order, from the highest; raises a `ValueError` if there is none or one
+    is unknown."""
+    names = [levels] if isinstance(levels, str) else list(levels)
+    if unknown := [name for name in names if name not in LEVELS]:
+        raise ValueError(f"level {unknown[0]!r} is unknown; choose from {', '.join(LEVELS)}")
+    if not names:
+        raise ValueError(f"no level to score; choose from {', '.join(LEVELS)}")
+    return tuple(level for level in LEVELS if level in names)
 
-    def __init__(self, total: int, done: int, progress: bool | Callable[[float], None]) -> None:
-        self.on_progress = progress if callable(progress) else None
-        shown = bool(progress) and self.on_progress is None
-        bar_format = (
-            "{desc}: {percentage:3.0f}%|{bar}| {n:,.0f}/{total:,} sentences [{elapsed}<{remaining}]"
-        )
-        self.bar: tqdm[Any] = tqdm(
-            total=total, initial=done, desc="scoring", bar_format=bar_format, disable=not shown
-        )
-        self.done = float(done)
 
-    def add(self, sentences: float) -> None:
-        """Some more sentences are done."""
-        self.reach(self.done + sentences)
-
-    def reach(self, done: float) -> None:
-        """So many sentences are done in all."""
-        self.bar.update(done - self.done)
-        self.done = done
-        if self.on_progress is not None:
-            self.on_progress(done)
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-        self.bar.close()
+def level_operations(levels: Sequence[Level], options: BookOptions) -> dict[Level, list[Operation]]:
+    """The operations of each level. Raises a `ValueError` if a level would have none."""
+    given = options.get("operations")
+    if not (given is None or isinstance(given, (str, Operation))):
+        options = {**options, "operations": list(given)}
+    if "sentence" not in levels:
+        options = {**options, "approximate": None}
+    sentences = resolve_operations(checked_options(options)["operations"])
+    chosen = resolve_operations(options.get("operations"))
+    above = [operation for operation in chosen if operation.has_one_pass]
+    found: dict[Level, list[Operation]] = {}
+    for level in levels:
+        if level == "sentence":
+            found[level] = sentences
+        elif not above:
+            names = ", ".join(operation.name for operation in chosen)
+            raise ValueError(
+                f"{names}: not available at the level {level!r}, where each unit is read once and"
+                " alone, so that moving it changes nothing; choose another operation, or"
+                " levels='sentence'"
+            )
+        else:
+            found[level] = above
+    return found

@@ -1,9 +1,10 @@
-"""Units of a book: chapters, their scenes and the sentences of these, as a tree and as plain
-data."""
+"""Units of a book: chapters, their scenes and the sentences of these, as a tree, as plain data, and
+as lines of JSON, one per chapter, by which an interrupted run is resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -11,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.salience.operations import compared_scores
-from narrative_twins.salience.saved import saved_scores
+from narrative_twins.salience.result import saved_scores
 from narrative_twins.stories.windows import Span
 
 Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)
+
+_VECTOR = "sum of states"
+"""The key of the vector of a chapter in its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Unit:
     Attributes:
         level: which of these it is.
         index: its index among all units of this level in the book, counted from 0.
-        span: its characters in the text of the book; those of a chapter begin behind the heading.
+        span: its characters in the text of the book; those of a chapter begin after the heading.
         text: the text of a sentence; the heading of a chapter on one line; empty without one, and
             for scenes.
         scores: by operation; of a chapter within the book, of a scene within its chapter, of a
@@ -124,28 +128,60 @@ def chapters_of(
 ) -> tuple[Unit, ...]:
     """The chapters of a book from the `chapter_data` of each and from their scores; a `ValueError`
     if they are not such data."""
-    chapters, scenes, sentences = list[Unit](), 0, 0
-    for number, row in enumerate(rows):
-        chapter = chapter_of(row, number, scenes, sentences)
-        scenes += len(chapter.children)
-        sentences += sum(len(scene.children) for scene in chapter.children)
-        chapters.append(chapter)
+    chapters = list(_chapters(rows))
     found = _saved(scores or {}, len(chapters))
     return tuple(
         replace(chapter, scores=unit_scores(found, i)) for i, chapter in enumerate(chapters)
     )
 
 
-def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int) -> Unit:
-    """The chapter of `chapter_data`.
+def chapter_line(chapter: ScoredChapter) -> str:
+    """A chapter as a line: `chapter_data`, and the sum of its token states, from which the scores
+    of chapters are computed when all are done."""
+    return json_line(chapter_data(chapter.unit) | {_VECTOR: chapter.vector.tolist()})
 
-    Args:
-        data: the data.
-        number, scenes, sentences: how many chapters, scenes and sentences come before it.
 
-    Raises:
-        ValueError: these are no such data.
-    """
+def json_line(data: Mapping[str, Any]) -> str:
+    """Plain data as a line."""
+    return json.dumps(data, ensure_ascii=False) + "\n"
+
+
+def scored_chapters(lines: Iterable[str]) -> list[ScoredChapter]:
+    """The chapters of the lines of a run, in order; a last line for the book is left out. Raises
+    `ValueError` for other lines."""
+    rows = [row for row in map(json.loads, lines) if not is_book_row(row)]
+    found = []
+    for number, (row, unit) in enumerate(zip(rows, _chapters(rows), strict=True), start=1):
+        vector = np.asarray(row.get(_VECTOR, ()), np.float64)
+        if vector.ndim != 1 or not np.isfinite(vector).all():
+            raise ValueError(f"the {_VECTOR!r} of chapter {number} is no list of numbers")
+        found.append(ScoredChapter(unit, vector))
+    return found
+
+
+def is_complete(lines: Sequence[str]) -> bool:
+    """Whether the lines of a run end with that of the book."""
+    return bool(lines) and is_book_row(json.loads(lines[-1]))
+
+
+def is_book_row(data: Any) -> bool:
+    """Whether plain data are about the book as a whole."""
+    return isinstance(data, Mapping) and "levels" in data
+
+
+def _chapters(rows: Iterable[Mapping[str, Any]]) -> Iterator[Unit]:
+    """The chapters of the `chapter_data` of each; raises `ValueError` for other data."""
+    scenes = sentences = 0
+    for number, row in enumerate(rows):
+        chapter = _chapter_of(row, number, scenes, sentences)
+        yield chapter
+        scenes += len(chapter.children)
+        sentences += sum(len(scene.children) for scene in chapter.children)
+
+
+def _chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int) -> Unit:
+    """The chapter of `chapter_data`, with the numbers of chapters, scenes and sentences that come
+    before it."""
     try:
         found: list[Unit] = []
         of_scenes = _saved(data["scores of scenes"], len(data["scenes"]))
@@ -156,30 +192,24 @@ def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int
                 Unit("sentence", sentences + i, _span(span), _text(text), unit_scores(scores, i))
                 for i, (text, span) in enumerate(zip(texts, spans, strict=True))
             )
-            windows, paragraphs = (
-                tuple(map(_span, scene["windows"])),
-                tuple(map(int, scene["paragraphs"])),
-            )
-            if [i for lo, hi in windows for i in range(lo, min(hi, len(texts) + 1))] != list(
-                range(len(texts))
-            ):
+            windows = tuple(map(_span, scene["windows"]))
+            in_windows = [i for lo, hi in windows for i in range(lo, min(hi, len(texts) + 1))]
+            if in_windows != list(range(len(texts))):
                 raise ValueError("the windows do not partition the sentences")
-            own = unit_scores(of_scenes, at)
-            found.append(
-                Unit(
-                    "scene",
-                    scenes + at,
-                    _span(scene["span"]),
-                    "",
-                    own,
-                    children,
-                    windows,
-                    paragraphs,
-                )
+            unit = Unit(
+                "scene",
+                scenes + at,
+                _span(scene["span"]),
+                scores=unit_scores(of_scenes, at),
+                children=children,
+                windows=windows,
+                paragraphs=tuple(map(int, scene["paragraphs"])),
             )
+            found.append(unit)
             sentences += len(children)
         heading = "" if data["heading"] is None else _text(data["heading"])
-        return Unit("chapter", number, _span(data["span"]), heading, {}, tuple(found))
+        span = _span(data["span"])
+        return Unit("chapter", number, span, heading, children=tuple(found))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"chapter {number + 1} is no result of score_book: {what}") from None
@@ -187,7 +217,7 @@ def chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int
 
 def _saved(scores: Mapping[str, Any], count: int) -> dict[str, list[float]]:
     """Saved scores, which are empty for a level that was not scored."""
-    return saved_scores({"scores": scores}, count) if scores != {} else {}
+    return saved_scores(scores, count) if scores != {} else {}
 
 
 def _span(value: Any) -> Span:
