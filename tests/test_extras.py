@@ -48,7 +48,12 @@ def test_all_that_is_missing_or_old_is_named(installed):
 
 
 @pytest.mark.parametrize(
-    "command", [["evaluate", "--data", "stories"], ["push", "x", "--to", "a/b"], ["make", "twins"]]
+    "command",
+    [
+        ["evaluate", "--data", "stories"],
+        ["push", "x", "--to", "a/b"],
+        ["make", "twins", "--server", "http://x/v1", "--model", "m", "--out", "x.jsonl"],
+    ],
 )
 def test_commands_say_what_to_install(installed, command, capsys):
     installed(datasets=None)

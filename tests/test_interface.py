@@ -20,13 +20,9 @@ def test_public_names_are_unchanged(module, name):
     assert getattr(resolve_name(module), name) is not None
 
 
-@pytest.mark.parametrize("command", INTERFACE["usage"])
-def test_options_of_commands_are_unchanged(command):
-    """All options with their choices, in any order."""
-    found, expected = make_interface.usage(command), INTERFACE["usage"][command]
-    assert sorted(found.replace("]", "[").split("[")) == sorted(
-        expected.replace("]", "[").split("[")
-    )
+def test_options_of_commands_are_unchanged():
+    """All options with their choices."""
+    assert make_interface.usage() == INTERFACE["usage"]
 
 
 def test_scores_are_unchanged():

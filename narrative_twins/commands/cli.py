@@ -2,92 +2,117 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module, metadata
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
-from narrative_twins.extras import check_extra
+import click
+
 from narrative_twins.files import ResumeError
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 
-
-class Command(NamedTuple):
-    """A command: its line in `--help`, its own commands if it has any, and the extra whose
-    libraries it needs."""
-
-    help: str
-    commands: dict[str, Command] = {}
-    extra: str | None = None
-
-
-COMMANDS = {
-    "score": Command("score every sentence of stories"),
-    "show": Command("show scores that were saved, in any format, without an encoder"),
-    "extract": Command("the salient sentences of a book, as text, Markdown or EPUB"),
-    "report": Command("score stories, and write a folder of pages on them"),
-    "evaluate": Command("compare encoders and baselines with human labels", extra="train"),
-    "app": Command("a web page to score stories on"),
-    "export": Command("export an encoder, to run it without torch"),
-    "push": Command("push an encoder to the Hub", extra="train"),
-    "data": Command(
-        "the data sets of the package",
-        {
-            "export": Command(
-                "write them into a folder, for datasets.load_dataset and the Hub", extra="train"
-            )
-        },
-    ),
-    "make": Command(
-        "make data to train on",
-        {
-            "twins": Command(
-                "narrative twins and distractors of stories, by a language model", extra="train"
-            ),
-            "judgments": Command(
-                "votes for the sentences of stories, by a language model", extra="train"
-            ),
-            "align": Command("long narrative twins from several tellings of works", extra="train"),
-            "entities": Command("replace the names in narrative twins", extra="train"),
-        },
-    ),
+COMMANDS: dict[str, tuple[str, str]] = {
+    "score": ("score", "Score every sentence of stories."),
+    "show": ("outputs", "Show saved scores in any format, without an encoder."),
+    "report": ("score", "Score stories, and write a folder of pages on them."),
+    "book": ("books", "Score the chapters, scenes and sentences of a book."),
+    "extract": ("books", "Extract the salient sentences of a book."),
+    "corpus": ("corpus", "Score a corpus into a folder of Parquet files."),
+    "evaluate": ("evaluate", "Compare encoders and baselines with human labels."),
+    "app": ("share", "Serve a web page to score stories on."),
+    "export": ("share", "Export an encoder, to run it without torch."),
+    "push": ("share", "Push an encoder to the Hub."),
+    "data": ("cli", "The data sets of the package."),
+    "make": ("cli", "Make data to train on."),
 }
-"""The commands. `NAME` is in the module `commands.NAME`, `make NAME` in `commands.make_NAME`."""
+"""The commands, each with its module and its line in `--help`."""
+
+DATA = {"export": ("share", "Write the data sets of the package into a folder.")}
+MAKE = {
+    "twins": ("make_by_model", "Narrative twins and distractors, by a language model."),
+    "judgments": ("make_by_model", "Votes for sentences of stories, by a language model."),
+    "align": ("make_from_texts", "Long narrative twins from several tellings of works."),
+    "entities": ("make_from_texts", "Narrative twins with other names."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group of commands whose modules are imported only when they are used, since they import
+    libraries that others do not need.
+
+    Args:
+        lazy: the commands, each with its module and its line in `--help`.
+        settings: those of `click.Group`.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands, in the order that they are listed in."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """A command by its name."""
+        if cmd_name not in self.lazy:
+            raise click.NoSuchCommand(cmd_name, possibilities=self.lazy, ctx=ctx)
+        module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
+        # A command of a group is a function of another name, `export` of `data` for example.
+        prefix = "" if ctx.parent is None else f"{ctx.info_name}_"
+        found: click.Command = getattr(module, f"{prefix}{cmd_name}")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the lines of the commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings=_SETTINGS)
+@click.version_option(package_name="narrative_twins", message="%(version)s")
+def command_line() -> None:
+    """Which sentences of a story carry it."""
+
+
+data = LazyGroup("data", lazy=DATA, help=COMMANDS["data"][1])
+make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default with the arguments of the process.
 
     Returns:
-        The exit code: 0; 1 if something failed, for example a story that could not be scored; 130
-            after Ctrl-C. Wrong
-        arguments exit with 2.
+        The exit code: 0; 1 if something failed, for example a story that could not be scored; 2 if
+        a run can't be resumed; 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
     """
-    _fill_closed_descriptors()
-    arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(
-        prog="narrative-twins", description="Which sentences of a story carry it."
-    )
-    parser.add_argument("--version", action="version", version=metadata.version("narrative_twins"))
     try:
-        _add_commands(parser, COMMANDS, arguments)
-    except ImportError as error:
-        print(f"narrative-twins: {error}", file=sys.stderr)
-        return 1
-    options = parser.parse_args(arguments)
-    # The module of the command: `run`, and perhaps `check` (options that contradict each other) and
-    # `on_interrupt`.
-    command: Any = options.command
-    if hasattr(command, "check"):
-        command.check(options.parser, options)
-    try:
-        return int(command.run(options))
-    except KeyboardInterrupt:
-        hint = command.on_interrupt(options) if hasattr(command, "on_interrupt") else None
-        print(f"narrative-twins: interrupted{f'; {hint}' if hint else ''}", file=sys.stderr)
+        name = "narrative-twins"
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        with command_line.make_context(name, given) as context:
+            return command_line.invoke(context) or 0
+    except click.exceptions.Exit as stop:
+        raise SystemExit(stop.exit_code) from None
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        raise SystemExit(2) from None
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else name
+        message = error.format_message().rstrip(".")
+        print(f"{command}: {message}; see {command} --help", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt as interrupt:
+        hint = "".join(f"; {part}" for part in interrupt.args if part)
+        print(f"narrative-twins: interrupted{hint}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has stopped reading.
@@ -97,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"narrative-twins: {error}", file=sys.stderr)
         try:
             sys.stdout.flush()
-        except (OSError, AttributeError):
+        except OSError:
             _discard_output()
         return 2 if isinstance(error, ResumeError) else 1
 
@@ -105,45 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _discard_output() -> None:
     """Discard what standard output still holds, which can't be written; Python would report it at
     exit."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _fill_closed_descriptors() -> None:
-    """Open the null device in the place of closed standard streams. Otherwise the next file that is
-    opened would take their number, and what libraries print would be written into it."""
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")
-
-
-def _add_commands(
-    parser: argparse.ArgumentParser,
-    commands: dict[str, Command],
-    arguments: Sequence[str],
-    prefix: str = "",
-) -> None:
-    """Add commands to a parser. Only the module of the command that the arguments name is imported,
-    since the others import libraries that it does not need."""
-    subparsers = parser.add_subparsers(required=True, metavar="WHAT" if prefix else "COMMAND")
-    for name, command in commands.items():
-        subparser = subparsers.add_parser(
-            name, help=command.help, description=f"{command.help.capitalize()}."
-        )
-        if list(arguments[:1]) != [name]:
-            continue
-        if command.commands:
-            _add_commands(subparser, command.commands, arguments[1:], f"{prefix}{name}_")
-        else:
-            if command.extra is not None:
-                check_extra(command.extra)
-            module = import_module(f"narrative_twins.commands.{prefix}{name}")
-            module.add_options(subparser)
-            subparser.set_defaults(command=module, parser=subparser)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

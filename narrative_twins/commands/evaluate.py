@@ -1,232 +1,189 @@
-"""`narrative-twins evaluate`: encoders and baselines beside each other, measured by human
+"""`narrative-twins evaluate`: encoders and baselines compared by their agreement with human
 labels."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
-import datasets
+import click
 from rich.console import Console
-from transformers.utils import logging as transformers_logging
 
-from narrative_twins.baselines.styles import STYLES
-from narrative_twins.commands.inputs import operations
-from narrative_twins.commands.options import count, is_terminal
-from narrative_twins.encoder.pooling import Pooling
-from narrative_twins.evaluation.agreement import Rule
-from narrative_twins.evaluation.run import encoder_name, evaluate
-from narrative_twins.evaluation.scorers import PromptedScorer
-from narrative_twins.llm.server import Server
-from narrative_twins.salience.options import Approximation
+from narrative_twins.commands.options import (
+    Choices,
+    Names,
+    Parsed,
+    command,
+    encoder_options,
+    on_interrupt,
+    option,
+    option_group,
+    quiet_option,
+    scoring_options,
+    shows_progress,
+)
 
 
-def named_encoder(text: str) -> tuple[str, list[str | None]]:
-    """An encoder or several runs of it, `[NAME=]ENCODER[,ENCODER...]`, for `argparse`; `default` is
-    the default one."""
+def _styles() -> Iterable[str]:
+    from narrative_twins.baselines.styles import STYLES
+
+    return STYLES
+
+
+def _rules() -> Iterable[str]:
+    from narrative_twins.evaluation.agreement import Rule
+
+    return get_args(Rule)
+
+
+def _baselines() -> Iterable[str]:
+    from narrative_twins.baselines.scorers import BASELINES
+
+    return ["none", *BASELINES]
+
+
+def _named_encoder(text: str) -> tuple[str, list[str | None]]:
+    """The name of a row with an encoder or several runs of it, `[NAME=]ENCODER[,ENCODER...]`;
+    `default` is the default one."""
     name, equals, paths = text.rpartition("=")
     encoders = [None if path == "default" else path for path in paths.split(",")]
     if "" in encoders or equals and not name:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not ENCODER, NAME=ENCODER or NAME=ENCODER,ENCODER"
-        )
+        raise ValueError(f"{text!r} is not ENCODER, NAME=ENCODER or NAME=ENCODER,ENCODER")
     if not name and len(encoders) > 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} names several runs; give them a name: NAME={text}"
-        )
-    return name or ("default" if encoders[0] is None else encoder_name(encoders[0])), encoders
+        raise ValueError(f"{text!r} names several runs; give them a name: NAME={text}")
+    if not name:
+        from narrative_twins.evaluation.run import encoder_name
+
+        name = "default" if encoders[0] is None else encoder_name(encoders[0])
+    return name, encoders
 
 
-def named_file(text: str) -> tuple[str, list[str]]:
-    """Results of a scorer, `NAME=FILE[,FILE...]`, for `argparse`."""
+def _named_files(text: str) -> tuple[str, list[str]]:
+    """Results of a scorer, `NAME=FILE[,FILE...]`."""
     name, _, files = text.partition("=")
     if not name or not all(files.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+        raise ValueError(f"{text!r} is not NAME=FILE")
     return name, files.split(",")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.description = (
-        "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC,"
-        " or AUC of turning points, with intervals and tests. Scores are saved in --out; a second"
-        " run computes only what is missing."
-    )
-    add = parser.add_argument
-    add(
-        "encoders",
-        nargs="*",
-        type=named_encoder,
-        metavar="ENCODER",
-        help=(
-            "folder or Hub id, or NAME=ENCODER,ENCODER for several runs of a row (default: the"
-            " default encoder)"
-        ),
-    )
-    add(
-        "--data",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help=(
-            "stories with labels: files, folders, Hub ids, or `stories` and `synopses` of the"
-            " package"
-        ),
-    )
-    add(
-        "-o",
-        "--out",
-        metavar="DIR",
-        help="folder for results.json, table.md, table.tex, the plot and saved scores",
-    )
-    add("--split", help="of the data, or all (default: test, else validation, else the first)")
-    add(
-        "--second",
-        metavar="FILE",
-        help=(
-            "labels of the same stories by a second group of people, to compare people with people"
-        ),
-    )
-    add(
-        "--results",
-        nargs="+",
-        type=named_file,
-        default=[],
-        metavar="NAME=FILE",
-        help="results of other scorers, in the format of `narrative-twins score --format jsonl`",
-    )
-    add(
-        "--language-model",
-        metavar="NAME",
-        help="also ask this language model, of --server, for salience",
-    )
-    add("--server", metavar="URL", help="an OpenAI-compatible server")
-    add(
-        "--key-variable", metavar="NAME", help="environment variable with the API key of the server"
-    )
-    add(
-        "--answers",
-        metavar="FILE",
-        default="answers.jsonl",
-        help="answers of the language model (%(default)s)",
-    )
-    add(
-        "--styles",
-        nargs="+",
-        choices=STYLES,
-        default=["choose", "rate"],
-        help="ways to ask it (default: choose rate)",
-    )
-    add("--operations", type=operations, metavar="A,B", help="operations (default: all)")
-    add("--baselines", metavar="A,B", help="baselines, or none (default: all)")
-    add(
-        "--against",
-        metavar="ROW",
-        help="test all rows against this one, for example trail or 'default deletion'",
-    )
-    add(
-        "--rule",
-        choices=get_args(Rule),
-        default="numbered",
-        help="window of a turning point (default: %(default)s)",
-    )
-    add(
-        "--sentence-encoder",
-        metavar="ENCODER",
-        help="for the baselines that compare sentences (default: the default)",
-    )
-    add(
-        "--pooling",
-        choices=get_args(Pooling),
-        help="of all encoders (default: that of the checkpoint, or mean)",
-    )
-    add(
-        "--context-tokens",
-        type=count,
-        metavar="N",
-        help="tokens read at once (default: the encoder's maximum)",
-    )
-    add(
-        "--approximate",
-        choices=get_args(Approximation),
-        help="all operations but shifting from one forward pass",
-    )
-    add("--device", help="for example cpu or cuda:0 (default: an accelerator if there is one)")
-    add(
-        "--dtype",
-        default="auto",
-        help="precision, for example float32 (default: the fastest that keeps ranks)",
-    )
-    add("-q", "--quiet", action="store_true", help="no progress bars")
+def _prompted(
+    language_model: str | None, server: str | None, key_variable: str | None, **options: Any
+) -> list[Any]:
+    """The language model to ask, if one is named."""
+    if (server is None) != (language_model is None):
+        raise click.UsageError("--server and --language-model must be used together")
+    if server is None or language_model is None:
+        return []
+
+    from narrative_twins.evaluation.scorers import PromptedScorer
+    from narrative_twins.llm.server import Server
+
+    settings = Server(server, language_model, key_variable=key_variable)
+    return [PromptedScorer(language_model, settings, **options)]
 
 
-def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options that contradict each other."""
-    if (options.server is None) != (options.language_model is None):
-        parser.error("--server and --language-model must be used together")
-    names = [name for name, _ in [*options.encoders, *options.results]]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        parser.error(f"{twice[0]} is named twice; give each a name of its own: NAME=ENCODER")
+_LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
+    "language_model": {"metavar": "NAME", "help": "Also ask this language model of --server."},
+    "server": {"metavar": "URL", "help": "An OpenAI-compatible server."},
+    "key_variable": {"metavar": "NAME", "help": "Environment variable with its API key."},
+    "answers": {
+        "metavar": "FILE",
+        "default": "answers.jsonl",
+        "help": "Answers of the language model (default: answers.jsonl).",
+    },
+    "styles": {
+        "type": Names(_styles),
+        "default": ["choose", "rate"],
+        "metavar": "A,B",
+        "help": "Ways to ask, see docs/evaluation.md (default: choose,rate).",
+    },
+}
 
 
-def on_interrupt(options: argparse.Namespace) -> str | None:
-    """What to tell the user after an interruption."""
-    return (
-        None
-        if options.out is None
-        else f"scores so far are in {options.out}; the same command continues"
-    )
-
-
-def run(options: argparse.Namespace) -> int:
+@command(
+    "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or"
+    " AUC of turning points, with intervals and tests. DATA is stories with labels: files, folders,"
+    " Hub ids, or `stories` and `synopses` of the package. Scores are saved in --out; a second run"
+    " computes only what is missing.",
+    extra="train",
+)
+@click.argument("data", nargs=-1, metavar="DATA...")
+@option("--data", "more_data", multiple=True, metavar="DATA", help="The same as the argument DATA.")
+@option(
+    "--model",
+    "encoders",
+    type=Parsed(_named_encoder),
+    multiple=True,
+    metavar="ENCODER",
+    help="Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be repeated.",
+)
+@option("-o", "--out", metavar="FOLDER", help="For tables, the plot and saved scores.")
+@option("--split", help="Of the data, or all (default: test, else validation, else the first).")
+@option("--second", metavar="FILE", help="Labels by a second group of people, to compare with.")
+@option(
+    "--results",
+    type=Parsed(_named_files),
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Results of another scorer, as of `score --format jsonl`; can be repeated.",
+)
+@option("--baselines", type=Names(_baselines), metavar="A,B", help="Or none (default: all).")
+@option("--against", metavar="ROW", help="Test all rows against this one, for example trail.")
+@option(
+    "--rule",
+    type=Choices(_rules),
+    metavar="NAME",
+    default="numbered",
+    help="Window of a turning point: numbered or containing (default: numbered).",
+)
+@option("--sentence-encoder", metavar="ENCODER", help="For baselines that compare sentences.")
+@option_group("prompted", "Language model", _LANGUAGE_MODEL, _prompted)
+@scoring_options("operations", "approximate", "max_shifts")
+@encoder_options("model", "revision")
+@quiet_option
+def evaluate(
+    data: Sequence[str],
+    more_data: Sequence[str],
+    encoders: Sequence[tuple[str, list[str | None]]],
+    results: Sequence[tuple[str, list[str]]],
+    out: str | None,
+    baselines: list[str] | None,
+    scoring: dict[str, Any],
+    quiet: bool,
+    **options: Any,
+) -> int:
     """Evaluate, print the tables, write the folder."""
-    transformers_logging.disable_progress_bar()
+    names = [name for name, _ in [*encoders, *results]]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise click.UsageError(f"{twice[0]} is named twice; give each a name: NAME=ENCODER")
+    if not data and not more_data:
+        raise click.UsageError("name stories with labels")
+
+    import datasets
+    from transformers.utils import logging
+
+    from narrative_twins.evaluation.run import evaluate
+
+    logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    shown = is_terminal(sys.stderr) and not options.quiet
+    shown = shows_progress(quiet)
     console = Console(stderr=True)
-    loading: dict[str, Any] = {
-        "dtype": options.dtype,
-        "device": options.device,
-        "context_tokens": options.context_tokens,
-    }
-    comparison = evaluate(
-        dict(options.encoders) or None,
-        options.data,
-        options.out,
-        operations=options.operations,
-        baselines=_baselines(options.baselines),
-        results=dict(options.results),
-        prompted=_prompted(options),
-        second=options.second,
-        split=options.split,
-        against=options.against,
-        rule=options.rule,
-        sentence_encoder=options.sentence_encoder,
-        loading=loading | {"pooling": options.pooling},
-        approximate=options.approximate,
-        progress=shown,
-        report=console.print if shown else lambda message: None,
-    )
+    with on_interrupt(lambda: out and f"scores so far are in {out}; the same command continues"):
+        comparison = evaluate(
+            dict(encoders) or None,
+            [*data, *more_data],
+            out,
+            results=dict(results),
+            baselines=[] if baselines == ["none"] else baselines,
+            progress=shown,
+            report=console.print if shown else lambda message: None,
+            **options,
+            **scoring,
+        )
     for table in comparison.tables():
         print(table.to_markdown())
-    if options.out is not None:
-        print(
-            f"In {options.out}: results.json, table.md, table.tex and a plot of each data set",
-            file=sys.stderr,
-        )
+    if out is not None:
+        files = "results.json, table.md, table.tex and a plot of each data set"
+        print(f"In {out}: {files}", file=sys.stderr)
     return 0
-
-
-def _prompted(options: argparse.Namespace) -> list[PromptedScorer]:
-    if options.server is None:
-        return []
-    server = Server(options.server, options.language_model, key_variable=options.key_variable)
-    return [PromptedScorer(options.language_model, server, options.answers, options.styles)]
-
-
-def _baselines(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    return [] if text == "none" else [name.strip() for name in text.split(",")]

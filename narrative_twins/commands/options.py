@@ -1,141 +1,337 @@
-"""Options that several commands share: types for `argparse`, and checks of files that are
-written."""
+"""The options that several commands share, each declared once.
+
+A group of options is a decorator that passes their values to the command as one argument, so that
+a new option reaches every command of its group, and from there the function that it is for.
+"""
 
 from __future__ import annotations
 
-import argparse
-import math
 import os
-from collections.abc import Callable, Sequence
-from typing import TextIO, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeAlias
 
-from narrative_twins.files import STDIN, paths_written
+import click
+from tqdm import tqdm
 
-Value = TypeVar("Value")
+from narrative_twins.extras import check_extra
+from narrative_twins.files import STDIN, part_path, paths_written
 
-_ROWS = (".jsonl", ".ndjson")
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+COUNT = click.IntRange(min=1)
+"""An integer of 1 or more."""
 
 
-def parsed_by(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function that raises `ValueError`, as a type for `argparse`, which shows the message to the
-    user."""
+class Choices(click.ParamType[str]):
+    """One of the names of a registry, which is read when the option is used or shown: what is
+    registered later is a choice, too, and the library that a registry imports is not needed for
+    other options."""
 
-    def parse(value: object) -> Value:
+    name = "choice"
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self.names = names
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value, if it is one of the names."""
+        return click.Choice(list(self.names())).convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The names, as in `[text|json]`."""
+        return f"[{'|'.join(self.names())}]"
+
+
+class Names(Choices):
+    """A comma-separated list of names of a registry."""
+
+    name = "A,B"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The names in the order of the user."""
+        names = value if isinstance(value, list) else value.split(",")
+        return [Choices.convert(self, name.strip(), param, ctx) for name in names]
+
+
+class Parsed(click.ParamType[Any]):
+    """What a function makes of the text of the user; its `ValueError` is shown."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse = parse
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of the function; a default that is not text is used as it is."""
+        if not isinstance(value, str):
+            return value
         try:
-            return function(value)
+            return self.parse(value)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parse
+            self.fail(str(error), param, ctx)
 
 
-def count(text: str) -> int:
-    """An integer of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 1 or more")
-    return int(text)
+class Option(click.Option):
+    """An option with the heading that `--help` lists it under."""
+
+    def __init__(self, *args: Any, heading: str = "Options", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.heading = heading
 
 
-def natural(text: str) -> int:
-    """An integer of 0 or more."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 0 or more")
-    return int(text)
+class Command(click.Command):
+    """A command; `extra` is the extra of the package whose libraries it needs."""
+
+    def __init__(self, *args: Any, extra: str | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.extra = extra
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Raises an `ImportError` if a library of its extra is missing."""
+        if self.extra is not None:
+            check_extra(self.extra)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings of their groups."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
-def amount(text: str) -> float:
-    """A number of 0 or more."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-    return value
+def command(help: str, **settings: Any) -> Callable[[Any], Command]:
+    """Decorator that makes a function a command with this text in its `--help`."""
+    return click.command(cls=Command, help=help, **settings)
 
 
-def positive(text: str) -> float:
-    """A number above 0."""
-    value = amount(text)
-    if not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
+def option(*flags: str, **settings: Any) -> Decorator:
+    """Decorator that adds an option, see `click.option`."""
+    return click.option(*flags, cls=Option, **settings)
 
 
-def share(text: str) -> float:
-    """A number from 0 to 1."""
-    value = amount(text)
-    if value > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return value
+def option_group(
+    argument: str,
+    heading: str,
+    options: Mapping[str, Mapping[str, Any]],
+    kind: Callable[..., Any] = dict,
+) -> Decorator:
+    """Decorator that adds a group of options to a command.
+
+    Args:
+        argument: the argument of the command that has their values.
+        heading: of the group in `--help`.
+        options: the settings of each option by its name, see `click.option`; `flags` if they are
+            not `--NAME`.
+        kind: makes the argument of the values by name.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(**given: Any) -> Any:
+            values = {name: given.pop(name) for name in options}
+            return function(**given, **{argument: kind(**values)})
+
+        decorated: Callable[..., Any] = run
+        for name, settings in reversed(list(options.items())):
+            others = dict(settings)
+            flags = others.pop("flags", (f"--{name.replace('_', '-')}",))
+            decorated = option(*flags, name, heading=heading, **others)(decorated)
+        return decorated
+
+    return decorate
 
 
-def positive_share(text: str) -> float:
-    """A number above 0, up to 1."""
-    value = share(text)
-    if not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
+def _poolings() -> Iterable[str]:
+    from narrative_twins.encoder.pooling import POOLINGS
+
+    return POOLINGS
 
 
-def percentage(text: str) -> float:
-    """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
-    try:
-        number = str(float(text[:-1]) / 100) if text.endswith("%") else text
-    except ValueError:
-        number = text
-    return positive_share(number)
+def _attentions() -> Iterable[str]:
+    from narrative_twins.encoder.passes import ATTENTIONS
+
+    return ATTENTIONS
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a standard stream is a terminal; false if it is closed."""
-    return stream is not None and stream.isatty()
+def _backends() -> Iterable[str]:
+    from narrative_twins.encoder.backends import backend_names
+
+    return backend_names()
 
 
-def check_output(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
-    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
-    read, or from which a file is read."""
-    if out == STDIN:
-        return
-    path, written = os.path.realpath(out), paths_written(out)
-    for file in inputs:
-        read = os.path.realpath(file)
-        # `samefile` recognizes hard links too.
-        if any(
-            read == other or os.path.exists(other) and _is_same(read, other) for other in written
-        ):
-            parser.error(
-                f"{file} is read, and would be overwritten by --out {out}; write to another file"
-            )
-        if any(read.startswith(os.path.join(other, "")) for other in written):
-            parser.error(f"{file} is in --out {out}, and is read; write to another folder")
-        if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
-            parser.error(f"--out {out} is in {file}, which is read; write to another folder")
+_ENCODER: dict[str, dict[str, Any]] = {
+    "model": {
+        "metavar": "ENCODER",
+        "help": "Folder or Hub id of the encoder (default: the default encoder).",
+    },
+    "revision": {"metavar": "NAME", "help": "Branch, tag or commit of an encoder on the Hub."},
+    "device": {
+        "metavar": "NAME",
+        "help": "Such as cpu or cuda:0 (default: an accelerator, if any).",
+    },
+    "dtype": {
+        "metavar": "NAME",
+        "default": "auto",
+        "help": "Precision, such as float32 (default: the fastest that keeps ranks).",
+    },
+    "pooling": {
+        "type": Choices(_poolings),
+        "metavar": "NAME",
+        "help": "mean or first (default: that of the checkpoint, or mean).",
+    },
+    "context_tokens": {
+        "type": COUNT,
+        "metavar": "N",
+        "help": "Tokens that are read at once (default: the encoder's maximum).",
+    },
+    "batch_tokens": {
+        "type": COUNT,
+        "metavar": "N",
+        "help": "Tokens in a forward pass (default: by the device).",
+    },
+    "attention": {
+        "type": Choices(_attentions),
+        "metavar": "NAME",
+        "default": "auto",
+        "help": "auto, packed or padded (default: auto).",
+    },
+    "backend": {
+        "type": Choices(_backends),
+        "metavar": "NAME",
+        "default": "torch",
+        "help": "Library that runs the encoder, torch or onnx (default: torch).",
+    },
+}
 
 
-def _is_same(path: str, other: str) -> bool:
-    try:
-        return os.path.samefile(path, other)
-    except OSError:
-        return False
+def encoder_options(*without: str) -> Decorator:
+    """The options of the encoder, as the argument `loading`: the arguments of
+    `StoryEncoder.from_pretrained`, of which `model` is the first."""
+    options = {name: settings for name, settings in _ENCODER.items() if name not in without}
+    return option_group("loading", "Encoder", options)
 
 
-def check_rows_file(parser: argparse.ArgumentParser, inputs: Sequence[str], out: str) -> None:
-    """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
-    if not out.endswith(_ROWS):
-        parser.error(
-            f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
-        )
-    check_output(parser, inputs, out)
+_NOT_TYPED = ("on_error", "progress")
+"""Scoring options that commands set themselves: bad stories are reported, and progress is shown in
+terminals."""
 
 
-def resume_hint(out: str) -> str | None:
-    """After an interruption: where the results so far are, and how to resume. None if there are
-    none."""
-    part = f"{out}.part"
-    return f"results so far are in {part}; continue with --resume" if os.path.exists(part) else None
+def scoring_options(*only: str) -> Decorator:
+    """The options of scoring, as the argument `scoring`: the arguments of `score_stories`."""
+    from narrative_twins.salience.operations import OPERATIONS
+    from narrative_twins.salience.options import SCORING_OPTIONS
+
+    options = {}
+    for name in only or [name for name in SCORING_OPTIONS if name not in _NOT_TYPED]:
+        known = SCORING_OPTIONS[name]
+        kind: Any = None
+        if name == "operations":
+            kind = Names(lambda: OPERATIONS)
+        elif known.choices:
+            kind = click.Choice(known.choices)
+        elif known.minimum is not None:
+            kind = click.IntRange(min=known.minimum)
+        elif known.parse is not None:
+            kind = Parsed(known.parse)
+        options[name] = {
+            "flags": ("--split",) if name == "splitter" else (f"--{name.replace('_', '-')}",),
+            "type": kind,
+            "default": known.default,
+            "help": known.help,
+            "metavar": known.metavar or None,
+            "show_default": known.default is not None and "default" not in known.help,
+        }
+    return option_group("scoring", "Scoring", options)
+
+
+quiet_option = option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
+resume_option = option("--resume", is_flag=True, help="Continue an interrupted run.")
+
+
+def shows_progress(quiet: bool) -> bool:
+    """Whether a progress bar is shown: in a terminal, unless the user wants none."""
+    return sys.stderr.isatty() and not quiet
+
+
+def tell(message: object) -> None:
+    """Print a line for the user, without breaking a progress bar."""
+    tqdm.write(f"narrative-twins: {message}", file=sys.stderr)
 
 
 def plural(number: int, singular: str, plural: str) -> str:
     """A number with the noun in the right form."""
     return f"{number:,} {singular if number == 1 else plural}"
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """A `ValueError` in the block is about the arguments: the command ends with exit code 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@contextmanager
+def on_interrupt(hint: Callable[[], str | None]) -> Iterator[None]:
+    """After Ctrl-C in the block, the command ends with a hint on how to continue, if there is
+    one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(hint() or "") from None
+
+
+def resume_hint(out: str) -> str | None:
+    """Where the results so far are, and how to resume. None if there are none."""
+    part = part_path(out)
+    return f"results so far are in {part}; continue with --resume" if os.path.exists(part) else None
+
+
+def check_input(files: Sequence[str]) -> None:
+    """Refuse to wait for stories that are typed into the terminal, unless `-` asks for it."""
+    if not files and sys.stdin.isatty():
+        raise click.UsageError("name a file, or - for standard input")
+
+
+def check_output(files: Iterable[str], out: str) -> None:
+    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
+    read, or from which a file is read."""
+    if out == STDIN:
+        return
+    path, written = os.path.realpath(out), paths_written(out)
+    for file in files:
+        read = os.path.realpath(file)
+        if any(read == other or read.startswith(os.path.join(other, "")) for other in written):
+            raise click.UsageError(f"{file} is read, and would be overwritten by --out {out}")
+        if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
+            raise click.UsageError(f"--out {out} is in {file}, which is read")
+
+
+def output_format(out: str, given: str | None, by_suffix: Mapping[str, str]) -> str:
+    """The format of an output: the one that is given, else by the suffix of the file; text if it
+    has none."""
+    suffix = os.path.splitext(out)[1].lower()
+    if given is not None or out == STDIN or not suffix:
+        return given or "text"
+    if suffix not in by_suffix:
+        raise click.UsageError(
+            f"--out {out}: {suffix} is not the suffix of a format; use one of"
+            f" {', '.join(by_suffix)}, or name the format with --format"
+        )
+    return by_suffix[suffix]
+
+
+def check_rows_file(files: Iterable[str], out: str) -> None:
+    """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
+    if not out.endswith((".jsonl", ".ndjson")):
+        raise click.UsageError(
+            f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
+        )
+    check_output(files, out)

@@ -1,149 +1,232 @@
-"""What `score` and `show` share: options of the output, and results written as they say. No encoder
-is needed here."""
+"""Results as the options of the output say, and `narrative-twins show`, which shows saved ones. No
+encoder is needed here."""
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
+import click
 from rich.console import Console
 
-from narrative_twins.commands.options import check_output, count, is_terminal, positive_share
+from narrative_twins.commands.options import (
+    COUNT,
+    Choices,
+    Decorator,
+    check_input,
+    check_output,
+    command,
+    option,
+    option_group,
+    output_format,
+    tell,
+)
 from narrative_twins.files import STDIN, AtomicFile
-from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import BOOK_WRITERS, FORMATS, format_of, write_book, write_results
+from narrative_twins.show.formats import (
+    BOOK_WRITERS,
+    FORMATS,
+    read_results,
+    write_book,
+    write_results,
+)
+from narrative_twins.show.report import INDEX, Report
 from narrative_twins.show.terminal import in_encoding
 
-BOOK_FORMATS = (*BOOK_WRITERS, "jsonl")
-"""The formats of the salience of a book."""
+REPORT = "report"
 
 
-def add_output_options(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Add the options of the output, with `more` formats than those that are registered."""
-    add = parser.add_argument
-    add(
-        "-f",
-        "--format",
-        choices=[*FORMATS, *more],
-        help=(
-            "of the output (default: by the suffix of --out, otherwise text); extract is the most"
-            " salient sentences in story order, one per line; png and svg show the curves of one"
-            " story, or many stories as a heat map"
-        ),
-    )
-    add(
-        "-o",
-        "--out",
-        default=STDIN,
-        metavar="FILE",
-        help="output file, complete or not at all (default: stdout)",
-    )
-    add(
-        "--top",
-        type=count,
-        metavar="K",
-        help="show the K most salient sentences; json, jsonl and images mark them",
-    )
-    add(
-        "--share",
-        type=positive_share,
-        metavar="X",
-        help="of the sentences in an extract (default: 0.2)",
-    )
+@dataclass
+class Output:
+    """Where results are written, and how.
+
+    Attributes:
+        out: the file, or `-` for standard output.
+        format: the name of the format; None for that of the suffix of the file, until `check`.
+        top: show this many sentences of each story.
+        share: in place of `top`, the share of the sentences in an extract.
+    """
+
+    out: str
+    format: str | None = None
+    top: int | None = None
+    share: float | None = None
+
+    def check(self, files: Sequence[str], formats: Iterable[str] | None = None) -> None:
+        """Set the format. Raises a `UsageError` if the options contradict each other or the input,
+        or if the format is not one of `formats`."""
+        self.format = output_format(self.out, self.format, suffixes())
+        if formats is not None and self.format not in formats:
+            raise click.UsageError(
+                f"--format {self.format} does not apply to a book; choose from {', '.join(formats)}"
+            )
+        if self.share is not None and self.format != "extract":
+            raise click.UsageError(
+                "--share needs --format extract; --top K limits the sentences of other formats"
+            )
+        if self.share is not None and self.top is not None:
+            raise click.UsageError("--top and --share both say how long an extract is; use one")
+        known = FORMATS.get(self.format)
+        is_page = known is not None and (known.binary or known.media_type == "text/html")
+        if is_page and self.out == STDIN and sys.stdout.isatty():
+            raise click.UsageError(
+                f"--format {self.format} is not for a terminal; name a file with --out"
+            )
+        check_output(files, self.out)
+        if known is not None:
+            known.check()
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether an interrupted run can be continued."""
+        known = FORMATS.get(self.format or "")
+        return known is not None and known.resumable and self.out != STDIN
+
+    def write(
+        self, results: Iterable[StorySalience], operations: Sequence[str], file: AtomicFile
+    ) -> None:
+        """Write results to a file, piece by piece."""
+        form = self.format or "text"
+        pieces = write_results(results, form, operations, self.top, self._console(), self.share)
+        self.write_pieces(pieces, file)
+
+    def write_book(self, result: BookSalience, file: AtomicFile) -> None:
+        """Write the salience of a book to a file, in a format other than JSON Lines."""
+        form = self.format or "text"
+        self.write_pieces(write_book(result, form, self.top, self._console(), self.share), file)
+
+    def _console(self) -> Console | None:
+        """A terminal with its own width and colours, if the output is shown in one."""
+        return Console() if self.out == STDIN and sys.stdout.isatty() else None
+
+    def write_pieces(self, pieces: Iterable[str | bytes], file: AtomicFile) -> None:
+        """Write pieces of the output to a file, all or none."""
+        with file:
+            for piece in pieces:
+                file.write(self.encoded(piece))
+
+    def encoded(self, piece: str | bytes) -> str | bytes:
+        """What standard output can write: text for people in its encoding; what is for programs in
+        UTF-8, as in files."""
+        encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
+        if self.out != STDIN or isinstance(piece, bytes) or encoding == "utf8":
+            return piece
+        found = FORMATS.get(self.format or "text")
+        is_text = found is None or found.media_type == "text/plain"
+        return in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
 
 
-def check_output_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options of the output that contradict each other or the input, and set the format."""
-    options.format = _output_format(parser, options.out, options.format)
-    if options.share is not None and options.format != "extract":
-        parser.error(
-            "--share needs --format extract; --top K limits the sentences of other formats"
-        )
-    if options.share is not None and options.top is not None:
-        parser.error(
-            "--top and --share both say how many sentences an extract has; use one of them"
-        )
-    if is_binary(options) and options.out == STDIN and is_terminal(sys.stdout):
-        parser.error(
-            f"--format {options.format} can't be shown in a terminal; name a file with --out"
-        )
-    check_output(parser, options.files, options.out)
+def suffixes() -> dict[str, str]:
+    """The formats of results by the suffixes of files."""
+    return {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
 
 
-def _output_format(parser: argparse.ArgumentParser, out: str, given: str | None) -> str:
-    """The format of an output file: the one that is given, otherwise by the suffix of its name,
-    otherwise text. Refuses a format that the suffix contradicts, since programs would take the file
-    for another."""
-    implied = format_of(out)
-    if given in FORMATS and implied not in (None, given):
-        parser.error(
-            f"--out {out} is named as {implied}, but --format is {given}; leave --format out, or"
-            " rename the file"
-        )
-    return given or implied or "text"
+_OUT = {
+    "flags": ("-o", "--out"),
+    "default": STDIN,
+    "metavar": "FILE",
+    "help": "Output file, complete or not at all (default: standard output).",
+}
 
 
-def is_binary(options: argparse.Namespace) -> bool:
-    """Whether the output is bytes that no terminal can show, such as a picture."""
-    return options.format in FORMATS and FORMATS[options.format].binary
+def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
+    """The options of the output, as the argument `output`, with `more` formats than those that are
+    registered."""
+    names = formats or (lambda: [*FORMATS, *more])
+    options: dict[str, dict[str, Any]] = {
+        "format": {
+            "flags": ("-f", "--format"),
+            "type": Choices(names),
+            "help": "Of the output (default: by the suffix of --out, otherwise text).",
+        },
+        "out": _OUT,
+        "top": {
+            "type": COUNT,
+            "metavar": "K",
+            "help": top or "Show the K most salient sentences; json, jsonl and images mark them.",
+        },
+    }
+    if formats is None:
+        options["share"] = {
+            "type": click.FloatRange(0, 1, min_open=True),
+            "metavar": "X",
+            "help": "Share of the sentences in an extract (default: 0.2).",
+        }
+    return option_group("output", "Output", options, Output)
 
 
-def write_output(
-    out: AtomicFile,
-    results: Iterable[StorySalience],
-    options: argparse.Namespace,
-    operations: Sequence[str],
+@command(
+    "Show saved scores: what score wrote as jsonl, json or html, the folder of a report, and what"
+    " book wrote as json or jsonl; - or no FILE is standard input. Nothing is scored, and no encoder"
+    " is loaded."
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@output_options(REPORT)
+@option("--operations", metavar="A,B", help="Show only these (default: all).")
+def show(files: Sequence[str], output: Output, operations: str | None) -> int:
+    """Read, write."""
+    names = operations.split(",") if operations else None
+    check_input(files)
+    if any(map(is_book_salience, files)):
+        _show_book(files, output, names)
+        return 0
+    if output.format == REPORT and output.out == STDIN:
+        raise click.UsageError("a report is a folder; name one with --out")
+    output.check(files)
+    results = _alike(read_results(files or [STDIN]), names)
+    first = next(results, None)
+    if first is None:
+        raise ValueError("there are no scores in the input")
+    found = chain([first], results)
+    if output.format == REPORT:
+        write_report(Report(output.out, output.top), found)
+    else:
+        output.write(found, list(first.scores), AtomicFile(output.out))
+    return 0
+
+
+def _show_book(files: Sequence[str], output: Output, operations: list[str] | None) -> None:
+    if len(files) > 1:
+        raise click.UsageError("the scores of a book are shown by themselves; name one file")
+    output.check(files, BOOK_WRITERS)
+    if operations is not None:
+        raise click.UsageError("--operations does not apply to a book; choose them in book")
+    if output.top is not None and output.format not in ("text", "extract"):
+        raise click.UsageError("--top with a book needs --format text or extract")
+    output.write_book(read_book_salience(files[0]), AtomicFile(output.out))
+
+
+def write_report(
+    report: Report, results: Iterable[StorySalience], left_out: Callable[[], int] = lambda: 0
 ) -> None:
-    """Write results to the output in the format of the options, piece by piece."""
-    pieces = write_results(
-        results, options.format, operations, options.top, _console(options), options.share
-    )
-    with out:
-        for piece in pieces:
-            write_piece(out, piece, options)
+    """Write a report, and say how many stories it has. At the end, `left_out` is the number of
+    stories that could not be scored."""
+    if report.no_curves is not None:
+        tell(f"pages will have no curves: {report.no_curves}")
+    count = report.write(results, left_out)
+    tell(f"{os.path.join(report.path, INDEX)} has {count} stories")
 
 
-def check_book_output(options: argparse.Namespace) -> None:
-    """Refuse options of `show` that do not apply to the scores of a book, by a `ValueError`."""
-    if options.format not in BOOK_WRITERS:
-        raise ValueError(
-            f"--format {options.format} does not apply to a book; choose from"
-            f" {', '.join(BOOK_WRITERS)}"
-        )
-    if options.operations is not None:
-        raise ValueError(
-            "--operations does not apply to the scores of a book; choose them in score"
-        )
-    if options.top is not None and options.format not in ("text", "extract"):
-        raise ValueError("--top with a book needs --format text or extract")
-
-
-def write_book_output(result: BookSalience, out: AtomicFile, options: argparse.Namespace) -> None:
-    """Write the salience of a book to the output in the format of the options, but for JSON
-    Lines."""
-    pieces = write_book(result, options.format, options.top, _console(options), options.share)
-    with out:
-        for piece in pieces:
-            write_piece(out, piece, options)
-
-
-def _console(options: argparse.Namespace) -> Console | None:
-    """A terminal gets colours and its own width."""
-    return Console() if options.out == STDIN and is_terminal(sys.stdout) else None
-
-
-def write_piece(out: AtomicFile, piece: str | bytes, options: argparse.Namespace) -> None:
-    """Write a piece of the output."""
-    is_text = FORMATS[options.format].media_type == "text/plain"
-    out.write(for_stdout(piece, is_text) if options.out == STDIN else piece)
-
-
-def for_stdout(piece: str | bytes, is_text: bool) -> str | bytes:
-    """Output that standard output can write: text for people in its encoding; what is for programs
-    in UTF-8, as in files, whatever its encoding is."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    if isinstance(piece, bytes) or encoding.lower().replace("-", "") == "utf8":
-        return piece
-    return in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
+def _alike(
+    results: Iterator[StorySalience], operations: list[str] | None
+) -> Iterator[StorySalience]:
+    """Results with the same operations. Raises `ValueError` if they differ, or some were not
+    scored."""
+    names = operations
+    for result in results:
+        names = list(result.scores) if names is None else names
+        try:
+            scores = {name: result.scores_of(name) for name in names}
+        except ValueError as error:
+            raise ValueError(f"{result.name}: {error} with --operations") from None
+        if operations is None and len(result.scores) > len(names):
+            raise ValueError(
+                f"{result.name} has scores by {', '.join(result.scores)}, stories before it by"
+                f" {', '.join(names)}; choose with --operations"
+            )
+        yield replace(result, scores=scores)

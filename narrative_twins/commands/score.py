@@ -1,104 +1,197 @@
-"""`narrative-twins score`: the salience of stories as text, data, a page or an image."""
+"""`narrative-twins score` and `report`: the salience of stories as text, data, pages or images."""
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from narrative_twins.commands.book import check_score, run_book
-from narrative_twins.commands.corpus import (
-    PARQUET,
-    add_corpus_options,
-    check_corpus_options,
-    run_corpus,
+import click
+
+from narrative_twins.commands.options import (
+    COUNT,
+    check_input,
+    check_output,
+    command,
+    encoder_options,
+    on_interrupt,
+    option,
+    quiet_option,
+    resume_hint,
+    resume_option,
+    scoring_options,
+    shows_progress,
+    tell,
+    usage_errors,
 )
-from narrative_twins.commands.inputs import (
-    add_scoring_options,
-    check_options,
-    exit_code,
-    load_encoder,
-    run_settings,
-    score,
-    story_input,
+from narrative_twins.commands.outputs import Output, output_options, write_report
+from narrative_twins.commands.stories import (
+    FILES,
+    StoryFormat,
+    StoryInput,
+    files_argument,
+    story_options,
 )
-from narrative_twins.commands.options import parsed_by, resume_hint
-from narrative_twins.commands.outputs import add_output_options, check_output_options, write_output
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
-from narrative_twins.salience.books.scoring import check_levels
-from narrative_twins.salience.books.units import LEVELS, Level
-from narrative_twins.show.formats import FORMATS
+from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.show.report import Report
 from narrative_twins.stories.reading import story_digest
 
+if TYPE_CHECKING:
+    from narrative_twins.encoder.story_encoder import StoryEncoder
+    from narrative_twins.salience.operations import Operation
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.description = (
-        "Score every sentence of stories. Reads standard input if no file is named, or for '-'."
-    )
-    add_scoring_options(parser)
-    add_output_options(parser, PARQUET)
-    add_corpus_options(parser)
-    add = parser.add_argument
-    add(
-        "--level",
-        type=parsed_by(levels),
-        metavar="A,B",
-        help=(
-            f"of {','.join(LEVELS)}: score the parts of a book at these levels (default: sentences"
-            " of stories)"
-        ),
-    )
-    add(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted run with --format jsonl and --out FILE",
-    )
+THREADS = "OMP_NUM_THREADS"
+BUSY = 3
+"""From how many waiting threads per core on, one thread is used. With two threads on two cores,
+both have to wait for the slower one at each step: with eight other busy processes, this took 1.6
+times as long as one thread; with two to three, either was faster at times."""
 
 
-def levels(text: str) -> tuple[Level, ...]:
-    """A comma-separated list of levels."""
-    return check_levels([name.strip() for name in text.split(",")])
-
-
-def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options that contradict each other."""
-    check_options(parser, options)
-    check_corpus_options(parser, options)
-    check_output_options(parser, options)
-    if options.resume and not _is_resumable(options) and options.format != PARQUET:
-        parser.error("--resume needs --format jsonl and --out FILE")
-    if options.level:
-        check_score(parser, options)
-
-
-def on_interrupt(options: argparse.Namespace) -> str | None:
-    """What to tell the user after an interruption."""
-    if options.format == PARQUET:
-        return f"the shards in {options.out} are complete; the same command goes on"
-    return resume_hint(options.out) if _is_resumable(options) else None
-
-
-def run(options: argparse.Namespace) -> int:
+@command(f"Score every sentence of stories. {FILES}")
+@files_argument
+@story_options
+@scoring_options()
+@encoder_options()
+@output_options()
+@resume_option
+@quiet_option
+def score(
+    files: Sequence[str],
+    form: StoryFormat,
+    scoring: dict[str, Any],
+    loading: dict[str, Any],
+    output: Output,
+    resume: bool,
+    quiet: bool,
+) -> int:
     """Read, score, write."""
-    if options.level:
-        return run_book(options)
-    if options.format == PARQUET:
-        return run_corpus(options)
-    FORMATS[options.format].check()
+    check_input(files)
+    output.check(files)
+    if resume and not output.is_resumable:
+        raise click.UsageError("--resume needs --format jsonl and --out FILE")
+    with usage_errors():
+        options: Mapping[str, Any] = checked_options(scoring)
     # Reports an output file that can't be written before the encoder is loaded.
-    out, done = AtomicFile(options.out), list[str]()
-    encoder = load_encoder(options)
-    if _is_resumable(options):
-        out = ResumableFile(options.out, run_settings(options, encoder), options.resume)
+    out, done = AtomicFile(output.out), list[str]()
+    encoder = load_encoder(loading)
+    if output.is_resumable:
+        settings = run_settings(scoring, options["operations"], loading, encoder)
+        settings |= {"score headings": form.score_headings, "top": output.top}
+        out = ResumableFile(output.out, settings, resume)
         done = _digests(out)
-    stories = story_input(options, done)
-    names = [operation.name for operation in options.operations]
-    write_output(out, score(options, stories, encoder), options, names)
-    return exit_code(stories)
+    stories = StoryInput(files, form, scoring, done, loading["model"])
+    names = [operation.name for operation in options["operations"]]
+    with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
+        output.write(scored(stories, encoder, options, shows_progress(quiet)), names, out)
+    return 1 if stories.problems else 0
 
 
-def _is_resumable(options: argparse.Namespace) -> bool:
-    return options.format != PARQUET and FORMATS[options.format].resumable and options.out != STDIN
+@command(
+    "Score every sentence of stories, and write a folder of pages: one per story, and an index to"
+    f" search and sort, which opens from disk. {FILES} For a long run, save scores with `score`,"
+    " which can be resumed, and make the report of them with `show --format report`."
+)
+@files_argument
+@story_options
+@scoring_options()
+@encoder_options()
+@option("-o", "--out", required=True, metavar="FOLDER", help="Appears when it is complete.")
+@option("--top", type=COUNT, metavar="K", help="Show only the K most salient sentences.")
+@quiet_option
+def report(
+    files: Sequence[str],
+    form: StoryFormat,
+    scoring: dict[str, Any],
+    loading: dict[str, Any],
+    out: str,
+    top: int | None,
+    quiet: bool,
+) -> int:
+    """Read, score, write."""
+    check_input(files)
+    if out == STDIN:
+        raise click.UsageError("a report is a folder; name one with --out")
+    check_output(files, out)
+    with usage_errors():
+        options: Mapping[str, Any] = checked_options(scoring)
+    pages = Report(out, top)
+    encoder = load_encoder(loading)
+    stories = StoryInput(files, form, scoring, (), loading["model"])
+    results = scored(stories, encoder, options, shows_progress(quiet))
+    write_report(pages, results, lambda: stories.problems)
+    return 1 if stories.problems else 0
+
+
+def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
+    """Load the encoder that the options name."""
+    from narrative_twins.encoder.quiet import no_progress_bars
+    from narrative_twins.encoder.story_encoder import StoryEncoder
+
+    limit_threads_if_busy()
+    given = {name: value for name, value in loading.items() if name not in ("model", "revision")}
+    if loading.get("revision") is not None:
+        given["revision"] = loading["revision"]
+    with no_progress_bars():
+        return StoryEncoder.from_pretrained(loading["model"], **given)
+
+
+def run_settings(
+    scoring: Mapping[str, Any],
+    operations: Iterable[Operation],
+    loading: Mapping[str, Any],
+    encoder: StoryEncoder,
+) -> dict[str, Any]:
+    """All that scores depend on, as JSON data: a run is resumed with the same settings only."""
+    from narrative_twins.encoder.checkpoint import encoder_settings
+
+    settings = encoder_settings(loading["model"], encoder)
+    for name, value in scoring.items():
+        if SCORING_OPTIONS[name].affects_scores:
+            settings[name.replace("_", " ")] = value
+    return settings | {"operations": [operation.name for operation in operations]}
+
+
+def scored(
+    stories: StoryInput, encoder: StoryEncoder, options: Mapping[str, Any], progress: bool
+) -> Iterator[StorySalience]:
+    """Score the stories, lazily; those that can't be scored are reported and skipped."""
+    from narrative_twins.salience.engine import score_stories
+
+    chosen = {**options, "on_error": stories.report, "progress": progress}
+    if options["on_truncation"] == "warn":
+        # The engine does not know the file and the line of a story.
+        stories.warn_of_truncation = True
+        chosen["on_truncation"] = "ignore"
+    with _dropped_interrupts() as dropped:
+        for result in stories.renumber(score_stories(stories, encoder, **chosen)):
+            if dropped:
+                raise KeyboardInterrupt
+            yield result
+
+
+@contextmanager
+def _dropped_interrupts() -> Iterator[list[Any]]:
+    """The interrupts that Python would print and drop, since they were raised in callbacks of the
+    garbage collector, which run often while matplotlib draws: Ctrl-C must not be lost."""
+    dropped: list[Any] = []
+    print_dropped = sys.unraisablehook
+
+    def keep_interrupt(found: Any) -> None:
+        if isinstance(found.exc_value, KeyboardInterrupt):
+            dropped.append(found.exc_type)
+        else:
+            print_dropped(found)
+
+    sys.unraisablehook = keep_interrupt
+    try:
+        yield dropped
+    finally:
+        sys.unraisablehook = print_dropped
 
 
 def _digests(out: ResumableFile) -> list[str]:
@@ -114,3 +207,19 @@ def _digests(out: ResumableFile) -> list[str]:
                 f"can't resume {out.path}: line {number} is not a result of this command"
             ) from None
     return digests
+
+
+def limit_threads_if_busy() -> None:
+    """Use one thread of torch and of the portable runtimes if the machine is busy, and say so,
+    unless the number of threads is set in the environment."""
+    cores = os.cpu_count() or 1
+    waiting = os.getloadavg()[0]
+    if THREADS in os.environ or cores == 1 or waiting < BUSY * cores:
+        return
+    os.environ[THREADS] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    tell(
+        f"this machine is busy ({waiting:.0f} threads want its {cores} cores), so one thread is"
+        f" used; set {THREADS} to use another number"
+    )

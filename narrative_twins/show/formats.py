@@ -168,7 +168,7 @@ def _layout(
     return Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
 
 
-@register_format("text", "text/plain", download=False)
+@register_format("text", "text/plain", suffixes=(".txt",), download=False)
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         with layout.console.capture() as captured:

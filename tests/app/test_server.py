@@ -478,6 +478,6 @@ def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
 def test_the_package_and_the_command_need_no_gradio():
     code = (
         "import sys; sys.modules.update(gradio=None, starlette=None, fastapi=None, pydantic=None)\n"
-        "import narrative_twins.commands.app"
+        "import narrative_twins.commands.share"
     )
     run_python("-c", code)

@@ -1,9 +1,8 @@
-"""`narrative-twins score`: formats, errors, resuming and interruptions."""
+"""`narrative-twins score` and `report`: formats, errors, resuming and interruptions."""
 
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
 import os
@@ -11,38 +10,31 @@ import re
 import shlex
 import shutil
 import signal
-import struct
 import subprocess
-import sys
-import termios
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins import OPERATIONS, score_stories
-from narrative_twins.commands.cli import main
-from narrative_twins.commands.story_input import StoryInput
+from narrative_twins import score_stories
 from narrative_twins.files import AtomicFile
 
 from support.books import WRITERS, WrittenChapter
+from support.command import run
 from support.processes import COMMAND, LIMIT, run_command, started, wait_until
 
 OMAR = (
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
 )
+ENGINE = "narrative_twins.salience.engine.score_stories"
 
 
 @pytest.fixture
-def run(bert_folder, capsys):
-    """Runs the command in this process with a small encoder; returns its exit code, stdout and
-    stderr."""
-
-    def call(*arguments, model=bert_folder):
-        code = main(["score", "--model", model, "--device", "cpu", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return call
+def score(bert_folder):
+    """Runs the command with a small encoder."""
+    return partial(run, "score", "--model", bert_folder, "--device", "cpu", "--dtype", "float32")
 
 
 @pytest.fixture
@@ -63,198 +55,6 @@ def stories(tmp_path):
     return path
 
 
-def test_the_installed_command(story):
-    """With the default encoder, in a process of its own."""
-    done = run_command(COMMAND, "score", story)
-    assert done.returncode == 0, done.stderr
-    assert all(name in done.stdout for name in OPERATIONS)
-    assert "omar" not in done.stderr
-    for sentence in ("Omar cleaned the windows", "A man cried", "Omar wrote a word"):
-        assert sentence in done.stdout
-    assert "★" in done.stdout
-
-
-def test_standard_input(bert_folder):
-    done = run_command(
-        COMMAND, "score", "--model", bert_folder, "--format", "jsonl", "-", input=OMAR
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)["sentences"]) == 3
-    assert done.stderr == ""
-
-
-def test_jsonl_has_the_results_of_the_engine(run, stories, bert_folder):
-    code, out, _ = run(stories, "-f", "jsonl")
-    rows = [json.loads(line) for line in out.splitlines()]
-    expected = [
-        result.to_dict()
-        for result in score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
-    ]
-    assert code == 0
-    for row, other in zip(rows, expected, strict=True):
-        assert {**row, "scores": None} == {**other, "scores": None}
-        for name, scores in other["scores"].items():
-            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
-    code, out, _ = run(stories, "-f", "json")
-    assert json.loads(out) == rows
-
-
-def test_csv(run, stories):
-    code, out, _ = run(stories, "-f", "csv", "--operations", "summarization,deletion")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert list(rows[0]) == [
-        "story",
-        "index",
-        "window",
-        "start",
-        "end",
-        "sentence",
-        "summarization",
-        "deletion",
-    ]
-    assert [(row["story"], row["index"], row["window"]) for row in rows] == [
-        ("a", "0", "0"),
-        ("a", "1", "0"),
-        ("a", "2", "0"),
-        ("b", "0", "0"),
-        ("b", "1", "1"),
-    ]
-    assert OMAR[int(rows[1]["start"]) : int(rows[1]["end"])] == rows[1]["sentence"]
-    assert float(rows[1]["deletion"]) != 0
-
-
-def test_html_to_a_file(run, story, tmp_path):
-    page = tmp_path / "page.html"
-    code, out, _ = run(story, "-f", "html", "-o", page)
-    assert (code, out) == (0, "")
-    assert page.read_text().count("<tr><td>") == 3
-    assert page.read_text().endswith("</html>\n")
-
-
-@pytest.mark.parametrize("name", ["book2.epub", "book.docx", "book.html"])
-def test_books_are_stories_without_their_headings(run, tmp_path, name):
-    chapters = [
-        WrittenChapter("The Tower", ["Omar cleaned a window.", "A man cried."], []),
-        WrittenChapter("Home", ["So."], []),
-    ]
-    (tmp_path / name).write_bytes(WRITERS[name]("Omar", chapters))
-    code, out, _ = run(tmp_path / name, "--format", "json")
-    assert code == 0 and json.loads(out)[0]["sentences"] == [
-        "Omar cleaned a window.",
-        "A man cried.",
-        "So.",
-    ]
-    (tmp_path / name).write_bytes(b"\0\1")
-    code, _, err = run(tmp_path / name, "--format", "json")
-    assert code == 1 and f"narrative-twins: {tmp_path / name}: " in err
-
-
-def test_windows_operations_and_top(run, story):
-    _, out, _ = run(
-        story, "-f", "jsonl", "--windows", "2,1", "--operations", "deletion", "--top", "2"
-    )
-    row = json.loads(out)
-    assert row["windows"] == [[0, 2], [2, 3]]
-    assert list(row["scores"]) == ["deletion"]
-    assert [sentence["score"] for sentence in row["top"]] == sorted(
-        row["scores"]["deletion"], reverse=True
-    )[:2]
-    assert json.loads(run(story, "-f", "jsonl", "--windows", "3")[1])["windows"] == [
-        [0, 1],
-        [1, 2],
-        [2, 3],
-    ]
-    _, out, _ = run(story, "--top", "1")
-    assert sum(text in out for text in OMAR.split(". ")) == 1
-
-
-def test_stories_of_several_files_are_named_by_their_files(run, story, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text("Nadia ran. It rained.")
-    _, out, _ = run(story, other, "-f", "jsonl")
-    assert [json.loads(line)["id"] for line in out.splitlines()] == [str(story), str(other)]
-
-
-def test_invalid_stories_are_reported_and_skipped(run, story, tmp_path):
-    mixed = tmp_path / "mixed.jsonl"
-    mixed.write_bytes(
-        b'{"text": "Nadia ran. It rained."}\n{"text": \n{"text": ""}\n\xff\xfe\n{"sentences": ["A'
-        b' b.", 3]}\n{"sentences": ["Nadia ran.", "\\u0301"]}\n{"text": "Omar left. It snowed."}\n'
-    )
-    code, out, err = run(tmp_path / "missing.txt", mixed, story, "-f", "jsonl")
-    assert code == 1
-    assert [json.loads(line)["sentences"][0] for line in out.splitlines()] == [
-        "Nadia ran.",
-        "Omar left.",
-        "Omar cleaned the windows of a tower.",
-    ]
-    problems = err.splitlines()
-    assert len(problems) == 6
-    for expected in (
-        "missing.txt: can't be read (No such file",
-        "mixed.jsonl, line 2: is not valid JSON",
-        "mixed.jsonl, line 3: the story is empty",
-        "mixed.jsonl, line 4: is not UTF-8",
-        "mixed.jsonl, line 5: sentence 1 is int, not text",
-        "mixed.jsonl, line 6: sentence 1",
-    ):
-        assert any(expected in problem for problem in problems), expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--operations", "erasure"], "unknown operation 'erasure'"),
-        (["--windows", "five"], "'five' is neither auto"),
-        (["--top", "0"], "'0' is not an integer of 1 or more"),
-        (["--format", "xml"], "invalid choice: 'xml'"),
-        (["--resume"], "--resume needs"),
-        (["--out", "omar.txt"], "would be overwritten by --out omar.txt"),
-        (
-            ["--out", "omar.html", "--format", "csv"],
-            "--out omar.html is named as html, but --format is csv",
-        ),
-        (
-            ["--out", "omar.json", "--format", "text"],
-            "--out omar.json is named as json, but --format is text",
-        ),
-        (["--split", "words"], "invalid choice: 'words'"),
-    ],
-)
-def test_invalid_options(run, story, capsys, monkeypatch, arguments, problem):
-    monkeypatch.chdir(story.parent)
-    with pytest.raises(SystemExit) as stop:
-        run(story, *arguments)
-    assert stop.value.code == 2
-    assert problem in capsys.readouterr().err
-
-
-def test_a_missing_encoder(run, story, tmp_path):
-    code, out, err = run(story, model=str(tmp_path / "nothing"))
-    assert (code, out) == (1, "")
-    assert "nothing' can't be loaded (no folder of this name" in err
-
-
-@pytest.fixture
-def interrupted(run, monkeypatch):
-    """Runs the command, with Ctrl-C after some results."""
-
-    def call(after, *arguments):
-        engine = score_stories
-
-        def interrupted_engine(*args, **options):
-            for number, result in enumerate(engine(*args, **options)):
-                if number == after:
-                    raise KeyboardInterrupt
-                yield result
-
-        with monkeypatch.context() as patched:
-            patched.setattr("narrative_twins.commands.inputs.score_stories", interrupted_engine)
-            assert run(*arguments)[0] == 130
-
-    return call
-
-
 def numbered(path, numbers):
     """Write a file of stories with numbers as ids."""
     lines = [
@@ -264,395 +64,137 @@ def numbered(path, numbers):
     return path
 
 
-def ids_of(path):
-    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
-
-
-def test_resuming_scores_only_missing_stories(run, interrupted, tmp_path, monkeypatch):
-    source, out = numbered(tmp_path / "in.jsonl", range(6)), tmp_path / "out.jsonl"
-    assert run(source, "-f", "jsonl", "-o", tmp_path / "complete.jsonl")[0] == 0
-    interrupted(3, source, "-f", "jsonl", "-o", out)
-    # A line that was cut off, by a power failure for example.
-    with open(tmp_path / "out.jsonl.part", "a") as part:
-        part.write('{"id": 3, "senten')
-    scored = []
-    engine = score_stories
-    monkeypatch.setattr(
-        "narrative_twins.commands.inputs.score_stories",
-        lambda *a, **k: (scored.append(r.story.id) or r for r in engine(*a, **k)),
-    )
-    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
-    assert scored == [3, 4, 5]
-    assert out.read_text() == (tmp_path / "complete.jsonl").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "difference"),
-    [
-        (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
-        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
-        (["--windows", "2"], 'windows "auto" (now 2)'),
-        (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
-        (["--top", "1"], "top null (now 1)"),
-        (["--max-shifts", "1"], "max shifts null (now 1)"),
-    ],
-)
-def test_resuming_with_other_options_is_refused(run, interrupted, tmp_path, arguments, difference):
-    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
-    options = ["-f", "jsonl", "-o", out, "--dtype", "float32"]
-    interrupted(1, source, *options)
-    kept = (tmp_path / "out.jsonl.part").read_text()
-    code, _, err = run(source, *options, "--resume", *arguments)
-    assert code == 2 and difference in err and "use the same options" in err
-    assert (tmp_path / "out.jsonl.part").read_text() == kept and not out.exists()
-
-
-def test_resuming_with_another_encoder_is_refused(run, interrupted, tmp_path, bert_folder):
-    """Even if its folder has the same name."""
-    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
-    other = tmp_path / "other" / Path(bert_folder).name
-    shutil.copytree(bert_folder, other)
-    (weights,) = other.glob("*.safetensors")
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    interrupted(1, source, "-f", "jsonl", "-o", out)
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume", model=str(other))
-    assert code == 2 and "model fingerprint" in err
-
-
-@pytest.mark.parametrize(
-    "numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"]
-)
-@pytest.mark.parametrize("finished", [False, True])
-def test_resuming_with_other_stories_is_refused(run, interrupted, tmp_path, numbers, finished):
-    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
-    if finished:
-        run(source, "-f", "jsonl", "-o", out)
-    else:
-        interrupted(2, source, "-f", "jsonl", "-o", out)
-    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
-    numbered(source, numbers)
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 2 and "use the same input" in err
-    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
-
-
-def test_resuming_with_more_stories(run, tmp_path):
-    source, out = numbered(tmp_path / "in.jsonl", range(2)), tmp_path / "out.jsonl"
-    run(source, "-f", "jsonl", "-o", out)
-    numbered(source, range(4))
-    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
-    assert ids_of(out) == [0, 1, 2, 3]
-
-
-def test_resuming_reports_invalid_stories_again(run, interrupted, tmp_path):
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text(
-        '{"id": 0, "text": "Nadia ran."}\n{"text": ""}\n"\u0301"\n{"id": 3, "text": "It rained."}\n'
-    )
-    interrupted(1, source, "-f", "jsonl", "-o", out)
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 1 and err.count("in.jsonl, line") == 2
-    assert ids_of(out) == [0, 3]
-    code, _, err = run(source, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 1 and err.count("in.jsonl, line") == 2
-    assert ids_of(out) == [0, 3]
-
-
-def test_resuming_another_file_is_refused(run, story, tmp_path):
-    out = tmp_path / "out.jsonl"
-    out.write_text('{"an": "other"}\nhalf a line')
-    code, _, err = run(story, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 2 and "settings" in err and "missing" in err
-    run(story, "-f", "jsonl", "-o", tmp_path / "real.jsonl")
-    shutil.copy(tmp_path / "real.jsonl.run", tmp_path / "out.jsonl.run")
-    code, _, err = run(story, "-f", "jsonl", "-o", out, "--resume")
-    assert code == 2 and "line 1 is not a result of this command" in err
-    assert out.read_text() == '{"an": "other"}\nhalf a line'
-
-
-def test_resuming_keeps_equal_stories(run, interrupted, tmp_path):
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text('"Nadia ran. It rained."\n' * 2 + '"The mill burned."\n')
-    interrupted(1, source, "-f", "jsonl", "-o", out)
-    assert run(source, "-f", "jsonl", "-o", out, "--resume")[0] == 0
-    sentences = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
-    assert sentences == [["Nadia ran.", "It rained."]] * 2 + [["The mill burned."]]
-
-
-def test_invalid_lines_do_not_stop_the_run(run, tmp_path):
-    source = tmp_path / "in.jsonl"
-    bad = [
-        '{"id": ["x"], "text": "A b."}',
-        '{"id": "\\ud83d", "text": "A b."}',
-        '{"id": 1.5, "text": "A b."}',
+def test_data_has_the_results_of_the_engine(score, stories, bert_folder):
+    rows = score(stories, "-f", "jsonl").rows
+    found = score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
+    for row, result in zip(rows, found, strict=True):
+        expected = result.to_dict()
+        assert {**row, "scores": None} == {**expected, "scores": None}
+        for name, scores in expected["scores"].items():
+            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+    assert json.loads(score(stories, "-f", "json").out) == rows
+    done = score(stories, "-f", "csv", "--operations", "summarization,deletion")
+    cells = list(csv.DictReader(io.StringIO(done.out)))
+    assert list(cells[0])[-2:] == ["summarization", "deletion"]
+    assert [(row["story"], row["index"], row["window"]) for row in cells] == [
+        *(("a", str(i), "0") for i in range(3)),
+        ("b", "0", "0"),
+        ("b", "1", "1"),
     ]
-    bad += ['{"id": ' + "9" * 5000 + ', "text": "A b."}', "[" * 100_000]
-    bad += ['{"text": ["A b.", "C d."]}', '{"sentences": ["A b."], "text": 5}']
-    source.write_text("\n".join(['"Nadia ran."', *bad, '"It rained."']) + "\n")
-    code, out, err = run(source, "-f", "jsonl")
-    assert code == 1
-    assert [json.loads(line)["sentences"] for line in out.splitlines()] == [
-        ["Nadia ran."],
-        ["It rained."],
+    assert [float(row["deletion"]) for row in cells[:3]] == rows[0]["scores"]["deletion"]
+
+
+def test_text_is_a_table_with_stars(score, story):
+    done = score("-", input=OMAR)
+    assert done.code == 0 and done.err == "" and "★" in done.out
+    assert all(sentence in done.out for sentence in ("Omar cleaned the", "A man cried"))
+    assert sum(text in score(story, "--top", 1).out for text in OMAR.split(". ")) == 1
+    wide = score(story, terminal=True, width=150)
+    assert max(map(len, wide.out.splitlines())) > 150 and "\x1b[" in wide.out
+
+
+def test_options_reach_the_engine(score, story):
+    options = ("--windows", "2,1", "--operations", "deletion", "--top", 2)
+    (row,) = score(story, "-f", "jsonl", *options).rows
+    assert row["windows"] == [[0, 2], [2, 3]] and list(row["scores"]) == ["deletion"]
+    assert [one["score"] for one in row["top"]] == sorted(row["scores"]["deletion"])[:0:-1]
+    (row,) = score(story, "-f", "jsonl", "--approximate", "one-pass", "--pooling", "mean").rows
+    assert row["approximate"] == "one-pass" and "shifting" not in row["scores"]
+    assert len(score(story, "-f", "extract", "--share", 0.6).out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", ["book2.epub", "book.docx", "book.html"])
+def test_books_are_stories_without_their_headings(score, tmp_path, name):
+    chapters = [
+        WrittenChapter("The Tower", ["Omar cleaned a window.", "A man cried."], []),
+        WrittenChapter("Home", ["So."], []),
     ]
-    assert len(err.splitlines()) == 7
-    assert "Traceback" not in err
+    (tmp_path / name).write_bytes(WRITERS[name]("Omar", chapters))
+    (row,) = score(tmp_path / name, "--format", "jsonl").rows
+    assert row["sentences"] == ["Omar cleaned a window.", "A man cried.", "So."]
+    (tmp_path / name).write_bytes(b"\0\1")
+    done = score(tmp_path / name, "--format", "json")
+    assert done.code == 1 and f"narrative-twins: {tmp_path / name}: " in done.err
 
 
-def test_an_input_without_stories_gives_a_warning(run, tmp_path):
+def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
+    """With their file and line; the others keep their index."""
+    mixed = tmp_path / "mixed.jsonl"
+    lines = {
+        b'{"text": "Nadia ran. It rained."}': "",
+        b'{"text": ': "is not valid JSON",
+        b'{"text": ""}': "the story is empty",
+        b"\xff\xfe": "is not UTF-8",
+        b'{"sentences": ["A b.", 3]}': "sentence 1 is int, not text",
+        '{"sentences": ["Nadia ran.", "\u0301"]}'.encode(): "sentence 1",
+        b'{"id": ["x"], "text": "A b."}': "",
+        b'{"id": "\\ud83d", "text": "A b."}': "",
+        b'{"id": ' + b"9" * 5000 + b', "text": "A b."}': "",
+        b"[" * 100_000: "",
+        b'{"text": "Omar left. It snowed."}': "",
+    }
+    mixed.write_bytes(b"\n".join(lines) + b"\n")
+    done = score(tmp_path / "missing.txt", mixed, story, "-f", "csv", "--operations", "deletion")
+    assert done.code == 1
+    names = [row["story"] for row in csv.DictReader(io.StringIO(done.out))]
+    assert names == ["1", "1", "11", "11", *[str(story)] * 3]
+    problems = done.err.splitlines()
+    assert len(problems) == 10 and "missing.txt: can't be read (No such file" in problems[0]
+    for number, expected in enumerate(lines.values(), start=1):
+        if expected:
+            assert f"mixed.jsonl, line {number}: {expected}" in done.err
     (tmp_path / "empty.jsonl").write_text("\n")
-    code, out, err = run(tmp_path / "empty.jsonl", "-f", "jsonl")
-    assert (code, out, err) == (0, "", "narrative-twins: there is no story in the input\n")
+    empty = score(tmp_path / "empty.jsonl", "-f", "jsonl")
+    assert empty == (0, "", "narrative-twins: there is no story in the input\n")
 
 
-def test_stories_keep_their_index_after_invalid_stories(run, tmp_path):
-    source = tmp_path / "in.jsonl"
-    source.write_text('"Nadia ran."\n""\n"It rained."\n["\u0301"]\n"He left."\n')
-    _, out, err = run(source, "-f", "csv", "--operations", "summarization")
-    assert [row["story"] for row in csv.DictReader(io.StringIO(out))] == ["0", "2", "4"]
-    assert ["line 2" in err, "line 4" in err] == [True, True]
+def test_files_folders_and_tables(score, story, tmp_path):
+    folder = tmp_path / "tales"
+    folder.mkdir()
+    (folder / "b.txt").write_text(OMAR)
+    (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
+    (folder / "c.odt").write_bytes(b"\0\1")
+    done = score(folder, story, "-f", "jsonl", "--column", "ours")
+    assert [row["id"] for row in done.rows] == ["x", str(folder / "b.txt"), str(story)]
+    done = score(folder, "-f", "jsonl")
+    assert done.code == 1
+    assert "a.csv: has no column of stories that is known (its columns: id, ours)" in done.err
+    assert score(folder / "c.odt")[:2] == (1, "")
+
+
+def test_headings_lines_and_paragraphs(score, tmp_path):
+    (tmp_path / "verse.txt").write_text(
+        "Chapter 1\n\nThe sea was grey,\nthe sky was grey.\n\nA gull went by. It rained."
+    )
+
+    def sentences(*arguments):
+        (row,) = score(tmp_path / "verse.txt", "-f", "jsonl", *arguments).rows
+        return row["sentences"]
+
+    assert sentences() == ["The sea was grey,\nthe sky was grey.", "A gull went by.", "It rained."]
+    assert sentences("--score-headings")[0] == "Chapter 1"
+    assert len(sentences("--split", "lines")) == 3
+    assert len(sentences("--split", "paragraphs")) == 2
+    assert len(sentences("--split", "lines", "--score-headings")) == 4
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["--dtype", "nonsense"], "dtype 'nonsense' is not supported"),
-        (["--device", "nonsense"], "device 'nonsense' can't be used"),
         (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
-        (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
         (["--context-tokens", "2"], "leaves no room"),
+        (["--model", "/nowhere/nothing"], "nothing' can't be loaded (no folder of this name"),
+        (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
+        (["--out", "/dev/full"], "/dev/full can't be written: No space left on device"),
     ],
+    ids=str,
 )
-def test_errors_are_one_line_without_traceback(story, bert_folder, capsys, arguments, problem):
-    model = (
-        ["--model", bert_folder]
-        if "--device" in arguments
-        else ["--model", bert_folder, "--device", "cpu"]
-    )
-    assert main(["score", *model, *arguments, str(story)]) == 1
-    assert problem in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_interrupting_leaves_no_incomplete_line(bert_folder, tmp_path, form):
-    source, out, part = (
-        tmp_path / "in.jsonl",
-        tmp_path / f"out.{form}",
-        tmp_path / f"out.{form}.part",
-    )
-    source.write_text(
-        "".join(
-            json.dumps({"text": f"In {i} the mill burned. Nadia ran. " * 4}) + "\n"
-            for i in range(5000)
-        )
-    )
-    command = [
-        COMMAND,
-        "score",
-        "--model",
-        bert_folder,
-        "-f",
-        form,
-        "-o",
-        str(out),
-        "--batch-size",
-        "1",
-        str(source),
-    ]
-    with started(*command, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130, err
-    assert "interrupted" in err
-    assert "Traceback" not in err
-    assert not out.exists()
-    if form == "jsonl":
-        text = part.read_text()
-        assert text.endswith("\n")
-        assert all(len(json.loads(line)["sentences"]) == 8 for line in text.splitlines())
-        assert "continue with --resume" in err
-    else:
-        assert not part.exists()
-
-
-def test_a_terminal_shows_a_progress_bar(story, bert_folder):
-    reader, writer = os.openpty()
-    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    command = [COMMAND, "score", "--model", bert_folder, "--format", "jsonl", str(story)]
-    done = run_command(*command, stderr=writer)
-    os.close(writer)
-    shown = os.read(reader, 100_000).decode()
-    os.close(reader)
-    assert done.returncode == 0
-    assert "1.0/1 stories" in shown
-
-
-def test_a_closed_pipe_is_not_an_error(stories, bert_folder):
-    many = stories.read_text() * 200
-    command = [
-        COMMAND,
-        "score",
-        "--model",
-        bert_folder,
-        "--format",
-        "jsonl",
-        "--operations",
-        "deletion",
-        "--batch-size",
-        "1",
-    ]
-    with started(
-        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        process.stdin.write(many)
-        process.stdin.close()
-        process.stdout.readline()
-        process.stdout.close()
-        err = process.stderr.read()
-        assert process.wait(timeout=LIMIT) == 0
-    assert err == ""
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv", "html"])
-def test_second_run_on_the_same_output_is_refused(run, story, tmp_path, form):
-    out = tmp_path / "out"
-    with AtomicFile(str(out)):
-        code, _, err = run(story, "-f", form, "-o", out)
-        assert code == 1 and "is being written by another run; wait until it ends" in err
-    assert run(story, "-f", form, "-o", out)[0] == 0
-
-
-@pytest.mark.parametrize(
-    "name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run", "link"]
-)
-def test_input_is_never_overwritten(run, tmp_path, name, capsys):
-    """Also if it is the file of an earlier run, or another name for it."""
-    source = tmp_path / ("source.jsonl" if name == "link" else name)
-    source.write_text('"Nadia ran. It rained."\n')
-    if name == "link":
-        os.link(source, tmp_path / "out.jsonl.part")
-    for resume in ([], ["--resume"]):
-        with pytest.raises(SystemExit, match="2"):
-            run(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", *resume)
-        assert "would be overwritten" in capsys.readouterr().err
-    assert source.read_text() == '"Nadia ran. It rained."\n'
-
-
-def test_closed_and_full_streams(run, story, monkeypatch):
-    code, _, err = run(story, "-o", "/dev/full")
-    assert (code, err) == (
-        1,
-        "narrative-twins: /dev/full can't be written: No space left on device\n",
-    )
-    monkeypatch.setattr(sys, "stdin", None)
-    code, _, err = run("-")
-    assert code == 1 and "narrative-twins: standard input: is closed; name a file\n" in err
-    monkeypatch.setattr(sys, "stdout", None)
-    code, _, err = run(story)
-    assert (code, err) == (1, "narrative-twins: standard output can't be written: it is closed\n")
-
-
-@pytest.mark.slow
-def test_full_standard_output(story, bert_folder):
-    """Nothing is added by Python at its end."""
-    command = shlex.join(
-        [COMMAND, "score", "--model", bert_folder, "--operations", "deletion", "-q", str(story)]
-    )
-    done = run_command("sh", "-c", f"{command} > /dev/full")
-    problem = "standard output can't be written: No space left on device"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
-
-
-def test_all_streams_may_be_closed(story, bert_folder, tmp_path):
-    """What libraries print is not written into the output file."""
-    command = [
-        COMMAND,
-        "score",
-        "--model",
-        bert_folder,
-        "--operations",
-        "deletion",
-        "-f",
-        "csv",
-        story,
-    ]
-    command += ["-o", tmp_path / "out.csv"]
-    assert run_command("sh", "-c", f"{shlex.join(map(str, command))} <&- >&- 2>&-").returncode == 0
-    assert (tmp_path / "out.csv").read_text().startswith("story,index")
-
-
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=HYPERLINK("http://evil")']
-)
-def test_cells_of_csv_are_no_formulas(run, tmp_path, text):
-    (source := tmp_path / "in.jsonl").write_text(
-        json.dumps({"id": text, "sentences": [text, "Nadia ran.", f"a{text}"]})
-    )
-    _, out, _ = run(source, "-f", "csv", "--operations", "deletion")
-    header, first, second, third = csv.reader(io.StringIO(out, newline=""))
-    assert first[0] == f"'{text}" and first[5] == f"'{text}"
-    assert second[5] == "Nadia ran." and third[5] == f"a{text}"
-    assert all(re.fullmatch(r"-?\d\.\d+(e-\d+)?", row[6]) for row in (first, second, third)), (
-        "numbers stay numbers"
-    )
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-@pytest.mark.parametrize("form", ["text", "jsonl", "csv", "html"])
-def test_standard_output_of_other_encodings(run, tmp_path, monkeypatch, encoding, form):
-    (source := tmp_path / "in.txt").write_text("Kagerō ran — far. It rained. ★")
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
-    code, _, err = run(source, "-f", form)
-    assert (code, err) == (0, "")
-    if form == "text":
-        lines = written.getvalue().decode(encoding).splitlines()
-        assert any(re.search(r"\* 0\.\d{3} 8", line) for line in lines), (
-            "a star, and the highest bar"
-        )
-        assert any(set(line.strip()) == {"-"} for line in lines), "a line below the heading"
-        assert any("Kager? ran" in line for line in lines)
-    else:
-        assert "Kagerō ran — far." in written.getvalue().decode("utf-8")
-
-
-def test_extracts(run, story):
-    shares = {"0.1": 1, "0.6": 2, "1": 3}
-    for share, count in shares.items():
-        code, out, err = run(story, "--format", "extract", "--share", share)
-        assert (code, err) == (0, "")
-        lines = out.splitlines()
-        assert len(lines) == count and lines == [
-            line for line in OMAR.replace(". ", ".\n").splitlines() if line in lines
-        ]
-
-
-def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
-    transformers_logging.enable_progress_bar()  # which another command in the same process may have disabled
-    path = tmp_path / "stories.jsonl"
-    long = json.dumps({"text": "Nadia ran and ran and ran. " * 20})
-    path.write_text(f'{{"text": "He left."}}\n{{"text": ""}}\n{long}\n{long}\n')
-    code, out, err = run(path, "-f", "jsonl", "--context-tokens", "40")
-    assert code == 1 and len(out.splitlines()) == 3
-    warnings = [line for line in err.splitlines() if "is longer than the 40 tokens" in line]
-    assert len(warnings) == 1 and warnings[0].startswith(
-        f"narrative-twins: {path}, line 3: the story is longer"
-    )
-    assert len(err.splitlines()) == 2
-    assert (
-        len(
-            run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "ignore")[
-                2
-            ].splitlines()
-        )
-        == 1
-    )
-    _, out, err = run(path, "-f", "jsonl", "--context-tokens", "40", "--on-truncation", "error")
-    assert len(out.splitlines()) == 1 and f"{path}, line 4: the story is longer" in err
-    assert transformers_logging.is_progress_bar_enabled()
+def test_errors_are_one_line_without_traceback(score, story, arguments, problem):
+    done = score(story, *arguments)
+    assert (done.code, done.out) == (1, "")
+    assert problem in done.err and done.err.count("narrative-twins: ") == 1
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -661,112 +203,281 @@ def test_truncated_stories_are_named_by_file_and_line(run, tmp_path):
         ("a.html", b"<!doctype html>"),
         ("a.CSV", b"story,"),
         ("a.json", b"["),
-        ("a.jsonl", b"{"),
+        ("a.ndjson", b"{"),
         ("a.svg", b"<?xml"),
+        ("a.txt", b"story 1:"),
+        ("notes", b"story 1:"),
     ],
 )
-def test_the_name_of_the_output_implies_its_format(run, story, tmp_path, name, start):
-    assert run(story, "--out", tmp_path / name)[0] == 0
+def test_the_name_of_the_output_implies_its_format(score, story, tmp_path, name, start):
+    assert score(story, "--out", tmp_path / name) == (0, "", "")
     assert (tmp_path / name).read_bytes().startswith(start)
-    assert (
-        run(story, "--out", tmp_path / "notes")[0] == 0
-        and b"story 1:" in (tmp_path / "notes").read_bytes()
+    assert score(story, "--out", tmp_path / name, "--format", "csv").code == 0
+    assert (tmp_path / name).read_bytes().startswith(b"story,"), "--format overrides the suffix"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_standard_output_of_other_encodings(score, encoding):
+    """Text can be read in them; data is UTF-8."""
+    story = "Kagerō ran — far. It rained. ★"
+    done = score("-", input=story, encoding=encoding)
+    assert done.code == 0 and "Kager? ran" in done.out
+    assert re.search(r"\* 0\.\d{3} 8", done.out), "a star, and the highest bar"
+    for form in ("jsonl", "csv", "html"):
+        assert "Kagerō ran — far." in score("-", "-f", form, input=story, encoding=encoding).out
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+def test_cells_of_csv_are_no_formulas(score, text):
+    source = json.dumps({"id": text, "sentences": [text, "Nadia ran.", f"a{text}"]})
+    done = score(
+        "-", "--input-format", "jsonl", "-f", "csv", "--operations", "deletion", input=source
     )
+    _, first, second, third = csv.reader(io.StringIO(done.out, newline=""))
+    assert first[0] == f"'{text}" and first[5] == f"'{text}"
+    assert second[5] == "Nadia ran." and third[5] == f"a{text}"
+    assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", first[6]), "numbers stay numbers"
 
 
-def test_headings_lines_and_paragraphs(run, tmp_path):
-    verse = tmp_path / "verse.txt"
-    verse.write_text(
-        "Chapter 1\n\nThe sea was grey,\nthe sky was grey.\n\nA gull went by. It rained."
+def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
+    transformers_logging.enable_progress_bar()  # another command may have disabled it
+    path = tmp_path / "stories.jsonl"
+    long = json.dumps({"text": "Nadia ran and ran and ran. " * 20})
+    path.write_text(f'{{"text": "He left."}}\n{{"text": ""}}\n{long}\n{long}\n')
+    arguments = [path, "-f", "jsonl", "--context-tokens", 40]
+    done = score(*arguments)
+    warnings = [line for line in done.err.splitlines() if "than the 40 tokens" in line]
+    assert done.code == 1 and len(done.rows) == 3 and len(done.err.splitlines()) == 2
+    assert len(warnings) == 1 and "stories.jsonl, line 3: the story is longer" in warnings[0]
+    assert len(score(*arguments, "--on-truncation", "ignore").err.splitlines()) == 1
+    done = score(*arguments, "--on-truncation", "error")
+    assert len(done.rows) == 1 and "stories.jsonl, line 4: the story is longer" in done.err
+    assert transformers_logging.is_progress_bar_enabled()
+
+
+def test_hints_are_given_once(bert_folder, tmp_path):
+    """On a text that is not in English, unless the user names an encoder; on a book."""
+    german = (
+        "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das"
+        " Gewitter gekommen, und er hatte Angst vor dem Donner."
     )
-
-    def sentences(*arguments):
-        code, out, err = run(verse, "-f", "jsonl", *arguments)
-        assert code == 0, err
-        return json.loads(out)["sentences"]
-
-    assert sentences() == ["The sea was grey,\nthe sky was grey.", "A gull went by.", "It rained."]
-    assert sentences("--score-headings")[0] == "Chapter 1"
-    assert sentences("--split", "lines") == [
-        "The sea was grey,",
-        "the sky was grey.",
-        "A gull went by. It rained.",
-    ]
-    assert sentences("--split", "paragraphs") == [
-        "The sea was grey,\nthe sky was grey.",
-        "A gull went by. It rained.",
-    ]
-    out = tmp_path / "out.jsonl"
-    assert run(verse, "-o", out, "--split", "lines")[0] == 0
-    code, _, err = run(verse, "-o", out, "--resume")
-    assert code == 2 and "split" in err
-
-
-def test_folders_and_tables(run, tmp_path):
-    folder = tmp_path / "tales"
-    folder.mkdir()
-    (folder / "b.txt").write_text(OMAR)
-    (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
-    (folder / "c.odt").write_bytes(b"\0\1")
-    code, out, err = run(folder, "-f", "jsonl", "--column", "ours")
-    assert code == 0, err
-    assert [json.loads(line)["id"] for line in out.splitlines()] == ["x", str(folder / "b.txt")]
-    code, out, err = run(folder, "-f", "jsonl")
-    assert (
-        code == 1 and "a.csv: has no column of stories that is known (its columns: id, ours)" in err
-    )
-    code, out, err = run(folder / "c.odt")
-    assert code == 1 and not out
-
-
-GERMAN = (
-    "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das Gewitter"
-    " gekommen, und er"
-)
-GERMAN += " hatte Angst vor dem Donner."
-
-
-def test_a_text_that_is_not_in_english_gets_one_hint(tmp_path, capsys):
-    files = [tmp_path / "eins.txt", tmp_path / "zwei.txt"]
-    for file in files:
-        file.write_text(GERMAN, encoding="utf-8")
-    stories = StoryInput([*map(str, files)], "auto", "auto", hint="use a multilingual encoder")
-    assert len(list(stories)) == 2
-    assert capsys.readouterr().err == f"narrative-twins: {files[0]}: use a multilingual encoder\n"
-
-
-def test_who_names_an_encoder_gets_no_hint(run, tmp_path):
-    (tmp_path / "eins.txt").write_text(GERMAN, encoding="utf-8")
-    code, _, err = run(tmp_path / "eins.txt")
-    assert (code, err) == (0, "")
-
-
-def test_the_hint_names_the_cure(tmp_path):
-    (tmp_path / "eins.txt").write_text(GERMAN, encoding="utf-8")
-    done = run_command(COMMAND, "score", tmp_path / "eins.txt")
-    assert done.returncode == 0
-    (hint,) = done.stderr.splitlines()
-    assert (
-        "not to be in English" in hint
-        and "--model" in hint
-        and "multilingual-MiniLM" in hint
-        and "--split" in hint
-    )
-
-
-def test_a_book_of_gutenberg_is_told_once(tmp_path, bert_folder, capsys):
     begin = "*** START OF THE PROJECT GUTENBERG EBOOK NINE TALES ***"
-    for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(
-            f"Title: Nine Tales\n\n{begin}\n\nNadia ran. It rained.\n"
-        )
-    files = [str(tmp_path / f"{name}.txt") for name in "ab"]
-    assert (
-        main(["score", *files, "--model", bert_folder, "--out", str(tmp_path / "scores.jsonl")])
-        == 0
+    texts = {"1": german, "2": german, "3": f"{begin}\n\nNadia ran.", "4": f"{begin}\n\nHe left."}
+    files = [tmp_path / f"{name}.txt" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text, encoding="utf-8")
+    command = ["score", *files, "--operations", "summarization", "-f", "csv"]
+    language, book = run(*command).err.splitlines()
+    assert f"{files[0]}: seems not to be in English" in language and "--split lines" in language
+    assert f"{files[2]}: seems to be a book of Project Gutenberg" in book
+    assert "narrative-twins book FILE" in book
+    assert len(run(*command, "--model", bert_folder).err.splitlines()) == 1
+
+
+@pytest.fixture
+def interrupted(score, monkeypatch):
+    """Runs the command, with Ctrl-C after some results."""
+
+    def call(after, *arguments):
+        def engine(*args, **options):
+            for number, result in enumerate(score_stories(*args, **options)):
+                if number == after:
+                    raise KeyboardInterrupt
+                yield result
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ENGINE, engine)
+            done = score(*arguments)
+        assert done.code == 130
+        return done.err
+
+    return call
+
+
+def test_resuming_scores_only_missing_stories(score, interrupted, tmp_path, monkeypatch):
+    source, out = numbered(tmp_path / "in.jsonl", range(6)), tmp_path / "out.jsonl"
+    assert score(source, "-o", tmp_path / "complete.jsonl").code == 0
+    assert "continue with --resume" in interrupted(3, source, "-o", out)
+    # A line that was cut off, by a power failure for example.
+    with open(tmp_path / "out.jsonl.part", "a") as part:
+        part.write('{"id": 3, "senten')
+    scored = []
+    monkeypatch.setattr(
+        ENGINE, lambda *a, **k: (scored.append(r.story.id) or r for r in score_stories(*a, **k))
     )
-    told = capsys.readouterr().err
-    assert (
-        told.count("seems to be a book of Project Gutenberg") == 1
-        and "--level chapter,sentence" in told
-    )
+    assert score(source, "-o", out, "--resume").code == 0
+    assert scored == [3, 4, 5]
+    assert out.read_text() == (tmp_path / "complete.jsonl").read_text()
+    numbered(source, range(8))
+    assert score(source, "-o", out, "--resume").code == 0
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [*range(8)]
+
+
+def test_resuming_with_invalid_and_equal_stories(score, interrupted, tmp_path):
+    """Invalid ones are reported again, equal ones are scored as often as they occur."""
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n"\u0301"\n"It rained."\n')
+    interrupted(1, source, "-o", out)
+    for _ in range(2):
+        done = score(source, "-o", out, "--resume")
+        assert done.code == 1 and done.err.count("in.jsonl, line") == 2
+        found = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
+        assert found == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "difference"),
+    [
+        (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
+        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
+        (["--windows", "2"], 'windows "auto" (now 2)'),
+        (["--split", "lines"], 'splitter null (now "lines")'),
+        (["--score-headings"], "score headings false (now true)"),
+        (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
+        (["--top", "1"], "top null (now 1)"),
+        (["--max-shifts", "1"], "max shifts null (now 1)"),
+        (["--model", "{other}"], "model fingerprint"),
+    ],
+    ids=str,
+)
+def test_resuming_with_other_options_is_refused(
+    score, interrupted, bert_folder, tmp_path, arguments, difference
+):
+    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
+    interrupted(1, source, "-o", out)
+    kept = (tmp_path / "out.jsonl.part").read_text()
+    # An encoder in a folder of the same name, with other weights.
+    other = tmp_path / "other" / Path(bert_folder).name
+    shutil.copytree(bert_folder, other)
+    (weights,) = other.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    options = [argument.format(other=other) for argument in arguments]
+    done = score(source, "-o", out, "--resume", *options)
+    assert done.code == 2 and difference in done.err and "use the same options" in done.err
+    assert (tmp_path / "out.jsonl.part").read_text() == kept and not out.exists()
+    assert score(source, "-o", out, "--resume", "--batch-size", "1").code == 0
+
+
+@pytest.mark.parametrize(
+    "numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"]
+)
+@pytest.mark.parametrize("finished", [False, True])
+def test_resuming_with_other_stories_is_refused(score, interrupted, tmp_path, numbers, finished):
+    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
+    if finished:
+        score(source, "-o", out)
+    else:
+        interrupted(2, source, "-o", out)
+    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
+    numbered(source, numbers)
+    done = score(source, "-o", out, "--resume")
+    assert done.code == 2 and "use the same input" in done.err
+    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
+
+
+def test_resuming_another_file_is_refused(score, story, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"an": "other"}\nhalf a line')
+    done = score(story, "-o", out, "--resume")
+    assert done.code == 2 and "settings" in done.err and "missing" in done.err
+    score(story, "-o", tmp_path / "real.jsonl")
+    shutil.copy(tmp_path / "real.jsonl.run", tmp_path / "out.jsonl.run")
+    done = score(story, "-o", out, "--resume")
+    assert done.code == 2 and "line 1 is not a result of this command" in done.err
+    assert out.read_text() == '{"an": "other"}\nhalf a line'
+
+
+def test_two_runs_do_not_write_one_file(score, story, tmp_path):
+    out = tmp_path / "out.csv"
+    with AtomicFile(str(out)):
+        done = score(story, "-o", out)
+        assert done.code == 1 and "is being written by another run" in done.err
+    assert score(story, "-o", out).code == 0
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.run", "tales"])
+def test_input_is_never_overwritten(score, tmp_path, name):
+    """Also if it is a file of an earlier run, or a folder that the output is in."""
+    source = tmp_path / name
+    if name == "tales":
+        source.mkdir()
+        done = score(source, "-o", source / "out.jsonl")
+        assert done.code == 2 and "tales, which is read" in done.err
+        return
+    source.write_text('"Nadia ran. It rained."\n')
+    done = score(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", "--resume")
+    assert done.code == 2 and "would be overwritten" in done.err
+    assert source.read_text() == '"Nadia ran. It rained."\n'
+
+
+@pytest.mark.parametrize("form", ["jsonl", pytest.param("csv", marks=pytest.mark.slow)])
+def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path, form):
+    source = numbered(tmp_path / "in.jsonl", range(20_000))
+    out, part = tmp_path / f"out.{form}", tmp_path / f"out.{form}.part"
+    command = [COMMAND, "score", source, "--model", bert_folder, "-o", out, "--batch-size", 1]
+    with started(*command, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130, err
+    assert "interrupted" in err and "Traceback" not in err and not out.exists()
+    if form == "jsonl":
+        assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
+        assert "continue with --resume" in err
+    else:
+        assert not part.exists()
+
+
+def test_a_terminal_shows_a_progress_bar(score, story):
+    assert "1.0/1 stories" in score(story, "-f", "jsonl", terminal=True).err
+    assert score(story, "-f", "jsonl", "--quiet", terminal=True).err == ""
+
+
+def test_a_closed_pipe_is_not_an_error(tmp_path, bert_folder):
+    source = numbered(tmp_path / "in.jsonl", range(500))
+    command = [COMMAND, "score", source, "--model", bert_folder, "-f", "jsonl", "--batch-size", 1]
+    with started(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(timeout=LIMIT) == 0
+
+
+@pytest.mark.slow
+def test_full_standard_output(story, bert_folder):
+    """Nothing is added by Python at its end."""
+    command = shlex.join([COMMAND, "score", "--model", bert_folder, "-q", str(story)])
+    done = run_command("sh", "-c", f"{command} > /dev/full")
+    problem = "standard output can't be written: No space left on device"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
+
+
+@pytest.mark.parametrize(("load", "setting"), [(12.2, None), (11.0, None), (100.0, "2")])
+def test_a_busy_machine_gets_one_thread(score, story, monkeypatch, load, setting):
+    """Unless the user has set a number."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if setting:
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        done = score(story, "-f", "csv")
+        busy = load == 12.2
+        assert ("this machine is busy (12 threads want its 4 cores)" in done.err) == busy
+        assert torch.get_num_threads() == (1 if busy else 2)
+    finally:
+        torch.set_num_threads(before)
+        os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def test_report(bert_folder, stories, tmp_path):
+    """Pages at once, and from saved scores."""
+    options = ["--model", bert_folder, "--dtype", "float32", "--top", 1]
+    done = run("report", stories, *options, "--out", tmp_path / "report")
+    assert (done.code, done.out) == (0, "") and "index.html has 2 stories" in done.err
+    pages = sorted(path.name for path in (tmp_path / "report" / "stories").iterdir())
+    assert pages == ["000001-a.html", "000002-b.html"]
+    stories.write_text('{"id": "a", "text": "Nadia ran."}\n{"id": "b", "text": ""}\n')
+    assert run("report", stories, *options, "--out", tmp_path / "report").code == 1
+    assert "1 more could not be scored" in (tmp_path / "report" / "index.html").read_text()

@@ -344,10 +344,7 @@ def test_a_real_full_disk_and_a_read_only_one(tmp_path, bert_folder):
     )
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     disk.mkdir()
-    score = (
-        f"{COMMAND} score {source} --model {bert_folder} --operations summarization --format"
-        " parquet"
-    )
+    score = f"{COMMAND} corpus {source} --model {bert_folder} --operations summarization"
     code = f"""mount -t tmpfs -o size=96k none {disk} || exit 77
 {score} --out {disk}/scores --shard-rows 100; echo "exit $?"; cp {disk}/scores/*.parquet {tmp_path}; ls {disk}/scores
 mount -o remount,ro {disk}; {score} --out {disk}/other; echo "exit $?" """

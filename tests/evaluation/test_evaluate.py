@@ -355,7 +355,9 @@ def test_nothing_to_compare(votes, films):
 def test_command(votes, bert_folder, tmp_path, capsys):
     out = str(tmp_path / "out")
     arguments = ["--operations", "deletion", "--baselines", "trail,random", "--against", "trail"]
-    assert main(["evaluate", f"tiny={bert_folder}", "--data", votes, "--out", out, *arguments]) == 0
+    assert (
+        main(["evaluate", votes, "--model", f"tiny={bert_folder}", "--out", out, *arguments]) == 0
+    )
     printed, messages = capsys.readouterr()
     rows = [line.split("|")[1].strip(" *") for line in printed.splitlines() if line[:1] == "|"]
     assert rows[2:] == ["people, one of them", "tiny deletion", "trail", "random"]

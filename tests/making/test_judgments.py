@@ -277,9 +277,9 @@ def test_invalid_stories_are_reported(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--style", "rate"], "invalid choice: 'rate'"),
+        (["--style", "rate"], "'rate' is not one of"),
         (["--style", "shares", "--samples", "3"], "--samples is for --style choose"),
-        (["--samples", "0"], "not an integer of 1 or more"),
+        (["--samples", "0"], "not in the range"),
         (["--windows", "x"], "neither auto, a count such as 5, nor sizes"),
     ],
 )

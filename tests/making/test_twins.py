@@ -311,7 +311,7 @@ def test_dry_run_counts_the_requests_of_a_resumed_run(answered, make, tmp_path, 
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [
-        (["--columns", "twins"], 2, "'twins' is not one of twin, negative, negative_twin"),
+        (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
         (["--request", "[1]"], 2, "not a JSON object"),
         (["--out", "-"], 2, "name a file that ends in .jsonl"),
         (["--server", "http://me:sk-1@x/v1"], 1, "contains a password or query"),
@@ -392,4 +392,4 @@ def test_rejected_stories_can_not_be_written_to_the_same_file(make, tmp_path, ca
     """The rows of the earlier run would be overwritten."""
     with serving(Model()) as model, pytest.raises(SystemExit):
         make(model, write(tmp_path / "o.jsonl.rejects", stories(1)))
-    assert "o.jsonl.rejects; write to another file" in capsys.readouterr().err
+    assert "o.jsonl.rejects is read" in capsys.readouterr().err

@@ -77,15 +77,7 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
         for kind in ("txt", "json", "jsonl", "csv", "html", "png", "svg")
     }
     found |= {
-        f"score --level {kind}": [
-            "score",
-            book,
-            "--level",
-            "chapter,sentence",
-            *encoder,
-            "--out",
-            f"OUT.{kind}",
-        ]
+        f"book {kind}": ["book", book, *encoder, "--out", f"OUT.{kind}"]
         for kind in ("json", "jsonl", "html")
     }
     found |= {
@@ -99,19 +91,19 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
             "--out",
             f"OUT.{kind}",
         ]
-        for kind in ("txt", "md", "epub")
+        for kind in ("txt", "md")
     }
     asked = ["--server", server, "--model", "tiny", "--quiet", "--out", "OUT.jsonl"]
     aligned = ["--encoder", model, "--device", "cpu", "--min-window", "1", "--out", "OUT.jsonl"]
     return found | {
-        "score parquet": ["score", story, *encoder, "--format", "parquet", "--out", "OUT"],
+        "corpus": ["corpus", story, *encoder, "--out", "OUT"],
         "show html": ["show", str(folder / "scores.jsonl"), "--out", "OUT.html"],
         "report": ["report", story, *encoder, "--out", "OUT"],
         "evaluate": [
             "evaluate",
-            f"tiny={model}",
-            "--data",
             str(folder / "votes.jsonl"),
+            "--model",
+            f"tiny={model}",
             "--out",
             "OUT",
         ],

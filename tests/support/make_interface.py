@@ -6,22 +6,21 @@ with.
 Run it only after a deliberate change of the interface, not to make a test pass. The file has
 
 - `names`: for each module that users import from, the public names in it;
-- `usage`: for each command of `narrative-twins`, the usage line of its `--help`: all options with
-  their choices;
+- `usage`: for each command of `narrative-twins`, its arguments and all options with their choices;
 - `scores`: the scores of some packaged stories by the default encoder, in float32.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from pkgutil import resolve_name
 
+import click
+
 import narrative_twins
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.commands.cli import main as narrative_twins_command
+from narrative_twins.commands.cli import LazyGroup, command_line
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
@@ -38,20 +37,6 @@ MODULES = (
     "show",
     "training",
 )
-COMMANDS = (
-    "",
-    "score",
-    "show",
-    "extract",
-    "report",
-    "evaluate",
-    "app",
-    "export",
-    "push",
-    "data",
-    "data export",
-)
-COMMANDS += ("make", "make twins", "make judgments", "make align", "make entities")
 
 
 def names() -> dict[str, list[str]]:
@@ -69,13 +54,39 @@ def _is_ours(value: object) -> bool:
     return str(getattr(value, "__module__", "")).startswith("narrative_twins.")
 
 
-def usage(command: str) -> str:
-    """The usage line of a command, on one line."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        narrative_twins_command([*command.split(), "--help"])
-    line = printed.getvalue().partition("usage: ")[2].partition("\n\n")[0]
-    return " ".join(line.split())
+def usage() -> dict[str, str]:
+    """The arguments and options of each command, as its `--help` shows them."""
+    found: dict[str, str] = {}
+
+    def collect(group: LazyGroup, parent: click.Context) -> None:
+        for name in group.list_commands(parent):
+            command = group.get_command(parent, name)
+            context = click.Context(command, info_name=name, parent=parent)
+            path = context.command_path.partition(" ")[2]
+            if isinstance(command, LazyGroup):
+                collect(command, context)
+                continue
+            found[path] = ", ".join(
+                sorted(
+                    " ".join(
+                        [*param.opts[-1:], *([] if is_flag(param) else [metavar(param, context)])]
+                    )
+                    for param in command.params
+                )
+            )
+
+    collect(command_line, click.Context(command_line, info_name="narrative-twins"))
+    return found
+
+
+def is_flag(param: click.Parameter) -> bool:
+    return isinstance(param, click.Option) and param.is_flag
+
+
+def metavar(param: click.Parameter, context: click.Context) -> str:
+    """The choices of an option, or what stands for its value."""
+    names = getattr(param.type, "names", None) or (lambda: getattr(param.type, "choices", ()))
+    return "|".join(names()) or str(param.make_metavar(context))
 
 
 def scores() -> list[dict[str, list[float]]]:
@@ -92,11 +103,7 @@ def scores() -> list[dict[str, list[float]]]:
 
 
 def main() -> None:
-    content = {
-        "names": names(),
-        "usage": {command: usage(command) for command in COMMANDS},
-        "scores": scores(),
-    }
+    content = {"names": names(), "usage": usage(), "scores": scores()}
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,233 @@
+"""`narrative-twins book` and `extract`: a book, scored at several levels, and its salient
+sentences."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narrative_twins.commands.options import (
+    COUNT,
+    Choices,
+    Names,
+    Parsed,
+    check_output,
+    command,
+    encoder_options,
+    on_interrupt,
+    option,
+    output_format,
+    quiet_option,
+    resume_hint,
+    resume_option,
+    scoring_options,
+    shows_progress,
+    usage_errors,
+)
+from narrative_twins.commands.outputs import Output, output_options
+from narrative_twins.commands.score import load_encoder, run_settings
+from narrative_twins.commands.stories import language_hint
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
+from narrative_twins.salience.books.extract import DEFAULT_SHARE
+from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
+from narrative_twins.salience.books.result import book_line, read_book_salience
+from narrative_twins.salience.books.units import (
+    LEVELS,
+    ScoredChapter,
+    chapter_line,
+    is_complete,
+    scored_chapters,
+)
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.result import PRIMARY_OPERATION
+from narrative_twins.show.formats import BOOK_WRITERS
+
+if TYPE_CHECKING:
+    from narrative_twins.salience.books.scoring import BookScorer
+    from narrative_twins.stories.books.book import Book
+
+JSON_LINES = "jsonl"
+"""Written chapter by chapter, and so resumed."""
+_START = 100_000  # characters from which the language is recognized
+_SAVED = (".json", ".jsonl")
+
+
+def _formats() -> list[str]:
+    return [*BOOK_WRITERS, JSON_LINES]
+
+
+@command(
+    "Score the chapters of a book, the scenes of chapters and the sentences of scenes. FILE is text,"
+    " EPUB, Word, HTML, Markdown or PDF."
+)
+@click.argument("file")
+@option(
+    "--level",
+    "levels",
+    type=Names(lambda: LEVELS),
+    default=list(LEVELS),
+    metavar="A,B",
+    help=f"Of {','.join(LEVELS)} (default: all).",
+)
+@scoring_options("operations", "approximate", "max_shifts", "splitter")
+@encoder_options()
+@output_options(formats=_formats, top="Show the K most salient sentences of each chapter as text.")
+@resume_option
+@quiet_option
+def book(
+    file: str,
+    levels: list[str],
+    scoring: dict[str, Any],
+    loading: dict[str, Any],
+    output: Output,
+    resume: bool,
+    quiet: bool,
+) -> int:
+    """Read, score and write a book."""
+    _check_book(file)
+    output.check([file], _formats())
+    if output.top is not None and output.format != "text":
+        raise click.UsageError("--top needs --format text")
+    if resume and not output.is_resumable:
+        raise click.UsageError("--resume needs --format jsonl and --out FILE")
+    out = AtomicFile(output.out)
+    found, scorer = _load(file, levels, scoring, loading)
+    if output.format != JSON_LINES:
+        chapters = scorer.chapters(found, progress=shows_progress(quiet))
+        output.write_book(scorer.result(found, chapters), out)
+        return 0
+    # Each operation once, of whatever levels.
+    named = {one.name: one for chosen in scorer.operations.values() for one in chosen}
+    settings = run_settings(scoring, named.values(), loading, scorer.encoder)
+    settings |= {"levels": list(scorer.levels), "book": _digest(found)}
+    out = ResumableFile(output.out, settings, resume)
+    with on_interrupt(lambda: resume_hint(output.out)):
+        _write_lines(found, scorer, out, output, quiet)
+    return 0
+
+
+def _check_book(file: str) -> None:
+    if file == STDIN:
+        raise click.UsageError("a book is one file; name it")
+
+
+def _load(
+    file: str, levels: list[str], scoring: Mapping[str, Any], loading: Mapping[str, Any]
+) -> tuple[Book, BookScorer]:
+    """Read the book, then load what it is scored with, so that what is wrong with it is reported at
+    once."""
+    from narrative_twins.salience.books.scoring import BookScorer, check_levels, level_operations
+    from narrative_twins.stories.books.reading import read_book
+
+    with usage_errors():
+        level_operations(check_levels(levels), scoring)  # type: ignore[arg-type]
+    found = read_book(file)
+    language_hint(loading["model"], file, found.text[:_START])
+    return found, BookScorer.of(load_encoder(loading), levels, **scoring)
+
+
+def _write_lines(
+    found: Book, scorer: BookScorer, out: ResumableFile, output: Output, quiet: bool
+) -> None:
+    """Write a line per chapter as it is scored, after those of an earlier run, and one for the
+    book."""
+    try:
+        done = scored_chapters(out.lines)
+        complete = is_complete(out.lines)
+    except ValueError as error:
+        raise ResumeError(f"can't resume {output.out}: {error}") from None
+    with out:
+        chapters: list[ScoredChapter] = []
+        for chapter in scorer.chapters(found, done, shows_progress(quiet)):
+            chapters.append(chapter)
+            if len(chapters) > len(done):
+                out.write(output.encoded(chapter_line(chapter)))
+        if not complete:
+            out.write(output.encoded(book_line(scorer.result(found, chapters))))
+
+
+def _digest(book: Book) -> str:
+    form = [
+        book.title,
+        book.text,
+        [(heading, spans, sorted(marks)) for heading, spans, marks in book.chapters],
+    ]
+    return hashlib.sha256(json.dumps(form).encode("ascii")).hexdigest()[:16]
+
+
+def _percentage(text: str) -> float:
+    """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ValueError(f"{text!r} is not a share of the sentences, such as 10% or 0.1")
+    return value
+
+
+@command(
+    "The most salient sentences of each part of a book, in story order under the headings of its"
+    " chapters. FILE is a book, or its scores as JSON or JSON Lines from `narrative-twins book`,"
+    " which needs no encoder."
+)
+@click.argument("file")
+@option(
+    "--share",
+    type=Parsed(_percentage),
+    metavar="X",
+    help=f"Of the sentences: 10% or 0.1 (default: {DEFAULT_SHARE:.0%}).",
+)
+@option("--sentences", type=COUNT, metavar="N", help="How many sentences.")
+@option("--words", type=COUNT, metavar="N", help="Maximum number of words.")
+@option(
+    "--operation",
+    type=Choices(lambda: OPERATIONS),
+    help=f"That chooses sentences (default: {PRIMARY_OPERATION}).",
+)
+@scoring_options("approximate", "splitter")
+@encoder_options()
+@option(
+    "-f",
+    "--format",
+    "form",
+    type=Choices(EXTRACT_FORMATS.values),
+    help="Of the output (default: by the suffix of --out, otherwise text).",
+)
+@option(
+    "-o", "--out", default=STDIN, metavar="FILE", help="Output file (default: standard output)."
+)
+@quiet_option
+def extract(
+    file: str,
+    share: float | None,
+    sentences: int | None,
+    words: int | None,
+    operation: str | None,
+    scoring: dict[str, Any],
+    loading: dict[str, Any],
+    form: str | None,
+    out: str,
+    quiet: bool,
+) -> int:
+    """Read, score unless it is scored, write."""
+    _check_book(file)
+    check_output([file], out)
+    if sum(length is not None for length in (share, sentences, words)) > 1:
+        raise click.UsageError("--share, --sentences and --words are the same thing; use one")
+    form = output_format(out, form, EXTRACT_FORMATS)
+    target = AtomicFile(out)
+    if file.lower().endswith(_SAVED):
+        result = read_book_salience(file)
+    else:
+        chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
+        found, scorer = _load(file, ["sentence"], chosen, loading)
+        result = scorer.result(found, scorer.chapters(found, progress=shows_progress(quiet)))
+    piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
+    Output(out, "text").write_pieces([piece], target)
+    return 0

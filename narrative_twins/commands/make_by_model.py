@@ -1,0 +1,380 @@
+"""`narrative-twins make twins` and `make judgments`: rows to train on, by a language model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narrative_twins.commands.options import (
+    COUNT,
+    Choices,
+    Names,
+    Parsed,
+    check_input,
+    check_output,
+    check_rows_file,
+    command,
+    on_interrupt,
+    option,
+    option_group,
+    plural,
+    quiet_option,
+    shows_progress,
+    tell,
+)
+from narrative_twins.files import STDIN
+from narrative_twins.llm.answers import Answers
+from narrative_twins.llm.chat import ServerError
+from narrative_twins.llm.running import ATTEMPTS, Prices
+from narrative_twins.llm.server import KEY_VARIABLE, Server
+from narrative_twins.stories.reading import input_formats, read_stories
+from narrative_twins.stories.story import Story, StoryError, parse_windows
+
+if TYPE_CHECKING:
+    from narrative_twins.making.made import MadeRows, Plan
+
+_SHOWN_REASONS = 5
+"""Number of reasons for rejecting stories that are printed."""
+_SAMPLES = 10
+_INPUT = (
+    " FILE is text (one story), JSON Lines, JSON or ROCStories' CSV; - or none is standard input."
+    " The same command resumes an interrupted run."
+)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{text!r} is not a JSON object")
+    return value
+
+
+@dataclass
+class Making:
+    """What both commands share.
+
+    Attributes:
+        settings: the arguments of `Server`.
+        prices: of its tokens.
+        checks: the arguments of questions: `attempts` to get a valid answer, and a folder with
+            `prompts` that replace those of the package.
+        out: the file of the rows.
+        input_format: of the files of stories.
+        language: of the stories, for the card.
+        dry_run: only show the prompts and an estimate of the cost.
+    """
+
+    settings: dict[str, Any]
+    prices: Prices
+    checks: dict[str, Any]
+    out: str
+    input_format: str
+    language: str
+    dry_run: bool
+
+    @classmethod
+    def of(cls, server: str, no_schema: bool, **options: Any) -> Making:
+        """From the options of a command."""
+        own = ("out", "input_format", "language", "dry_run")
+        shared = {name: options.pop(name) for name in own}
+        checks = {name: options.pop(name) for name in ("attempts", "prompts")}
+        prices = Prices(options.pop("price_in"), options.pop("price_out"))
+        settings = {"url": server, "structured": not no_schema, **options}
+        return cls(settings, prices, checks, **shared)
+
+    @cached_property
+    def server(self) -> Server:
+        """The language model. Raises a `ValueError` if a setting of it is invalid."""
+        return Server(**self.settings)
+
+    def run(
+        self,
+        files: Sequence[str],
+        quiet: bool,
+        parse: Callable[[Any], Any],
+        plan: Callable[..., Plan],
+        make: Callable[..., MadeRows],
+        warn: Callable[[list[Any]], None] = lambda sources: None,
+    ) -> int:
+        """Read stories, ask about them, write the rows, and say what was rejected.
+
+        Args:
+            files: of the stories.
+            quiet: whether the user wants no progress bar.
+            parse: the story of a document; may raise `StoryError`.
+            plan: what would be asked about a story, given saved answers or None, for a dry run.
+            make: the function that makes the rows.
+            warn: reports what is wrong with all stories together.
+
+        Returns:
+            The exit code: 1 if a story could not be read or was rejected.
+        """
+        check_input(files)
+        check_rows_file(files, self.out)
+        # The file of rejected stories is overwritten too.
+        check_output(files, f"{self.out}.rejects")
+        sources, problems = self._read(files, parse)
+        if not sources:
+            tell("there is no story in the input")
+            return 1
+        warn(sources)
+        if self.dry_run:
+            self._print_plan(sources, plan)
+            return 1 if problems else 0
+        hint = f"the answers so far are saved next to {self.out}; resume with the same command"
+        try:
+            with on_interrupt(lambda: hint):
+                made = make(
+                    sources,
+                    self.server,
+                    self.out,
+                    prices=self.prices,
+                    language=self.language,
+                    progress=shows_progress(quiet),
+                )
+        except ServerError as error:
+            raise ServerError(f"{error}; {hint}") from None
+        self._print_result(made)
+        return 1 if problems or made.rejects else 0
+
+    def _read(self, files: Sequence[str], parse: Callable[[Any], Any]) -> tuple[list[Any], int]:
+        """The stories of the input, and the number of those that can't be read, which are
+        reported."""
+        sources, problems = [], 0
+        for name, content, problem in read_stories(files or [STDIN], self.input_format):
+            try:
+                sources.append(parse(StoryError(problem) if problem else content))
+            except StoryError as error:
+                problems += 1
+                tell(f"{name}: {error.problem}")
+        return sources, problems
+
+    def _print_plan(self, sources: list[Any], plan: Callable[..., Plan]) -> None:
+        """Print the prompts about the first story that is asked about, each once, and how much a
+        run would ask about all stories."""
+        from narrative_twins.making.made import Estimate
+
+        first = next((planned for one in sources if (planned := plan(one, None)).questions), None)
+        prompts: set[str] = set()
+        for question in first.questions if first else ():
+            if question.prompt not in prompts:
+                note = " (with the story in place of a missing answer)"
+                name = f"{question.step}{note if question.is_stand_in else ''}"
+                print(f"--- {name} ---\n{question.prompt}\n")
+                prompts.add(question.prompt)
+        answers = Answers(f"{self.out}.answers")
+        found = Estimate.of([plan(one, answers) for one in sources])
+        cost = self.prices.describe(found.prompt_tokens, found.completion_tokens)
+        rejected = plural(found.aside, "story", "stories")
+        print(
+            f"{len(sources):,} stories, {len(answers):,} saved answers; {found.questions:,}"
+            f" questions to ask, if every answer is valid, about {cost}"
+            + (f"; {rejected} would be rejected" if found.aside else "")
+        )
+
+    def _print_result(self, made: MadeRows) -> None:
+        """Print what was written, the cost, and the most common reasons for rejecting stories."""
+        parts = [f"{self.out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"]
+        if made.rejects:
+            rejected = plural(len(made.rejects), "story", "stories")
+            parts.append(f"{rejected} rejected, see {self.out}.rejects")
+        cost = self.prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
+        parts.append(f"{plural(made.run.asked, 'answer', 'answers')} in this run, {cost}")
+        print("; ".join(parts), file=sys.stderr)
+        reasons = Counter(
+            f"{reject['step']}: {reject['reason']}" for reject in made.rejects
+        ).most_common()
+        shown, others = reasons[:_SHOWN_REASONS], reasons[_SHOWN_REASONS:]
+        if others:
+            shown.append(("for other reasons", sum(number for _, number in others)))
+        for reason, number in shown:
+            print(f"{number:>9,}  {reason}", file=sys.stderr)
+
+
+def _number(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
+    shown = f"{help} (default: {default})." if default is not None else f"{help}."
+    return {"type": kind, "metavar": metavar, "default": default, "help": shown}
+
+
+_NATURAL = click.IntRange(min=0)
+_AMOUNT = click.FloatRange(min=0)
+_making_options = option_group(
+    "making",
+    "Making",
+    {
+        "out": {
+            "flags": ("-o", "--out"),
+            "required": True,
+            "metavar": "FILE",
+            "help": "Write the rows to this JSON Lines file.",
+        },
+        "input_format": {
+            "type": Choices(input_formats),
+            "default": "auto",
+            "help": "Format of the files (default: by their suffixes).",
+        },
+        "language": {"default": "en", "help": "Of the stories, for the card (default: en)."},
+        "dry_run": {
+            "is_flag": True,
+            "help": "Only print the prompts for the first story and an estimate of the cost.",
+        },
+        "server": {
+            "required": True,
+            "metavar": "URL",
+            "help": "OpenAI-compatible server, for example http://localhost:8000/v1.",
+        },
+        "model": {"required": True, "metavar": "NAME", "help": "Name of the model on the server."},
+        "key_variable": {
+            "metavar": "NAME",
+            "help": "Environment variable of the API key, which is sent only to the server (default:"
+            f" {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine).",
+        },
+        "concurrency": _number(COUNT, "N", Server.concurrency, "Parallel requests"),
+        "retries": _number(_NATURAL, "N", Server.retries, "Retries of a request"),
+        "timeout": _number(
+            click.FloatRange(0, min_open=True), "SECONDS", Server.timeout, "Time for a request"
+        ),
+        "temperature": _number(_AMOUNT, "T", Server.temperature, "Of sampling"),
+        "max_tokens": _number(COUNT, "N", Server.max_tokens, "Per answer"),
+        "seed": _number(_NATURAL, "N", Server.seed, "Of sampling"),
+        "no_schema": {
+            "is_flag": True,
+            "help": "Don't send the JSON schema of the answer, which some servers reject.",
+        },
+        "fields": {
+            "flags": ("--request",),
+            "type": Parsed(_fields),
+            "default": {},
+            "metavar": "JSON",
+            "help": "Fields of each request; null removes a field, for example"
+            ' \'{"max_tokens": null, "max_completion_tokens": 4000}\'.',
+        },
+        "price_in": _number(_AMOUNT, "X", 0.0, "Price of a million prompt tokens"),
+        "price_out": _number(_AMOUNT, "X", 0.0, "Price of a million answer tokens"),
+        "attempts": _number(COUNT, "N", ATTEMPTS, "Questions until a story is rejected"),
+        "prompts": {"metavar": "FOLDER", "help": "Prompts that replace those of the package."},
+    },
+    Making.of,
+)
+
+
+def _recipes() -> Iterable[str]:
+    from narrative_twins.making.recipes import RECIPES
+
+    return RECIPES
+
+
+def _columns() -> Iterable[str]:
+    from narrative_twins.making.recipes import COLUMNS
+
+    return COLUMNS
+
+
+@command(
+    "Have a language model write narrative twins and distractors of stories, as rows to train on."
+    + _INPUT,
+    extra="train",
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@option(
+    "--recipe",
+    type=Choices(_recipes),
+    metavar="NAME",
+    default="stories",
+    help="Twins and distractors of short stories, or of synopses in five sections (synopses).",
+)
+@option(
+    "--columns",
+    type=Names(_columns),
+    metavar="A,B",
+    help="Of twin,negative,negative_twin (default: all).",
+)
+@option(
+    "--twin-overlap",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Maximum word overlap of a twin and its story, 0 to 1 (default: 0.7).",
+)
+@option(
+    "--distractor-overlap",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Minimum word overlap of a distractor and its story, 0 to 1 (default: 0.5).",
+)
+@_making_options
+@quiet_option
+def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any) -> int:
+    """Read, ask, write."""
+    from narrative_twins.making.recipes import TwinOptions
+    from narrative_twins.making.twins import SourceStory, make_twins, plan_twins
+
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = TwinOptions(**given, **making.checks)
+
+    def warn(sources: list[SourceStory]) -> None:
+        if lacking := sum(source.lacks_twin for source in sources):
+            problem = f"{plural(lacking, 'synopsis has', 'synopses have')} no twin"
+            tell(f"{problem}, which load_window_twins needs; add the twins to the input")
+
+    return making.run(
+        files,
+        quiet,
+        lambda content: SourceStory.parse(content, chosen),
+        lambda source, answers: plan_twins(source, chosen, making.server, answers),
+        partial(make_twins, options=chosen),
+        warn,
+    )
+
+
+@command(
+    "Have a language model vote for the most important sentences of stories, as rows for"
+    f" SalienceLoss to train on.{_INPUT}",
+    extra="train",
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@option(
+    "--style",
+    type=click.Choice(["choose", "shares"]),
+    default="choose",
+    help="Ask --samples times for the most important sentence of a window, each answer a vote, or"
+    " once for the shares of ten votes (default: choose).",
+)
+@option("--samples", type=COUNT, metavar="N", help=f"For choose (default: {_SAMPLES}).")
+@option(
+    "--windows",
+    type=Parsed(parse_windows),
+    default="auto",
+    metavar="N",
+    help="A count, sizes (7,7,6), or auto (default).",
+)
+@_making_options
+@quiet_option
+def make_judgments(
+    files: Sequence[str], making: Making, quiet: bool, style: Any, samples: int | None, windows: Any
+) -> int:
+    """Read, ask, write."""
+    if samples is not None and style == "shares":
+        raise click.UsageError("--samples is for --style choose; shares is asked once")
+
+    from narrative_twins.making.judgments import make_judgments, plan_judgments, voting
+
+    chosen: dict[str, Any] = {"style": style, "samples": samples or _SAMPLES, **making.checks}
+    asking = voting(**chosen)
+    return making.run(
+        files,
+        quiet,
+        lambda content: Story.parse(content, windows),
+        lambda story, answers: plan_judgments(story, making.server, asking, answers),
+        partial(make_judgments, windows=windows, **chosen),
+    )

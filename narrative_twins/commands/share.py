@@ -1,0 +1,135 @@
+"""`narrative-twins app`, `export`, `push` and `data export`: encoders and data for others, as a web
+page, as files and on the Hub."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from narrative_twins.commands.options import Choices, command, option
+
+
+@command("Serve a web page to score stories on, until Ctrl-C. It sends stories nowhere else.")
+@option(
+    "--host",
+    default="127.0.0.1",
+    help="Default: 127.0.0.1, this machine; at others visitors can't name encoders.",
+)
+@option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="0 for any free port (default: 7860, or the next free port).",
+)
+@option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="By which the page may also be reached, for example behind a proxy; can be repeated.",
+)
+@option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
+def app(host: str, port: int | None, opens: bool, **options: Any) -> int:
+    """Serve the page."""
+    from transformers.utils import logging
+
+    from narrative_twins.app.server import serve
+
+    def ready(address: str) -> None:
+        print(f"The page is at {address} until Ctrl-C.", flush=True)
+        if opens:
+            webbrowser.open(address)
+
+    logging.disable_progress_bar()
+    serve(host, port, ready=ready, **options)
+    return 0
+
+
+def _exports() -> Iterable[str]:
+    from narrative_twins.encoder.backends import BACKENDS
+
+    return BACKENDS
+
+
+@command(
+    "Export an encoder (folder or Hub id; the default encoder if there is none), so that it runs"
+    " without torch: narrative-twins score --model FOLDER --backend onnx."
+)
+@click.argument("model", metavar="[ENCODER]", required=False)
+@option(
+    "--backend",
+    type=Choices(_exports),
+    metavar="NAME",
+    default="onnx",
+    help="The format, and the library that runs it (default: onnx).",
+)
+@option("--to", "folder", required=True, metavar="FOLDER", help="That of the encoder, or another.")
+def export(model: str | None, backend: str, folder: str) -> int:
+    """Export, and print the path of the model."""
+    from narrative_twins.encoder.export import export_encoder
+    from narrative_twins.encoder.story_encoder import StoryEncoder
+
+    encoder = StoryEncoder.from_pretrained(model, device="cpu", dtype="float32")
+    print(export_encoder(encoder, folder, backend))
+    return 0
+
+
+@command(
+    "Push an encoder, a folder, with its card to the Hub, with the token of `hf auth login` or"
+    " HF_TOKEN.",
+    extra="train",
+)
+@click.argument("model", metavar="FOLDER")
+@option("--to", "name", required=True, metavar="USER/NAME", help="Repository on the Hub.")
+@option(
+    "--facts", "facts_file", metavar="FILE", help="YAML of facts for the card (default: its own)."
+)
+@option("--private", is_flag=True, help="Make the repository private, if it is created.")
+@option("--update", is_flag=True, help="Allow a repository that already has files.")
+@option("--with-code", is_flag=True, help="Also push a branch for users without this package.")
+@option("--revision", metavar="BRANCH", help="Created if it is missing (default: main).")
+@option("--message", metavar="TEXT", help="Commit message.")
+@option("--dry-run", is_flag=True, help="Only print the files and the card.")
+def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options: Any) -> int:
+    """Push, or print what would be pushed."""
+    from transformers.utils import logging
+
+    from narrative_twins.hub.checked import checked_encoder
+    from narrative_twins.hub.facts import EncoderFacts, read_facts
+    from narrative_twins.hub.push import encoder_files, push_encoder
+
+    logging.disable_progress_bar()
+    facts = read_facts(EncoderFacts, facts_file) if facts_file else None
+    if not dry_run:
+        print(push_encoder(model, name, facts=facts, **options))
+        return 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, facts = checked_encoder(model, Path(scratch), facts)
+        files = encoder_files(folder, name, facts)
+        for path, source in files.items():
+            size = len(source) if isinstance(source, bytes) else source.stat().st_size
+            print(f"{size:>14,}  {path}")
+        print(f"\n{files['README.md'].decode()}")  # type: ignore[union-attr]
+    return 0
+
+
+@command(
+    "Write the corpora of the package into FOLDER, as Parquet files with a card:"
+    ' datasets.load_dataset(FOLDER, "stories"), or "synopses", "everyday" and "prose". The folder'
+    " appears when it is complete.",
+    extra="train",
+)
+@click.argument("folder")
+def data_export(folder: str) -> int:
+    """Write the folder, and list its files."""
+    from narrative_twins.hub.corpora import export_corpora
+
+    for name in export_corpora(folder):
+        print(name)
+    return 0

@@ -1,0 +1,289 @@
+"""The stories that commands read: files, folders, standard input, and rows of data sets.
+
+`datasets` and pyarrow take seconds to import, so functions import them when such a source is given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import click
+
+from narrative_twins.commands.options import Choices, option_group, tell
+from narrative_twins.files import STDIN, ResumeError
+from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.stories.books.plain import is_of_gutenberg
+from narrative_twins.stories.books.reading import printable_name
+from narrative_twins.stories.language import is_foreign
+from narrative_twins.stories.reading import (
+    STORY_SUFFIXES,
+    Document,
+    count_stories,
+    files_of,
+    input_formats,
+    read_stories,
+    story_digest,
+)
+from narrative_twins.stories.splitting import SPLITTERS, Splitter
+from narrative_twins.stories.story import Story, StoryError
+
+SUFFIXES = (*STORY_SUFFIXES, ".parquet")
+
+_GUTENBERG = (
+    "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
+    " the story, unless it is read as a book: narrative-twins book FILE"
+)
+_NOT_ENGLISH = (
+    "seems not to be in English, for which the default encoder and the sentence splitter are made;"
+    " score it by a multilingual encoder, such as --model"
+    " sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the sentences, or give"
+    " them as lines with --split lines"
+)
+
+files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
+FILES = (
+    "A FILE is text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV,"
+    " Parquet or a data set on the Hub (one per row), or a folder of these files; - or none is"
+    " standard input."
+)
+
+
+@dataclass(frozen=True)
+class StoryFormat:
+    """How stories are found in files.
+
+    Attributes:
+        input_format: the format of the files.
+        column: the column of the stories in tables, see `read_table`.
+        score_headings: whether headings are sentences.
+    """
+
+    input_format: str = "auto"
+    column: str | None = None
+    score_headings: bool = False
+
+    def splitter(self, name: Splitter | None) -> Splitter | None:
+        """The splitter of this name for `Story.parse`."""
+        if not self.score_headings:
+            return name
+        return SPLITTERS[name if isinstance(name, str) else next(iter(SPLITTERS))]
+
+
+story_options = option_group(
+    "form",
+    "Stories",
+    {
+        "input_format": {
+            "type": Choices(input_formats),
+            "default": "auto",
+            "help": "Format of the files (default: by their suffixes).",
+        },
+        "column": {
+            "metavar": "NAME",
+            "help": "Column of the stories in tables (default: text, story or a similar name).",
+        },
+        "score_headings": {
+            "is_flag": True,
+            "help": "Score headings as sentences (default: leave them out).",
+        },
+    },
+    StoryFormat,
+)
+
+
+def language_hint(model: str | None, name: str, text: str) -> bool:
+    """Tell the user if a text is not in English, and whether it is not. Who chose an encoder has
+    chosen its languages."""
+    if model is not None or not is_foreign(text):
+        return False
+    tell(f"{name}: {_NOT_ENGLISH}")
+    return True
+
+
+class _Position(NamedTuple):
+    """A story's position in the input, in words and as an index, and whether stories scored earlier
+    come after it."""
+
+    name: str
+    number: int
+    before_scored: bool
+
+
+class StoryInput:
+    """The stories of some files, without those that an interrupted run has scored.
+
+    Stories that can't be read are yielded as errors, so that the engine reports them in order.
+
+    Args:
+        files: the files; none for standard input.
+        form: how stories are found in them.
+        scoring: the options of scoring, of which `windows` and `splitter` are used here.
+        done: digests of the stories that are scored already, in the order of the input; see
+            `story_digest`.
+        model: the encoder that the user has named.
+
+    Attributes:
+        found: how many stories were found so far.
+        problems: how many of them could not be scored.
+        warn_of_truncation: whether to report the first story that is truncated.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        form: StoryFormat,
+        scoring: Mapping[str, Any],
+        done: Iterable[str] = (),
+        model: str | None = None,
+    ) -> None:
+        self.files, self.form, self.model = list(files) or [STDIN], form, model
+        self.windows = scoring["windows"]
+        self.splitter = form.splitter(scoring["splitter"])
+        self.done = deque(done)
+        self.found = self.problems = 0
+        self.warn_of_truncation = False
+        self._hints = {"language", "book"}  # what is still to be reported, each once
+        self._positions: dict[int, _Position] = {}
+
+    def __length_hint__(self) -> int:
+        return max(0, count_inputs(self.files, self.form.input_format) - len(self.done))
+
+    def __iter__(self) -> Iterator[Story | StoryError]:
+        yielded = 0
+        for name, content, problem in read_inputs(self.files, self.form):
+            self.found += 1
+            try:
+                story: Story | StoryError = Story.parse(
+                    StoryError(problem) if problem else content, self.windows, self.splitter
+                )
+            except StoryError as error:
+                story = error
+            if isinstance(story, Story):
+                self._give_hints(name, story)
+                if self._is_done(story):
+                    continue
+            self._positions[yielded] = _Position(name, self.found - 1, bool(self.done))
+            yielded += 1
+            yield story
+        if self.done:
+            raise ResumeError(
+                f"can't resume: {len(self.done)} stories of the earlier run are not in the input,"
+                " or not in that order; use the same input, or write to another file"
+            )
+        if not self.found:
+            tell("there is no story in the input")
+
+    def _give_hints(self, name: str, story: Story) -> None:
+        """Tell the user, once each, of a story that is not in English or is a book."""
+        if "language" in self._hints and language_hint(self.model, name, story.text):
+            self._hints.discard("language")
+        if "book" in self._hints and is_of_gutenberg(story.text):
+            self._hints.discard("book")
+            tell(f"{name}: {_GUTENBERG}")
+
+    def _is_done(self, story: Story) -> bool:
+        if not self.done or self.done[0] != story_digest(story.id, story.sentences, story.windows):
+            return False
+        self.done.popleft()
+        return True
+
+    def report(self, error: StoryError) -> None:
+        """Print what is wrong with a story."""
+        self.problems += 1
+        tell(f"{self._positions.pop(error.index or 0).name}: {error.problem}")
+
+    def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
+        """Results with the index of their story in the whole input, scored stories included. Raises
+        `ResumeError` if a story was not scored by the earlier run, but comes before stories that
+        were."""
+        for result in results:
+            position = self._positions.pop(result.index)
+            if position.before_scored:
+                raise ResumeError(
+                    f"can't resume: the earlier run did not have {position.name}; use the same"
+                    " input, or write to another file"
+                )
+            if result.truncated and self.warn_of_truncation:
+                self.warn_of_truncation = False
+                words = truncation(result.context_tokens, result.cut_tokens)
+                tell(
+                    f"{position.name}: the story {words} (reported once; another --model may read"
+                    " more at once, --on-truncation ignore hides this)"
+                )
+            yield replace(result, index=position.number)
+
+
+def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iterator[Document]:
+    """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path
+    on the Hub, with a story in each row, in any form that `Story.parse` accepts; all splits of a
+    data set, in the order of their files.
+    """
+    paths = files_of(paths, SUFFIXES)
+    for path in paths:
+        if form.input_format == "auto" and has_rows(path):
+            yield from _rows(path)
+        else:
+            yield from read_stories(
+                [path], form.input_format, named=len(paths) > 1, column=form.column
+            )
+
+
+def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:
+    """As `count_stories`, for `read_inputs`."""
+    paths = files_of(paths, SUFFIXES)
+    tables = [path for path in paths if input_format == "auto" and has_rows(path)]
+    files = [path for path in paths if path not in tables]
+    if not tables:
+        return count_stories(files, input_format)
+    if not all(map(os.path.isfile, tables)):
+        return 0
+
+    from narrative_twins.data.records import count_rows
+    from narrative_twins.data.rows import RowError
+
+    try:
+        rows = sum(map(count_rows, tables))
+    except RowError:  # it is reported when the file is read
+        return 0
+    stories = count_stories(files, input_format)
+    return 0 if files and not stories else rows + stories
+
+
+def _rows(path: str) -> Iterator[Document]:
+    from narrative_twins.data.records import read_records
+    from narrative_twins.data.rows import RowError
+    from narrative_twins.data.sources import source_files
+
+    try:
+        for files in source_files(path).values():
+            for file in files:
+                for record in read_records(file):
+                    yield Document(printable_name(record.where), record.row)
+    except RowError as error:
+        yield Document(printable_name(error.where), None, error.problem)
+    except (OSError, ValueError) as error:
+        problem = f"can't be loaded: {' '.join(str(error).split())}"
+        yield Document(printable_name(path), None, problem)
+
+
+def has_rows(path: str) -> bool:
+    """Whether a path is a Parquet file or on the Hub."""
+    return path.lower().endswith(".parquet") or is_on_hub(path)
+
+
+def is_on_hub(path: str) -> bool:
+    """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or
+    whose name ends in a suffix such as `.txt`, is a local file whose name is wrong."""
+    if path.startswith("hf://"):
+        return True
+    local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))
+    if local or "/" not in path or os.path.splitext(path)[1][1:].isalpha():
+        return False
+
+    from narrative_twins.data.sources import HUB_ID
+
+    return bool(HUB_ID.fullmatch(path))

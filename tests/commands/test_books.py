@@ -1,0 +1,223 @@
+"""`narrative-twins book` and `extract`: a book from a file to its scores and extracts."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from functools import partial
+
+import pytest
+
+from narrative_twins import BookSalience, StoryEncoder, score_book
+from narrative_twins.salience.books.result import read_book_salience
+
+from support.command import run
+from support.processes import COMMAND, LIMIT, run_command, started, wait_until
+from support.tales import TALE
+
+
+@pytest.fixture
+def tale(tmp_path):
+    path = tmp_path / "tale.txt"
+    chapters = []
+    for number, chapter in enumerate(TALE.chapters):
+        parts = [TALE.heading(number)]
+        for i, paragraph in enumerate(chapter.paragraphs):
+            mark = "* * *\n\n" if i in chapter.breaks else ""
+            parts.append(mark + TALE.text[slice(*paragraph)])
+        chapters.append("\n\n".join(parts))
+    path.write_text("\n\n\n".join(chapters) + "\n")
+    return path
+
+
+@pytest.fixture
+def encoder(bert_folder):
+    return ["--model", bert_folder, "--dtype", "float32", "--device", "cpu"]
+
+
+@pytest.fixture
+def book(encoder):
+    """Runs `book` with a small encoder."""
+    return partial(run, "book", *encoder)
+
+
+@pytest.fixture
+def extract(encoder):
+    """Runs `extract` with a small encoder."""
+    return partial(run, "extract", *encoder)
+
+
+@pytest.fixture
+def expected(tale, bert_folder):
+    return score_book(
+        tale, StoryEncoder.from_pretrained(bert_folder, device="cpu", dtype="float32")
+    )
+
+
+def test_json_and_lines_have_the_result(book, tale, expected, tmp_path):
+    for form in ("json", "jsonl"):
+        out = tmp_path / f"scores.{form}"
+        assert book(tale, "-o", out) == (0, "", "")
+        assert read_book_salience(out).to_dict() == expected.to_dict()
+    done = book(tale, "-f", "jsonl")
+    assert done.out == (tmp_path / "scores.jsonl").read_text() and len(done.rows) == 4
+    assert BookSalience.from_dict(expected.to_dict()) == expected
+
+
+def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected):
+    done = book(tale, "--top", 1)
+    assert done.code == 0
+    for chapter in expected.chapters:
+        heading = rf"^ *{chapter.index + 1} .* {re.escape(chapter.text)}$"
+        assert re.search(heading, done.out, re.M)
+        sentences = [sentence for scene in chapter.children for sentence in scene.children]
+        best = max(sentences, key=lambda sentence: sentence.scores["summarization"])
+        score = best.scores["summarization"]
+        assert f"{best.index + 1}  {score:.3f}  {best.text}" in done.out
+    assert "scene 2" in done.out and "shifting is for sentences" in " ".join(done.out.split())
+    assert "scene 2" not in book(tale, "--level", "sentence").out
+
+
+def test_a_page_opens_down_to_the_sentences(book, tale, tmp_path):
+    assert book(tale, "--level", "scene,chapter,sentence", "-o", tmp_path / "book.html").code == 0
+    page = (tmp_path / "book.html").read_text()
+    assert page.count("<details>") == page.count("</details>") == 3 + 5
+    assert "<script" not in page and "http" not in page.split("<body>")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--level", "page"], "'page' is not one of 'chapter', 'scene', 'sentence'"),
+        (["-f", "csv"], "'csv' is not one of"),
+        (["-o", "out.csv"], "does not apply to a book; choose from text"),
+        (["--windows", "3"], "No such option '--windows'"),
+        (["-f", "html", "--top", "2"], "--top needs --format text"),
+        (["--resume"], "--resume needs"),
+        (["--level", "chapter", "--operations", "shifting"], "moving it changes nothing"),
+        (["other.txt"], "Got unexpected extra argument"),
+    ],
+    ids=str,
+)
+def test_what_does_not_apply_to_a_book_is_refused(book, tale, arguments, message):
+    done = book(tale, *arguments)
+    assert done.code == 2 and message in done.err and done.err.count("\n") == 1
+
+
+def test_a_book_that_can_not_be_read_is_named(book, extract, tmp_path):
+    for command in (book, extract):
+        done = command(tmp_path / "missing.txt")
+        assert done.code == 1 and "missing.txt: can't be read" in done.err
+        assert command("-").code == 2
+
+
+def test_an_interrupted_run_is_continued(book, tale, tmp_path):
+    out = tmp_path / "scores.jsonl"
+    assert book(tale, "-o", out).code == 0
+    complete = out.read_text()
+    for kept in range(4):
+        lines = complete.splitlines(keepends=True)[:kept]
+        out.unlink(missing_ok=True)
+        (tmp_path / "scores.jsonl.part").write_text("".join(lines) + '{"heading": "Chap')
+        if (tmp_path / "scores.jsonl.run").exists():
+            (tmp_path / "scores.jsonl.run").rename(tmp_path / "scores.jsonl.part.run")
+        assert book(tale, "-o", out, "--resume").code == 0
+        assert out.read_text() == complete
+    assert book(tale, "-o", out, "--resume").code == 0 and out.read_text() == complete
+
+
+def test_a_run_is_continued_with_the_same_book_and_options_only(book, tale, tmp_path):
+    out = tmp_path / "scores.jsonl"
+    assert book(tale, "-o", out).code == 0
+    done = book(tale, "--level", "chapter", "-o", out, "--resume")
+    assert done.code == 2 and "levels" in done.err
+    tale.write_text(tale.read_text() + "It rained again.\n")
+    done = book(tale, "-o", out, "--resume")
+    assert done.code == 2 and "book" in done.err
+    out.write_text('{"sentences": []}\n')
+    done = book(tale, "-o", out, "--resume")
+    assert done.code == 2 and "can't resume" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_continued(sign, book, encoder, tmp_path):
+    """Stopped as soon as the first chapter is written."""
+    tale, out, other = tmp_path / "tale.txt", tmp_path / "scores.jsonl", tmp_path / "other.jsonl"
+    sentences = "Nadia ran. It rained on the mill. " * 40
+    tale.write_text("\n\n".join(f"Chapter {i}\n\n{sentences}" for i in range(1, 9)))
+    command = [COMMAND, "book", tale, *encoder, "-o", out]
+    part = tmp_path / "scores.jsonl.part"
+    with started(*command, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: part.exists() and part.read_text().count("\n") >= 1, process)
+        process.send_signal(sign)
+        err = process.communicate(timeout=LIMIT)[1]
+    if sign == signal.SIGINT:
+        assert process.returncode == 130 and "continue with --resume" in err
+    assert run_command(*command, "--resume").returncode == 0
+    assert book(tale, "-o", other).code == 0
+    found, scores = (json.loads(path.read_text().splitlines()[-1]) for path in (out, other))
+    assert found == scores
+
+
+def test_extracts_in_all_formats(extract, tale, expected, tmp_path):
+    found = expected.extract(share=0.4)
+    assert extract(tale, "--share", "40%").out == f"{found}\n"
+    assert extract(tale, "--share", "0.4", "-f", "markdown").out == found.to_markdown()
+    assert extract(tale, "--sentences", 3).out == f"{expected.extract(3)}\n"
+    assert extract(tale, "--words", 20).out == f"{expected.extract(words=20)}\n"
+    assert extract(tale, "-o", tmp_path / "short.md", "--share", "0.4").code == 0
+    assert (tmp_path / "short.md").read_text() == found.to_markdown()
+
+
+def test_saved_scores_need_no_encoder(book, extract, tale, expected, tmp_path, monkeypatch):
+    """Each format is what `book` and `extract` write."""
+    saved, incomplete = tmp_path / "scores.jsonl", tmp_path / "incomplete.jsonl"
+    assert book(tale, "-o", saved).code == 0
+    pages = {form: book(tale, "-f", form).out for form in ("text", "html", "json")}
+    monkeypatch.setattr(StoryEncoder, "from_pretrained", None)
+    done = extract(saved, "--sentences", 4, "--operation", "deletion")
+    assert done == (0, f"{expected.extract(4, 'deletion')}\n", "")
+    incomplete.write_text("".join(saved.read_text().splitlines(keepends=True)[:2]))
+    done = extract(incomplete)
+    assert done.code == 1
+    assert "incomplete.jsonl: the result of the book is not complete" in done.err
+
+    for form, page in pages.items():
+        assert run("show", saved, "--format", form) == (0, page, "")
+    done = run("show", saved, "--format", "extract", "--share", 0.5)
+    assert done.out == f"{expected.extract(share=0.5)}\n"
+    assert run("show", saved, "--out", tmp_path / "tale.svg").code == 0
+    assert (tmp_path / "tale.svg").read_text().startswith("<?xml")
+
+
+def test_what_show_refuses_of_a_book(book, tale, tmp_path):
+    saved = tmp_path / "tale.json"
+    assert book(tale, "--level", "chapter", "--out", saved).code == 0
+    for options, code, message in (
+        (["--format", "csv"], 2, "--format csv does not apply to a book; choose from text"),
+        (["--operations", "deletion"], 2, "--operations does not apply to a book"),
+        (["--format", "html", "--top", "2"], 2, "--top with a book needs --format text or"),
+        ([saved], 2, "the scores of a book are shown by themselves; name one file"),
+        (["--format", "extract"], 1, "the level 'sentence' was not scored"),
+    ):
+        done = run("show", saved, *options)
+        assert done.code == code and message in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--share", "200%"], "'200%' is not a share of the sentences"),
+        (["--share", "x%"], "'x%' is not a share of the sentences"),
+        (["--sentences", "0"], "0 is not in the range"),
+        (["--share", "0.1", "--words", "9"], "use one"),
+        (["-o", "out.epub"], ".epub is not the suffix of a format; use one of .txt, .md"),
+    ],
+    ids=str,
+)
+def test_invalid_options_of_extract_are_refused(extract, tale, arguments, message):
+    done = extract(tale, *arguments)
+    assert done.code == 2 and message in done.err

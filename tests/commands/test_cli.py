@@ -1,0 +1,162 @@
+"""The command line itself: help, mistakes, exit codes, and what is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import click
+import pytest
+
+from narrative_twins import Story, StorySalience
+from narrative_twins.commands.cli import DATA, MAKE, command_line
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.show.formats import FORMATS, register_format
+
+from support.command import run
+from support.processes import COMMAND, run_command, run_python
+
+COMMANDS = [
+    *([name] for name in command_line.lazy),
+    *(["data", name] for name in DATA),
+    *(["make", name] for name in MAKE),
+]
+LARGE = "{'torch', 'transformers', 'datasets', 'pyarrow', 'matplotlib', 'gradio', 'spacy'}"
+
+
+def commands_with_context():
+    """Each command that is no group, with its name."""
+    for names in COMMANDS:
+        context, found = click.Context(command_line, info_name="narrative-twins"), command_line
+        for name in names:
+            found = found.get_command(context, name)
+            context = click.Context(found, info_name=name, parent=context)
+        if not isinstance(found, click.Group):
+            yield " ".join(names), found, context
+
+
+def test_help_and_version():
+    for names in ([], *COMMANDS):
+        done = run(*names, "--help")
+        assert done.code == 0 and done.out.startswith("Usage: narrative-twins"), names
+        assert done == run(*names, "-h")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", run("--version").out)
+
+
+def test_help_imports_nothing_large():
+    """Nor does showing scores; all in one process, since starting one takes longest."""
+    code = f"""if True:
+        import contextlib, io, sys
+        from narrative_twins.commands.cli import main
+        for names in {COMMANDS}:
+            with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+                main([*names, "--help"])
+            found = sorted({LARGE} & set(sys.modules))
+            assert not found, (names, found)"""
+    run_python("-c", code)
+
+
+def test_options_of_scoring_and_of_encoders_are_declared_once():
+    """They are the same in all commands that have them, and each has a help text."""
+    found: dict[str, dict[str, str]] = {}
+    for name, command, _ in commands_with_context():
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        assert all(option.help for option in options), name
+        found[name] = {
+            option.opts[-1]: option.help
+            for option in options
+            if option.heading in ("Scoring", "Encoder")
+        }
+    assert len(found["score"]) > 15
+    assert found["report"] == found["corpus"] == found["score"]
+    for name in ("book", "extract", "evaluate"):
+        assert len(found[name]) > 8 and found[name].items() <= found["score"].items(), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["scores"], "'score'?); see narrative-twins --help"),
+        (["score", "--formats", "csv"], "--format"),
+        (["score", "--top", "0"], "0 is not in the range x>=1"),
+        (["score", "--format", "xml"], "'xml' is not one of 'text', "),
+        (["score", "--operations", "erasure"], "'erasure' is not one of 'deletion', "),
+        (["score", "--windows", "five"], "'five' is neither auto"),
+        (["score", "--split", "words"], "'words' is not one of 'sentences', "),
+        (["score", "--approximate", "one-pass", "--max-shifts", "2"], "use one of the two"),
+        (["score", "--resume"], "--resume needs --format jsonl and --out FILE"),
+        (["score", "--out", "out.xyz"], ".xyz is not the suffix of a format; use one of .txt, "),
+        (["score", "--out", "out.parquet"], ".parquet is not the suffix of a format"),
+        (["score", "a.txt", "--out", "./a.txt"], "a.txt is read, and would be overwritten"),
+        (["score", "--share", "0.5"], "--share needs --format extract"),
+        (["score", "-f", "extract", "--share", "0.5", "--top", "1"], "--top and --share"),
+        (["report", "--out", "-"], "a report is a folder"),
+        (["book"], "Missing argument 'FILE'"),
+        (["evaluate"], "name stories with labels"),
+        (["evaluate", "stories", "--server", "http://x"], "must be used together"),
+        (["evaluate", "stories", "--model", "a,b"], "'a,b' names several runs"),
+        (["evaluate", "stories", "--model", "=a"], "'=a' is not ENCODER, NAME=ENCODER or"),
+        (["evaluate", "stories", "--model", "a", "--model", "a"], "a is named twice"),
+        (["evaluate", "stories", "--results", "a"], "'a' is not NAME=FILE"),
+        (["evaluate", "stories", "--baselines", "best"], "'best' is not one of 'none', "),
+        (["app", "--port", "70000"], "70000 is not in the range"),
+        (["make", "twin"], "No such command 'twin'. Did you mean 'twins'?"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_one_line(arguments, problem):
+    """With the command that was meant, before anything is read or loaded."""
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, ""), done
+    assert problem in done.err and done.err.endswith(" --help\n") and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["html", "png", "svg"])
+def test_what_a_terminal_can_not_show_needs_a_file(form):
+    done = run("score", "story.txt", "--format", form, terminal=True)
+    assert done.code == 2 and "is not for a terminal; name a file with --out" in done.err
+
+
+def test_nothing_is_read_from_a_terminal():
+    for command in (["score"], ["show"], ["corpus", "-o", "x"]):
+        done = run(*command, terminal=True)
+        assert done.code == 2 and "name a file, or - for standard input" in done.err
+
+
+def test_a_format_that_is_registered_is_an_option(tmp_path):
+    """In `score` and `show`, by its name and its suffix."""
+    story = Story.parse({"id": "a", "text": "Nadia ran."})
+
+    @register_format("names", "text/plain", suffixes=(".names",))
+    def write(results, layout):
+        yield from (f"{result.name}\n" for result in results)
+
+    try:
+        assert "|names" in run("score", "--help").out
+        (tmp_path / "scores.jsonl").write_text(
+            json.dumps(StorySalience(story, {"deletion": [0.5]}).to_dict())
+        )
+        assert run("show", tmp_path / "scores.jsonl", "--format", "names").out == "a\n"
+        assert run("show", tmp_path / "scores.jsonl", "-o", tmp_path / "a.names").code == 0
+        assert (tmp_path / "a.names").read_text() == "a\n"
+    finally:
+        del FORMATS["names"]
+
+
+def test_an_extra_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr("narrative_twins.extras.version", lambda name: "0.1")
+    done = run("push", "folder", "--to", "a/b")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("narrative-twins: this needs pip install 'narrative_twins[train]'")
+
+
+@pytest.mark.slow
+def test_the_installed_command(tmp_path):
+    """With the default encoder, in a process of its own, as a command and as a module."""
+    (tmp_path / "omar.txt").write_text("Omar cleaned the windows. A man cried at his desk.")
+    for command in ([COMMAND], [sys.executable, "-m", "narrative_twins"]):
+        done = run_command(*command, "score", "omar.txt", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert all(name in done.stdout for name in OPERATIONS) and "★" in done.stdout
+        assert "A man cried" in done.stdout and "omar" not in done.stderr

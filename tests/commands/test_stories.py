@@ -1,0 +1,107 @@
+"""Parquet files and data sets on the Hub as the input of commands."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from operator import length_hint
+
+import pytest
+from datasets import Dataset, disable_progress_bars
+
+from narrative_twins.commands.stories import StoryFormat, StoryInput, read_inputs
+
+from support.command import run
+from support.hub import Hub, running
+from support.processes import COMMAND, run_command
+
+disable_progress_bars()
+
+ROWS = [
+    {"id": "a", "story": ["Nadia ran.", "It rained."], "text": None, "twin": ["She hurried."]},
+    {"id": "b", "story": None, "text": "The mill burned. It was gone.", "twin": None},
+    {"id": "c", "story": None, "text": None, "twin": ["Nothing."]},
+    {"id": "d", "story": ["Omar wrote a word."], "text": None, "twin": None},
+]
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    path = tmp_path / "rows.parquet"
+    Dataset.from_list(ROWS).to_parquet(path)
+    return path
+
+
+@pytest.fixture
+def score(bert_folder):
+    """Runs the command with a small encoder."""
+    options = ["--device", "cpu", "--dtype", "float32", "--format", "jsonl"]
+    return partial(run, "score", "--model", bert_folder, *options)
+
+
+def test_each_row_is_a_story(score, parquet, tmp_path):
+    done = score(parquet)
+    assert (done.code, [row["id"] for row in done.rows]) == (1, ["a", "b", "d"])
+    assert [len(row["sentences"]) for row in done.rows] == [2, 2, 1]
+    assert f"{parquet}, row 2, id 'c': the mapping has no 'sentences', 'story' or" in done.err
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    assert score(tmp_path / "rows.jsonl").rows == done.rows
+    (tmp_path / "tale.txt").write_text("Nadia ran.")
+    found = score(tmp_path / "tale.txt", parquet).rows
+    assert [row.get("id") for row in found] == [str(tmp_path / "tale.txt"), "a", "b", "d"]
+    for _ in range(2):
+        assert score(parquet, "--out", tmp_path / "scores.jsonl", "--resume").code == 1
+        assert (tmp_path / "scores.jsonl").read_text() == done.out
+
+
+def test_files_that_can_not_be_read(score, parquet, tmp_path):
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    done = score(tmp_path / "damaged.parquet", tmp_path / "none.parquet", parquet)
+    assert (done.code, len(done.rows)) == (1, 3)
+    assert f"{tmp_path}/damaged.parquet: can't be read as parquet (" in done.err
+    assert f"{tmp_path}/none.parquet: can't be loaded: '{tmp_path}/none.parquet' is" in done.err
+
+
+def test_wrong_names_of_files_are_not_taken_for_data_sets(score, tmp_path):
+    (tmp_path / "stories").mkdir()
+    for name in ("stories/tale", "tales/tale.txt", "tales/tale.md", "tale", "./tales/tale"):
+        assert f"{name}: can't be read (No such file" in score(name, cwd=tmp_path).err
+    found = score("tales/tale", cwd=tmp_path).err
+    assert "tales/tale: can't be loaded: 'tales/tale' is not a local path" in found
+
+
+def test_rows_are_read_lazily_and_counted(tmp_path):
+    path = tmp_path / "many.parquet"
+    rows = {"text": [f"Nadia ran {n} times." for n in range(1000)]}
+    Dataset.from_dict(rows).to_parquet(path, batch_size=10)
+    assert next(read_inputs([str(path)])).content == {"text": "Nadia ran 0 times."}
+    (tmp_path / "tale.txt").write_text("Nadia ran.")
+    scoring = {"windows": "auto", "splitter": None}
+    for other, count in ((str(tmp_path / "tale.txt"), 1001), ("a/b", 0), ("none.parquet", 0)):
+        assert length_hint(StoryInput([str(path), other], StoryFormat(), scoring)) == count
+
+
+def test_data_sets_on_the_hub(parquet, bert_folder, tmp_path):
+    """In a process, whose Hub is one on this machine."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    parquet.rename(folder / "train.parquet")
+    (folder / "test.jsonl").write_text(json.dumps({"id": "t", "sentences": ["It rained."]}))
+    hub = Hub("secret")
+    hub.put("datasets", "somebody/stories", folder)
+    names = ["somebody/stories", "somebody/none", "hf://datasets/somebody/stories/test.jsonl"]
+    with running(hub):
+        settings = {
+            "HF_ENDPOINT": hub.address,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "0",
+            "HF_TOKEN": "secret",
+        }
+        command = [COMMAND, "score", *names, "--model", bert_folder, "--format", "jsonl"]
+        done = run_command(*command, env=os.environ | settings)
+    ids = [json.loads(line)["id"] for line in done.stdout.splitlines()]
+    assert (done.returncode, sorted(ids)) == (1, ["a", "b", "d", "t", "t"])
+    assert "row 2, id 'c': the mapping has no 'sentences'" in done.stderr
+    assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.stderr

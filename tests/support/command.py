@@ -1,0 +1,75 @@
+"""`narrative-twins` in this process: most tests of commands need no process of their own, which
+would import torch again."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from narrative_twins.commands.cli import main
+
+
+class Done(NamedTuple):
+    """A command that has ended: its exit code, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        """The lines of the output as JSON."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class _Stream(io.TextIOWrapper):
+    """A standard stream in memory, which may be a terminal."""
+
+    def __init__(self, content: bytes, encoding: str, terminal: bool) -> None:
+        super().__init__(io.BytesIO(content), encoding=encoding, newline="")
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def run(
+    *arguments: object,
+    input: str | bytes = "",
+    cwd: str | Path = ".",
+    encoding: str = "utf-8",
+    terminal: bool = False,
+    width: int = 100,
+) -> Done:
+    """Run a command to its end.
+
+    Args:
+        arguments: of the command.
+        input: its standard input.
+        cwd: its working folder.
+        encoding: of its standard output. What is printed for programs is UTF-8 in any case.
+        terminal: whether its standard streams are terminals of this width.
+    """
+    stdin = input.encode() if isinstance(input, str) else input
+    out, err = _Stream(b"", encoding, terminal), _Stream(b"", "utf-8", terminal)
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.dict(os.environ, {"COLUMNS": str(width)}),
+        mock.patch.object(sys, "stdin", _Stream(stdin, "utf-8", terminal)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out.flush()
+        err.flush()
+    texts = [stream.buffer.getvalue() for stream in (out, err)]  # type: ignore[attr-defined]
+    return Done(code, *(text.decode("utf-8", "surrogateescape") for text in texts))
