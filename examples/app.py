@@ -13,7 +13,7 @@ import os
 from narrative_twins.app.server import serve
 
 if __name__ == "__main__":
-    # A Space is reached through a proxy only, which tells the address of the client.
+    # A Space is reached through a proxy only, which reports the address of the client.
     os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
     name = os.environ.get("SPACE_HOST")
     try:

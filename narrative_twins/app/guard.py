@@ -68,7 +68,7 @@ class Cancellation(Posted):
 
 class Inputs(BaseModel, strict=True):
     """The input values of an event, in the order of its fields; a model is made for each event.
-    Programs are told the descriptions of the fields that are not valid."""
+    Programs get the descriptions of the fields that are not valid."""
 
 
 class Guard:
@@ -165,7 +165,7 @@ class Guard:
 
 
 class _WrongValues(Exception):
-    """A program is told what is wrong with its values, in the form that clients of gradio show."""
+    """What is wrong with the values of a program, in the form that clients of gradio show."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         form = {"__type__": "validate", "is_valid": False}

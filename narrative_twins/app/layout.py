@@ -113,11 +113,15 @@ def build_layout(page: Page) -> Layout:
             with gr.Column(elem_id="reading", min_width=280):
                 story |= _story_results()
                 book |= _book_results()
-                names = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
-                guide = part("guide", [(name, OPERATIONS[name]) for name in names], ADVICE)
+                known = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
+                guide = part("guide", [(name, OPERATIONS[name]) for name in known], ADVICE)
                 _html(guide, elem_id="guide")
-        _connect_story(layout, page, story, book)
-        _connect_book(layout, page, book, story)
+        story["others"] = book["results"]
+        book |= {"others": story["results"], "invitation": story["invitation"]}
+        names = [name for name in (*STORY, "encoder") if name in story]
+        _connect(layout, page, story, page.score, names, page.shade, ("token", "operation", "k"))
+        names = ["book", "levels", "method"]
+        _connect(layout, page, book, page.score_book, names, page.extract, ("token", "share"))
         blocks.unload(_handler(lambda visitor: page.cancel(visitor)))
         _add_endpoint(layout, page)
     return layout
@@ -245,92 +249,46 @@ def _book_results() -> dict[str, Any]:
     return parts
 
 
-def _connect_story(layout: Layout, page: Page, parts: dict[str, Any], book: dict[str, Any]) -> None:
-    """Connect the parts for stories to `page`."""
-
-    def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
-        for changes in page.score(visitor, *inputs):
-            updates = _updates(parts, changes)
-            if "operation" in changes:
-                names, chosen = changes["operation"]
-                sentences, k = changes["k"]
-                updates[parts["operation"]] = gr.update(choices=names, value=chosen)
-                updates[parts["k"]] = gr.update(maximum=max(2, sentences), value=k)
-                updates |= _shown(parts["results"], [parts["invitation"], book["results"]])
-            yield updates
-
-    def shade(visitor: Visitor, *inputs: Any) -> dict[Any, Any]:
-        return _updates(parts, page.shade(*inputs))
-
-    names = [name for name in (*STORY, "encoder") if name in parts]
-    outputs = [*parts.values(), book["results"]]
-    _connect_scoring(layout, page, parts, score, names, outputs)
-    chosen = {name: parts[name] for name in ("token", "operation", "k")}
-    shown = [parts[name] for name in ("advice", "curve", "shaded", "salient", "status")]
-    # `input` and not `change`, which would draw everything again after each scoring.
-    for name in ("operation", "k"):
-        layout.on(parts[name].input, shade, chosen, outputs=shown, trigger_mode="always_last")
-
-
-def _connect_book(layout: Layout, page: Page, parts: dict[str, Any], story: dict[str, Any]) -> None:
-    """Connect the parts for books to `page`."""
-    others = [story["results"], story["invitation"]]
-
-    def score(visitor: Visitor, *inputs: Any) -> Iterator[dict[Any, Any]]:
-        for changes in page.score_book(visitor, *inputs):
-            shown = _shown(parts["results"], others) if "contents" in changes else {}
-            yield _updates(parts, changes) | shown
-
-    def extract(visitor: Visitor, *inputs: Any) -> dict[Any, Any]:
-        return _updates(parts, page.extract(*inputs))
-
-    outputs = [*parts.values(), *others]
-    _connect_scoring(layout, page, parts, score, ["book", "levels", "method"], outputs)
-    chosen, shown = {name: parts[name] for name in ("token", "share")}, ("extract", "status")
-    layout.on(
-        parts["share"].input,
-        extract,
-        chosen,
-        outputs=[parts[name] for name in shown],
-        trigger_mode="always_last",
-    )
-
-
-def _connect_scoring(
+def _connect(
     layout: Layout,
     page: Page,
     parts: dict[str, Any],
-    score: Callable[..., Any],
+    score: Callable[..., Iterator[Parts]],
     names: Iterable[str],
-    outputs: list[Any],
+    refresh: Callable[..., Parts],
+    chosen: Iterable[str],
 ) -> None:
-    """Connect the buttons that score and cancel."""
-    layout.on(
-        parts["score"].click,
-        score,
-        {name: parts[name] for name in names},
-        outputs=outputs,
-        # gradio has no limit here, since `ScoringQueue` scores one story at a time.
-        concurrency_limit=None,
-        trigger_mode="once",
-    )
+    """Connect the parts for stories or for books to the page.
+
+    Args:
+        score: called with the inputs `names` when the button is pressed; yields changes.
+        refresh: called with the inputs `chosen`, the token of a result first, when a visitor
+            changes one of the others; returns changes.
+    """
+
+    def updates(changes: Parts) -> dict[Any, Any]:
+        return {
+            parts[name]: gr.update(**value) if isinstance(value, dict) else value
+            for name, value in changes.items()
+        }
+
+    def scored(visitor: Visitor, *values: Any) -> Iterator[dict[Any, Any]]:
+        yield from map(updates, score(visitor, *values))
+
+    def refreshed(visitor: Visitor, *values: Any) -> dict[Any, Any]:
+        return updates(refresh(*values))
+
+    outputs = list(parts.values())
+    # gradio has no limit here, since `ScoringQueue` scores one story at a time.
+    options: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once"}
+    inputs = {name: parts[name] for name in names}
+    layout.on(parts["score"].click, scored, inputs, outputs=outputs, **options)
     layout.on(parts["cancel"].click, page.cancel, {})
-
-
-def _updates(parts: Mapping[str, Any], changes: Parts) -> dict[Any, Any]:
-    """Changes of the page as gradio's updates of its parts."""
-    updates = {parts[name]: value for name, value in changes.items() if name != "busy"}
-    if "busy" in changes:
-        updates[parts["score"]] = gr.update(interactive=not changes["busy"])
-        updates[parts["cancel"]] = gr.update(visible=changes["busy"])
-    return updates
-
-
-def _shown(results: Any, others: Iterable[Any]) -> dict[Any, Any]:
-    """Results are shown in place of others."""
-    return {results: gr.update(visible=True)} | {
-        other: gr.update(visible=False) for other in others
-    }
+    inputs = {name: parts[name] for name in chosen}
+    for name in list(inputs)[1:]:
+        # `input` and not `change`, which would draw everything again after each scoring.
+        listen = parts[name].input
+        layout.on(listen, refreshed, inputs, outputs=outputs, trigger_mode="always_last")
 
 
 def _handler(function: Any) -> Any:

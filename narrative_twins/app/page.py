@@ -53,7 +53,16 @@ ADVICE = {
 docs/evaluation.md."""
 
 Parts: TypeAlias = dict[str, Any]
-"""Changes of the page: new values by the name of the part."""
+"""Changes of the page by the name of the part: its new value, or a dictionary of new properties."""
+
+_BUSY: Parts = {"score": {"interactive": False}, "cancel": {"visible": True}}
+_READY: Parts = {"score": {"interactive": True}, "cancel": {"visible": False}}
+_SHOWN: Parts = {
+    "results": {"visible": True},
+    "invitation": {"visible": False},
+    "others": {"visible": False},
+}
+"""Results of a story are shown in place of those of a book, or the other way round."""
 
 
 class Visitor(NamedTuple):
@@ -130,8 +139,8 @@ class Page:
     def _run(
         self, visitor: Visitor, request: Callable[[], Work], finished: Callable[[Any], Parts]
     ) -> Iterator[Parts]:
-        """Score what is requested: yields `status` and `busy`, and in the end what `finished` makes
-        of the result. A `ValueError` is shown as the status."""
+        """Score what is requested: yields its progress, and in the end what `finished` makes of the
+        result. A `ValueError` is shown as the status."""
         try:
             job = self.queue.start(request(), visitor.address)
         except ValueError as error:
@@ -140,11 +149,11 @@ class Page:
         self.jobs[visitor] = job
         try:
             for _ in job.steps(self.pause):
-                yield {"busy": True, "status": self._progress(job)}
-            yield {"busy": False, **finished(job.result)}
+                yield _BUSY | {"status": self._progress(job)}
+            yield _READY | _SHOWN | finished(job.result)
         except ValueError as error:
             kind = "status" if job.stopped else "problem"
-            yield {"busy": False, "status": part(kind, str(error))}
+            yield _READY | {"status": part(kind, str(error))}
         finally:
             # Also if the visitor has closed the page, or scores another story.
             job.stop()
@@ -217,8 +226,8 @@ class Page:
         return {
             "status": part("status", " ".join([f"{result.extent}.", *result.notes])),
             "token": token,
-            "operation": (list(result.scores), operation),
-            "k": (len(result), k),
+            "operation": {"choices": list(result.scores), "value": operation},
+            "k": {"maximum": max(2, len(result)), "value": k},
             "downloads": part("downloads", token, downloads(result)),
             **self.shade(token, operation, k),
         }

@@ -33,8 +33,8 @@ def serve(
             encoder.
         port: default 7860, or the next free port; 0 for any free port.
         model: folder or Hub id of the encoder; None for the default encoder.
-        allow_hosts: names by which the page may be reached besides `host`, for example through a
-            proxy; visitors can't name an encoder then. Requests to other hosts are refused.
+        allow_hosts: further names by which the page may be reached, for example through a proxy;
+            visitors can't name an encoder then. Requests to other hosts are refused.
         patience: the longest estimated time of a story, in seconds; longer stories are refused.
         ready: called with the address of the page when it is served.
 
@@ -77,7 +77,7 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
 
     Args:
         page: handles the events.
-        hosts: names by which the page may be reached besides those of this machine.
+        hosts: names by which the page may be reached in addition to those of this machine.
     """
     check_gradio()
     import gradio as gr

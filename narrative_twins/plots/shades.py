@@ -1,5 +1,5 @@
-"""The colours of sentences by their scores, the same in the terminal, on pages and in notebooks; and
-a story as HTML for the output cell of a notebook."""
+"""The colours of sentences by their scores, the same in the terminal, on pages and in notebooks;
+and a story as HTML for the output cell of a notebook."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def shaded_cell(
     if (hidden := len(sentences) - MAX_SENTENCES) > 0:
         notes = [f"{hidden:,} more sentence{'s' * (hidden > 1)} not shown.", *notes]
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
+    box = "max-height:32em;overflow:auto;line-height:1.7"
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        "<div"
-        f' style="max-height:32em;overflow:auto;line-height:1.7">{"".join(parts)}</div>{below}</div>'
+        f'<div style="{box}">{"".join(parts)}</div>{below}</div>'
     )

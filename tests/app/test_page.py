@@ -204,8 +204,9 @@ def test_scores_are_those_of_the_engine(page, bert_folder):
     assert kept.windows == ((0, 2), (2, 4))
     for name, scores in result.scores.items():
         assert kept.scores[name] == pytest.approx(scores, abs=1e-5)
-    assert found["operation"] == (ALL, "summarization") and found["k"] == (4, 1)
-    assert found["busy"] is False and "4 sentences, 2 windows." in found["status"]
+    assert found["operation"] == {"choices": ALL, "value": "summarization"}
+    assert found["k"] == {"maximum": 4, "value": 1} and found["results"] == {"visible": True}
+    assert found["score"]["interactive"] and "4 sentences, 2 windows." in found["status"]
     assert Parsed(found["shaded"]).text == TALE
     assert ADVICE["summarization"] in Parsed(found["advice"]).text
     other = page.shade(found["token"], "shifting", 2)
@@ -247,7 +248,7 @@ def test_truncation_and_approximation_are_noted(page):
         ({"text": "\0 \0"}, "The story is empty"),
         ({"operations": []}, "Choose at least one operation"),
         ({"windows": "many"}, "neither auto, a count such as 5"),
-        ({"windows": "7"}, "a count of windows goes from 1 to 4"),
+        ({"windows": "7"}, "does not partition the 4 sentence(s)"),
         ({"encoder": "no/such encoder"}, "can't be loaded"),
         ({"operations": ["shifting"], "method": ONE_PASS}, "Shifting has no one-pass form"),
         ({"text": "a" * 2_000_001}, "The text has 2,000,001 characters"),
@@ -294,14 +295,16 @@ def start(queue, text=TALE, client=""):
 def test_cancelling_stops_the_forward_passes(page, slow, how):
     steps = page.score(ME, LONG, ALL, "1", "exact")
     found = next(found for found in steps if "Scoring" in found["status"])
-    assert found["busy"] and "about" in found["status"] and "<progress" in found["status"]
+    assert (
+        found["cancel"]["visible"] and "about" in found["status"] and "<progress" in found["status"]
+    )
     (job,) = page.jobs.values()
     page.cancel(SOMEBODY)
     assert not job.stopped
     if how == "cancel":
         page.cancel(ME)
         *_, found = steps
-        assert found["busy"] is False and "Cancelled" in found["status"]
+        assert found["score"]["interactive"] and "Cancelled" in found["status"]
         assert 'role="status"' in found["status"]
     else:
         steps.close()
@@ -435,7 +438,7 @@ def test_scores_of_a_book_are_those_of_score_book(page, name, method, bert_folde
     assert changes["contents"].count("<details>") == 2 + 2, "two chapters, one with two scenes"
     assert "Chapter 1: The &lt;Map&gt;" in changes["contents"]
     assert "Shaded by" in changes["contents"]
-    assert changes["busy"] is False and f"{found.extent}." in changes["status"]
+    assert changes["score"]["interactive"] and f"{found.extent}." in changes["status"]
 
 
 def test_extract_and_downloads_of_a_book(page, tmp_path, capsys):
@@ -503,7 +506,7 @@ def test_a_cancelled_book_frees_the_queue(page):
     next(steps)
     page.cancel(ME)
     *_, last = steps
-    assert "Cancelled" in last["status"] and last["busy"] is False
+    assert "Cancelled" in last["status"] and last["score"]["interactive"]
     assert "token" in scored_book(page, sent("book.txt", TEXT))
 
 

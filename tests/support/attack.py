@@ -1,8 +1,9 @@
 """`make attack`: hostile input to the installed package and to a running page. Prints a table of
 attempts and faults.
 
-A fault is an error that is not reported in words: a traceback, a crash, a server error, a file that was
-read, sent or overwritten though nobody named it, or input that was accepted though it is invalid.
+A fault is an error that is not reported in words: a traceback, a crash, a server error, a file that
+was read, sent or overwritten though nobody named it, or input that was accepted though it is
+invalid.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def command(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
     return code, out.getvalue(), errors.getvalue()
 
 
-def told(result: tuple[int, str, str], code: int = 1) -> Fault:
+def reported(result: tuple[int, str, str], code: int = 1) -> Fault:
     """A fault unless a command ended with a code and an error in words."""
     found, _, errors = result
     if found != code:
@@ -142,7 +143,7 @@ def stories(folder: Path, encoder: Path) -> Attempts:
         "score", source, "--model", encoder, "-f", "jsonl", "--operations", "deletion", "-q"
     )
     lines = out.splitlines()
-    yield told((code, out, errors))
+    yield reported((code, out, errors))
     yield (
         None
         if lines and len(json.loads(lines[-1])["sentences"]) == 3
@@ -150,7 +151,7 @@ def stories(folder: Path, encoder: Path) -> Attempts:
     )
     works = folder / "works.jsonl"
     works.write_text("".join(json.dumps({"story": v, "twins": [v]}) + "\n" for v in values[:200]))
-    yield told(
+    yield reported(
         command(
             "make", "align", works, "--out", folder / "aligned.jsonl", "--encoder", encoder, "-q"
         )
@@ -170,7 +171,7 @@ def checkpoints(folder: Path, encoder: Path) -> Attempts:
             yield None if "\n" not in str(error) else f"{name}: more than one line"
         except Exception as error:
             yield f"{name}: {type(error).__name__}"
-        yield told(
+        yield reported(
             command("score", folder / "story.txt", "--model", damaged, "--device", "cpu", "-q")
         )
         yield f"{name}: code was executed" if (damaged / "executed").exists() else None
@@ -182,7 +183,7 @@ def files(folder: Path, encoder: Path) -> Attempts:
     score = "score", "--model", encoder, "--operations", "deletion", "-q"
     for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run"):
         (folder / name).write_text(json.dumps(STORY) + "\n")
-        yield told(command(*score, folder / name, "-f", "jsonl", "-o", folder / "out.jsonl"), 2)
+        yield reported(command(*score, folder / name, "-f", "jsonl", "-o", folder / "out.jsonl"), 2)
         yield (
             None if json.loads((folder / name).read_text()) == STORY else f"{name} was overwritten"
         )
@@ -190,19 +191,21 @@ def files(folder: Path, encoder: Path) -> Attempts:
     (folder / "story.txt").write_text(STORY)
     (folder / "secret").write_text(SECRET)
     (folder / "linked.csv.part").symlink_to(folder / "secret")
-    yield told(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
+    yield reported(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
     yield None if (folder / "secret").read_text() == SECRET else "a linked file was overwritten"
     for form in ("csv", "jsonl", "html"):
         with AtomicFile(str(folder / "locked")):
-            yield told(command(*score, folder / "story.txt", "-f", form, "-o", folder / "locked"))
-    yield told(command(*score, folder / "story.txt", "-o", "/dev/full"))
+            yield reported(
+                command(*score, folder / "story.txt", "-f", form, "-o", folder / "locked")
+            )
+    yield reported(command(*score, folder / "story.txt", "-o", "/dev/full"))
     with (
         zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("a.json", "w") as file,
     ):
         for _ in range(300):
             file.write(b" " * 1_000_000)
-    yield told(
+    yield reported(
         command(
             "make",
             "align",
@@ -229,7 +232,7 @@ def streams(folder: Path, encoder: Path) -> Attempts:
     (folder / "story.txt").write_text(STORY)
     score = f"{COMMAND} score --model {encoder} --operations deletion -q"
     done = run_command("sh", "-c", f"{score} {folder}/story.txt > /dev/full")
-    yield told((done.returncode, done.stdout, done.stderr))
+    yield reported((done.returncode, done.stdout, done.stderr))
 
 
 def makers(folder: Path, encoder: Path) -> Attempts:
@@ -272,7 +275,7 @@ def makers(folder: Path, encoder: Path) -> Attempts:
                 1,
                 "-q",
             )
-            fault = told(command("make", "twins", folder / "story.txt", "--out", out, *options))
+            fault = reported(command("make", "twins", folder / "story.txt", "--out", out, *options))
             yield fault and f"{name}: {fault}"
     for address in (
         "http://localhost:99999/v1",
@@ -281,13 +284,13 @@ def makers(folder: Path, encoder: Path) -> Attempts:
         "http://user:pw@host/v1",
     ):
         options = "--server", address, "--model", "tiny", "-q"
-        yield told(
+        yield reported(
             command("make", "twins", folder / "story.txt", "--out", folder / "o.jsonl", *options)
         )
 
 
 def pushes(folder: Path, encoder: Path) -> Attempts:
-    """Files beside an encoder that must not be pushed."""
+    """Files next to an encoder that must not be pushed."""
     (folder / "secret").write_text(SECRET)
     names = [
         ".env",
