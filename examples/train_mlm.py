@@ -19,10 +19,13 @@ from narrative_twins.data import (
     load_window_twins,
 )
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
 from narrative_twins.training.script import (
+    DEFAULTS,
+    SMOKE,
+    ScriptArguments,
     labelled_stories,
+    parse_arguments,
     run_training,
     train_and_validation,
     validation_evaluator,
@@ -55,7 +58,7 @@ def main() -> None:
     train, validation = train_and_validation(load_twins, script)
     labelled = labelled_stories(load_labelled, script, validation)
     trainer = MaskedLanguageModelTrainer(
-        masked_language_model(script.encoder, **script.encoder_options(arguments.device)),
+        masked_language_model(script.encoder, attn_implementation=script.attn_implementation),
         arguments,
         train,
         validation,

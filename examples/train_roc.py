@@ -12,9 +12,11 @@ ablations in the folder configs/ablations.
 
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
 from narrative_twins.training.script import (
+    DEFAULTS,
+    SMOKE,
     labelled_stories,
+    parse_arguments,
     run_training,
     train_and_validation,
     validation_evaluator,
@@ -38,7 +40,7 @@ def main() -> None:
     labelled = labelled_stories(load_story_salience, script, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(
-            script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+            script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
         ),
         arguments,
         train,

@@ -18,10 +18,12 @@ from functools import partial
 
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, parse_arguments
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.script import (
+    DEFAULTS,
+    SMOKE,
     labelled_stories,
+    parse_arguments,
     run_training,
     select_split,
     train_and_validation,
@@ -58,7 +60,7 @@ def main() -> None:
     }
     labelled = labelled_stories(load_story_salience, script, None) or list(validation or [])
     model = trainable_encoder(
-        script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+        script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
     )
     weights = (
         WEIGHTS

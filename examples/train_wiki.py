@@ -15,9 +15,12 @@ from functools import partial
 
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.flags import DEFAULTS, SMOKE, ScriptArguments, parse_arguments
 from narrative_twins.training.script import (
+    DEFAULTS,
+    SMOKE,
+    ScriptArguments,
     labelled_stories,
+    parse_arguments,
     run_training,
     train_and_validation,
     validation_evaluator,
@@ -59,7 +62,7 @@ def main() -> None:
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(
-            script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device)
+            script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
         ),
         arguments,
         train,

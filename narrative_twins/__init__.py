@@ -52,10 +52,9 @@ if TYPE_CHECKING:
     )
     from narrative_twins.training.collator import TwinsCollator
     from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-    from narrative_twins.training.judgments import JudgedStoriesCollator
     from narrative_twins.training.losses import NarrativeTwinsLoss
     from narrative_twins.training.mlm import MaskedLanguageModelTrainer
-    from narrative_twins.training.salience_loss import SalienceLoss
+    from narrative_twins.training.salience_loss import JudgedStoriesCollator, SalienceLoss
     from narrative_twins.training.trainable import trainable_encoder
     from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
@@ -134,10 +133,9 @@ _LAZY = {
     ),
     "training.collator": ("TwinsCollator",),
     "training.evaluators": ("SalienceEvaluator", "TwinsEvaluator"),
-    "training.judgments": ("JudgedStoriesCollator",),
     "training.losses": ("NarrativeTwinsLoss",),
     "training.mlm": ("MaskedLanguageModelTrainer",),
-    "training.salience_loss": ("SalienceLoss",),
+    "training.salience_loss": ("JudgedStoriesCollator", "SalienceLoss"),
     "training.trainable": ("trainable_encoder",),
     "training.trainer": ("NarrativeTwinsTrainer",),
 }

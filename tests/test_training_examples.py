@@ -15,7 +15,6 @@ import pytest
 import torch
 import train_twins
 import train_votes
-from datasets import Dataset
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
@@ -24,14 +23,13 @@ from narrative_twins.training.arguments import (
     MaskedLanguageModelTrainingArguments,
     NarrativeTwinsTrainingArguments,
 )
-from narrative_twins.training.flags import ScriptArguments, parse_arguments
+from narrative_twins.training.script import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
-from support.models import SENTENCES, trainable
+from support.models import SENTENCES
 from support.processes import run_python
 
-CONFIGS = sorted(file for file in (EXAMPLES / "configs").rglob("*.yaml") if file.stem != "fsdp")
-"""All but that of accelerate."""
+CONFIGS = sorted((EXAMPLES / "configs").rglob("*.yaml"))
 
 
 def losses(folder: Path) -> list[list[float]]:
@@ -41,106 +39,68 @@ def losses(folder: Path) -> list[list[float]]:
 
 
 @pytest.mark.parametrize(
-    ("script", "steps"), [("train_roc.py", 4), ("train_wiki.py", 2), ("train_mlm.py", 4)]
+    ("script", "steps", "flags"),
+    [
+        ("train_roc.py", 4, ["--pooling", "first"]),
+        ("train_mlm.py", 4, ["--pooling", "first"]),
+        ("train_wiki.py", 2, ["--pooling", "first", "--operations", "summarization"]),
+        ("train_salience.py", 4, []),
+    ],
 )
-def test_smoke(script, steps, tmp_path, bert_folder):
-    flags = (
-        "--smoke",
-        "--encoder",
-        bert_folder,
-        "--use_cpu",
-        "--pooling",
-        "first",
-        "--output_dir",
-        tmp_path,
-    )
-    out = run(script, *flags, "--context_tokens", 200)
+def test_smoke(script, steps, flags, tmp_path, bert_folder):
+    shared = "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
+    out = run(script, *shared, "--context_tokens", 200, *flags)
     assert f"{steps} steps" in out and "on 1 process (cpu)" in out
     for name in ("final", "curves.json", "curves.png", "eval_results.json", f"checkpoint-{steps}"):
         assert (tmp_path / name).exists()
         assert f"\n  {name} " in out
     assert [step for step, _ in losses(tmp_path)] == list(range(1, steps + 1))
     figures = json.loads((tmp_path / "eval_results.json").read_text())
-    assert {"eval_loss", "eval_twins_accuracy"} <= set(figures) and figures["step"] == steps
-    assert (
-        ("eval_salience_shifting_auc_5" in figures)
-        == ("\n  shifting " in out)
-        == (script == "train_wiki.py")
-    )
+    assert "eval_twins_accuracy" in figures and figures["step"] == steps
+    if script == "train_salience.py":
+        assert {"eval_judged_loss", "eval_twins_loss"} <= set(figures)
+        assert "of summarization" in out and "of deletion" in out and "of shifting" not in out
+    else:
+        assert "eval_loss" in figures
+        assert ("of summarization" in out) is (script == "train_wiki.py")
     assert "salience of a story (summarization)" in out
-    assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "first"
+    pooling = "mean" if script == "train_salience.py" else "first"
+    assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == pooling
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
-def test_smoke_of_a_stream(tmp_path, bert_folder):
-    """Validated twice, on rows of a stream as well; the run with more steps resumes the first
-    one."""
-    flags = (
-        "--smoke",
-        "--streaming",
-        "true",
-        "--encoder",
-        bert_folder,
-        "--use_cpu",
-        "--output_dir",
-        tmp_path,
-    )
+def test_smoke_of_a_stream_that_is_resumed(tmp_path, bert_folder):
+    """Validated on rows of a stream as well; the run with more steps resumes the first one."""
+    shared = "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
+    flags = *shared, "--streaming", "true", "--operations", "summarization"
     run("train_wiki.py", *flags)
-    out = run(
-        "train_wiki.py", *flags, "--max_steps", 3, "--resume", "--operations", "summarization"
-    )
-    assert "3 steps" in out and "\n  summarization " in out and "salience of a story" in out
-    assert [step for step, _ in losses(tmp_path)] == [1, 2, 3]
+    state = tmp_path / "checkpoint-2" / "trainer_state.json"
+    written, before = state.stat().st_mtime_ns, losses(tmp_path)
+    out = run("train_wiki.py", *flags, "--max_steps", 3, "--resume")
+    assert "3 steps" in out
+    assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
+    assert losses(tmp_path)[:2] == before and len(losses(tmp_path)) == 3
+    figures = json.loads((tmp_path / "eval_results.json").read_text())
+    assert figures["step"] == 3, "validated although it is not a multiple of eval_steps"
     assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
 
 
-def test_smoke_of_salience(tmp_path, bert_folder):
-    out = run(
-        "train_salience.py",
-        "--smoke",
-        "--encoder",
-        bert_folder,
-        "--use_cpu",
-        "--output_dir",
-        tmp_path,
-    )
-    assert (
-        "4 steps" in out
-        and "\n  summarization " in out
-        and "\n  deletion " in out
-        and "\n  shifting " not in out
-    )
-    figures = json.loads((tmp_path / "eval_results.json").read_text())
-    assert {"eval_judged_loss", "eval_twins_loss", "eval_twins_accuracy"} <= set(figures)
-    assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == "mean"
-
-
-@pytest.mark.slow
-def test_resuming_and_own_data(tmp_path, bert_folder):
-    """Rows and labels from files; a run with more steps resumes the first one."""
+def test_own_data(tmp_path, bert_folder):
+    """Rows and labels from files that a config names."""
     five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     twins, labels, config = (tmp_path / name for name in ("twins.jsonl", "labels.json", "run.yaml"))
     twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
     labels.write_text(json.dumps({"a": {"sentences": five, "most_important": [3, 3, 5]}}))
     config.write_text(
-        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\nsalience_source:"
-        f" {labels}\noutput_dir: {tmp_path / 'run'}\nmax_steps: 3\nsave_steps: 2\nlogging_steps:"
-        " 1\nuse_cpu: true\n"
+        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\n"
+        f"salience_source: {labels}\noutput_dir: {tmp_path / 'run'}\nmax_steps: 3\n"
+        "use_cpu: true\noperations: [deletion]\n"
     )
-    flags = "--config", config, "--per_device_train_batch_size", 4, "--resume"
-    out = run("train_roc.py", *flags, "--max_steps", 2)
-    assert "\n2 steps" in out, "the flag overrides the file, and there is no checkpoint yet"
-    state = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
-    written, before = state.stat().st_mtime_ns, losses(tmp_path / "run")
-    out = run("train_roc.py", *flags)
-    assert "\n3 steps" in out
-    assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
-    assert losses(tmp_path / "run")[:2] == before and len(losses(tmp_path / "run")) == 3
-    for operation in ("deletion", "shifting", "disruption", "summarization"):
-        assert f"\n  {operation} " in out, (
-            "the last step is validated although it is not a multiple of eval_steps"
-        )
-    assert "spearman" in out
+    flags = "--per_device_train_batch_size", 4, "--max_steps", 1
+    out = run("train_roc.py", "--config", config, *flags)
+    assert "\n1 steps" in out, "the flag overrides the file"
+    assert "Spearman of deletion" in out
+    assert "twins.jsonl" in (tmp_path / "run" / "final" / "README.md").read_text()
 
 
 @pytest.mark.slow
@@ -153,62 +113,51 @@ def test_two_processes(tmp_path, bert_folder):
     assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
 
 
+def script_of(config: Path) -> str:
+    if config.stem.endswith("mlm"):
+        return "train_mlm.py"
+    return f"train_{config.stem.split('_')[0]}.py"
+
+
 def parsed(config: Path, *flags: str):
     """The training arguments and script arguments of a config, as its script parses them."""
     script = script_of(config)
-    kind = (
-        MaskedLanguageModelTrainingArguments
-        if script == "train_mlm.py"
-        else NarrativeTwinsTrainingArguments
-    )
+    kind = NarrativeTwinsTrainingArguments
+    if script == "train_mlm.py":
+        kind = MaskedLanguageModelTrainingArguments
     content = runpy.run_path(str(EXAMPLES / script))
     argv = ["--config", str(config), "--use_cpu", *flags]
     options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}
     return parse_arguments(kind, content["DEFAULTS"], content["SMOKE"], **options)
 
 
-def script_of(config: Path) -> str:
-    return (
-        "train_mlm.py" if config.stem.endswith("mlm") else f"train_{config.stem.split('_')[0]}.py"
-    )
-
-
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_configs_are_valid(config):
+def test_configs_have_the_settings_of_the_paper(config):
+    """Also those of ablations, which inherit them."""
     shown = config.relative_to(EXAMPLES.parent).as_posix()
     assert f"examples/{script_of(config)} --config {shown}" in config.read_text()
     arguments, script = parsed(config)
     assert arguments.output_dir == f"runs/{config.stem}", "no run overwrites another"
     assert script.encoder and script.train_source
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_configs_have_the_settings_of_the_paper(config):
-    """Also those of ablations, which inherit them."""
-    arguments, script = parsed(config)
-    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (
-        5,
-        3e-5,
-        0.01,
-    )
-    assert (arguments.lr_scheduler_type, arguments.warmup_steps, arguments.max_grad_norm) == (
-        "linear",
-        0,
-        0,
-    )
+    assert arguments.num_train_epochs == 5
+    assert (arguments.learning_rate, arguments.weight_decay) == (3e-5, 0.01)
+    assert (arguments.lr_scheduler_type, arguments.warmup_steps) == ("linear", 0)
     assert (arguments.seed, arguments.dataloader_drop_last, arguments.eval_steps) == (43, True, 50)
+    assert (arguments.max_grad_norm, arguments.bf16) == (0, True)
     assert arguments.per_device_train_batch_size == (16 if config.stem.startswith("wiki") else 128)
-    assert (script.dtype, script.attn_implementation) == ("auto", "auto")
     if script_of(config) != "train_mlm.py":
         assert arguments.temperature == 0.05
+    assert not parsed(config, "--smoke")[0].bf16, "on any machine"
 
 
 DEFAULT = ("mean", "narrative", True, True, True, "joint")
 """Pooling, twins, distractors, in-story negatives, in-batch negatives and the loss of
 distractors."""
 ABLATIONS = {
+    "roc_no_distractors_released": ("mean", "narrative", True, True, True, "separate"),
+    "roc_only_distractors": ("mean", "narrative", True, True, False, "joint"),
+    "wiki_only_distractors": ("mean", "narrative", True, False, False, "joint"),
     "no_distractors": ("mean", "narrative", False, True, True, "joint"),
-    "no_distractors_released": ("mean", "narrative", True, True, True, "separate"),
     "no_in_story_negatives": ("mean", "narrative", True, False, True, "joint"),
     "no_hard_negatives": ("mean", "narrative", False, False, True, "joint"),
     "only_in_story_negatives": ("mean", "narrative", False, True, False, "joint"),
@@ -216,10 +165,7 @@ ABLATIONS = {
     "dropout_twins": ("mean", "dropout", *DEFAULT[2:]),
     "entities": DEFAULT,
 }
-ONLY_DISTRACTORS = {
-    "roc_only_distractors": ("mean", "narrative", True, True, False, "joint"),
-    "wiki_only_distractors": ("mean", "narrative", True, False, False, "joint"),
-}
+"""By name, or by name without the kind of stories."""
 
 
 @pytest.mark.parametrize(
@@ -229,62 +175,22 @@ ONLY_DISTRACTORS = {
 )
 def test_ablations_change_what_they_are_called(config):
     arguments, script = parsed(config)
-    found = (
-        script.pooling or "mean",
-        *(getattr(arguments, name) for name in ("twins", "distractors")),
-    )
-    found += tuple(
-        getattr(arguments, name)
-        for name in ("in_story_negatives", "in_batch_negatives", "distractor_loss")
-    )
-    changes = DEFAULT
+    expected = DEFAULT
     if config.parent.name == "ablations":
-        changes = ONLY_DISTRACTORS.get(config.stem) or ABLATIONS[config.stem.partition("_")[2]]
-        kind = config.stem.split("_")[0]
-        _, full = parsed(
-            EXAMPLES / "configs" / {"roc": "roc_bert_large.yaml", "wiki": "wiki_ettin.yaml"}[kind]
-        )
+        kind, _, name = config.stem.partition("_")
+        expected = ABLATIONS[config.stem if config.stem in ABLATIONS else name]
+        base = {"roc": "roc_bert_large.yaml", "wiki": "wiki_ettin.yaml"}[kind]
+        _, full = parsed(EXAMPLES / "configs" / base)
         assert script.encoder == full.encoder
-        assert (script.train_source == full.train_source) is (not config.stem.endswith("entities"))
-    assert found == changes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "roc_no_distractors_released",
-        "roc_only_distractors",
-        "wiki_only_distractors",
-        "wiki_only_in_story_negatives",
-    ],
-)
-def test_losses_of_ablations_are_trained_on(name, tmp_path, bert_folder):
-    config = EXAMPLES / "configs" / "ablations" / f"{name}.yaml"
-    flags = "--smoke", "--use_cpu", "--encoder", bert_folder, "--output_dir", tmp_path
-    out = run(script_of(config), "--config", config, *flags)
-    steps = [step for step, _ in losses(tmp_path)]
-    assert f"{len(steps)} steps" in out and len(steps) >= 2
-    assert len({loss for _, loss in losses(tmp_path)}) == len(steps), "it learns from each batch"
-    assert "eval_loss" in json.loads((tmp_path / "eval_results.json").read_text())
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_commented_settings_are_valid(config, tmp_path):
-    lines = [
-        line.removeprefix("# ") for line in config.read_text().splitlines() if line.startswith("# ")
-    ]
-    settings = [
-        line
-        for line in lines
-        if line.split(":")[0].replace("_", "").isalpha() and line[0].islower()
-    ]
-    for number, line in enumerate(
-        line for line in settings if line.split(":")[0] != "load_best_model_at_end"
-    ):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(line)
-        parse_arguments(NarrativeTwinsTrainingArguments, argv=["--config", str(file), "--use_cpu"])
+        assert (script.train_source == full.train_source) is (name != "entities")
+    assert expected == (
+        script.pooling or "mean",
+        arguments.twins,
+        arguments.distractors,
+        arguments.in_story_negatives,
+        arguments.in_batch_negatives,
+        arguments.distractor_loss,
+    )
 
 
 # The default encoder
@@ -402,24 +308,6 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     train_votes.main()
 
 
-def test_data_of_training_on_votes(works, monkeypatch):
-    monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")
-    found = train_votes.data_sets(works, 0)
-    assert (
-        set(train_votes.losses(trainable())) | {"twins", "window twins"}
-        == set(found)
-        == set(train_votes.ROWS)
-    )
-    assert {name: len(rows) for name, rows in found.items()} == train_votes.ROWS | {
-        "prose": len(found["prose"])
-    }
-    assert not set(map(tuple, found["votes"]["story"])) & set(
-        map(tuple, found["operations"]["story"])
-    )
-    assert SENTENCES[2:5] in found["prose"]["story"][:]
-    assert found["votes"]["story"][:] != train_votes.data_sets(works, 1)["votes"]["story"][:]
-
-
 def test_mean_of_weights_uses_parts(tmp_path, bert_folder):
     encoder = StoryEncoder.from_pretrained(bert_folder, device="cpu")
     before = {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
@@ -445,11 +333,3 @@ def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
         and "{{" not in card.content
     )
     assert "Seeds: 0, 1" in card.content and "(settings)" in card.content
-
-
-def test_halves_have_no_story_in_common():
-    rows = Dataset.from_list([{"id": str(number)} for number in range(40)])
-    halves = [set(measuring.half(rows, held_out)["id"]) for held_out in measuring.HALVES.values()]
-    assert len(halves[0]) + len(halves[1]) == 40 and not halves[0] & halves[1]
-    found = measuring.of_half({"chosen_a": 1, "reported_a": 2, "b": 3}, "reported")
-    assert (found["a"], found["b"]) == (2, 3)

@@ -19,7 +19,7 @@ from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.scorers import EncoderScorer
 from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.stories.story import Story
-from narrative_twins.training.curves import Curves
+from narrative_twins.training.reporting import Curves
 
 
 def make_curves(spec: CurvesSpec, workspace: Workspace) -> Output:

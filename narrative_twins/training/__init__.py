@@ -15,11 +15,10 @@ from narrative_twins.training.arguments import StoryTrainingArguments as StoryTr
 from narrative_twins.training.collator import TwinsCollator as TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
-from narrative_twins.training.judgments import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer as MaskedLanguageModelTrainer
 from narrative_twins.training.mlm import masked_language_model as masked_language_model
-from narrative_twins.training.optimizer import MasterWeightsAdamW as MasterWeightsAdamW
+from narrative_twins.training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.salience_loss import SalienceLoss as SalienceLoss
 from narrative_twins.training.trainable import trainable_encoder as trainable_encoder
 from narrative_twins.training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer

@@ -16,6 +16,9 @@ class StoryTrainingArguments:
     """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning
     rate 3e-5 decaying linearly to 0, weight decay 0.01. Others, such as batch size and gradient
     clipping, are those of transformers.
+
+    Raises:
+        ValueError: a setting is invalid, or asks for pushes of the state of training.
     """
 
     learning_rate: float = field(
@@ -40,6 +43,19 @@ class StoryTrainingArguments:
             )
         },
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        settings: Any = self
+        if self.mini_batch_size is not None and self.mini_batch_size < 1:
+            raise ValueError(f"mini_batch_size={self.mini_batch_size} is not a count of 1 or more")
+        strategy = HubStrategy(settings.hub_strategy)
+        if settings.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
+            raise ValueError(
+                f"hub_strategy={strategy.value!r} would push optimizer states and other files of"
+                " the training to the Hub; only encoders are pushed. Use 'every_save' or 'end', and"
+                " keep the checkpoints of output_dir to resume"
+            )
 
 
 @dataclass
@@ -84,15 +100,15 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
             "help": "Rows per batch if stories have several windows; if not set, as for others."
         },
     )
-    tokens_per_batch: int | None = field(
-        default=None,
-        metadata={
-            "help": (
-                "Maximum tokens per training batch, with padding; rows of similar length are"
-                " together. If not set, only rows are counted."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        strategy = getattr(self, "train_sampling_strategy", "random")
+        if strategy != "random":
+            raise ValueError(
+                f"train_sampling_strategy={strategy!r} is ignored by sentence-transformers; remove"
+                " it, and set mini_batch_size if batches of long stories exceed the memory"
             )
-        },
-    )
 
 
 @dataclass
@@ -103,34 +119,3 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
     mlm_probability: float = field(
         default=0.15, metadata={"help": "The share of tokens to predict."}
     )
-
-
-def check_arguments(args: Any, kind: type[StoryTrainingArguments]) -> None:
-    """Raise a ValueError if the arguments of a trainer are of another kind, such as those of
-    transformers, or ask for pushes of the state of training."""
-    if not isinstance(args, kind):
-        raise ValueError(
-            f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use"
-            f" {kind.__name__}, which takes the same settings and more: from narrative_twins import"
-            f" {kind.__name__}"
-        )
-    settings: Any = args
-    strategy = HubStrategy(settings.hub_strategy)
-    if settings.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
-        raise ValueError(
-            f"hub_strategy={strategy.value!r} would push optimizer states and other files of the"
-            " training to the Hub; only encoders are pushed, so use 'every_save' or 'end', and"
-            " keep the checkpoints of output_dir to resume"
-        )
-
-
-def check_sampling(args: Any) -> None:
-    """Raise a ValueError if the arguments of a trainer ask for a way of sampling that it would
-    ignore."""
-    strategy = getattr(args, "train_sampling_strategy", "random")
-    if strategy != "random":
-        raise ValueError(
-            f"train_sampling_strategy={strategy!r} is for trainers of one text per row, and"
-            " sentence-transformers ignores it; remove it, and set tokens_per_batch for batches of"
-            " stories of similar length"
-        )

@@ -11,15 +11,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
+from narrative_twins.data.rows import is_nested
 from narrative_twins.encoder.tokens import Ids, StoryTokenizer
-from narrative_twins.training.token_batches import RowSize
 
 logger = logging.getLogger(__name__)
 
 Twins: TypeAlias = Literal["narrative", "dropout"]
 
-TWINS: tuple[Twins, ...] = ("narrative", "dropout")
 STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 """The side of a text: which text of its row it is."""
 
@@ -66,7 +64,7 @@ class TwinsCollator:
         epoch: int = 0,
         others: Mapping[str, Callable[[Any], dict[str, Any]]] | None = None,
     ) -> None:
-        if twins not in TWINS:
+        if twins not in ("narrative", "dropout"):
             raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
         if not tokens.tokenizer.is_fast:
             raise ValueError(
@@ -82,12 +80,11 @@ class TwinsCollator:
         self.others = dict(others or {})
         self.truncated_texts = 0
         # Required by the samplers of sentence-transformers.
-        labels = [
-            label
-            for other in self.others.values()
-            for label in getattr(other, "valid_label_columns", [])
-        ]
-        self.valid_label_columns: list[str] = list(dict.fromkeys(labels))
+        self.valid_label_columns: list[str] = []
+        for other in self.others.values():
+            for label in getattr(other, "valid_label_columns", []):
+                if label not in self.valid_label_columns:
+                    self.valid_label_columns.append(label)
 
     @property
     def epoch(self) -> int:
@@ -112,40 +109,12 @@ class TwinsCollator:
             for row_index, row in enumerate(rows)
             for side, text, several_windows in self._texts_of(row)
         ]
-        encoded = [ids_and_windows for _, _, ids_and_windows in texts]
-        shape = len(texts), max(len(ids) for ids, _ in encoded)
-        pad = self.tokens.tokenizer.pad_token_id or 0
-        input_ids, window_ids = np.full(shape, pad, np.int64), np.full(shape, -1, np.int64)
-        attention_mask = np.zeros(shape, np.int64)
-        for i, (ids, windows) in enumerate(encoded):
-            input_ids[i, : len(ids)] = ids
-            window_ids[i, : len(ids)] = windows
-            attention_mask[i, : len(ids)] = 1
-        return {
-            "texts_input_ids": torch.from_numpy(input_ids),
-            "texts_attention_mask": torch.from_numpy(attention_mask),
-            "texts_window_ids": torch.from_numpy(window_ids),
-            "texts_side": torch.tensor([side for side, _, _ in texts]),
-            "texts_row": torch.tensor([row_index for _, row_index, _ in texts]),
-            **({} if name is None else {"dataset_name": name}),
-        }
-
-    def size_of(self, row: Mapping[str, Any]) -> RowSize:
-        """How many texts of a row are encoded, and the tokens of the longest that may be: random
-        choices of a dropout twin are not made."""
-        columns = TWINS_COLUMNS if self.distractors else TWINS_COLUMNS[:2]
-        texts = [
-            text
-            for column in columns
-            if (text := _windowed_text(row, column, Random(0))) is not None
-        ]
-        longest = max(
-            len(self.tokens.tokenize_joined(self.tokens.texts(text.sentences))[0]) for text in texts
+        batch = padded_texts(
+            [encoded for _, _, encoded in texts], self.tokens.tokenizer.pad_token_id or 0
         )
-        special = len(self.tokens.head) + len(self.tokens.tail)
-        return RowSize(
-            min(longest, self.tokens.max_text_tokens) + special, len(list(self._texts_of(row)))
-        )
+        batch["texts_side"] = torch.tensor([side for side, _, _ in texts])
+        batch["texts_row"] = torch.tensor([row_index for _, row_index, _ in texts])
+        return batch if name is None else {**batch, "dataset_name": name}
 
     def _texts_of(self, row: Mapping[str, Any]) -> Iterator[tuple[int, WindowedText, bool]]:
         """Yield side and content of each text of a row, and whether the story of the row has
@@ -199,6 +168,24 @@ class TwinsCollator:
                 self.tokens.max_text_tokens,
             )
         self.truncated_texts += 1
+
+
+def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, torch.Tensor]:
+    """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
+    `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
+    shape = len(texts), max((len(ids) for ids, _ in texts), default=0)
+    input_ids = np.full(shape, pad, np.int64)
+    attention_mask = np.zeros(shape, np.int64)
+    window_ids = np.full(shape, -1, np.int64)
+    for i, (ids, windows) in enumerate(texts):
+        input_ids[i, : len(ids)] = ids
+        attention_mask[i, : len(ids)] = 1
+        window_ids[i, : len(ids)] = windows
+    return {
+        "texts_input_ids": torch.from_numpy(input_ids),
+        "texts_attention_mask": torch.from_numpy(attention_mask),
+        "texts_window_ids": torch.from_numpy(window_ids),
+    }
 
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:

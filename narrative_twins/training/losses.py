@@ -1,23 +1,137 @@
-"""The twins loss: InfoNCE over windows of stories, their twins and their distractors."""
+"""The twins loss: InfoNCE over windows of stories, their twins and their distractors; and
+`WindowLoss`, the base of all losses on vectors of windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
+import torch.distributed as dist
+from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.util import cos_sim, get_rank
+from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
 from torch import Tensor
 
 from narrative_twins.data.sources import NARRATIVE_TWINS
+from narrative_twins.encoder.checkpoint import module_settings
+from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
-from narrative_twins.training.gathering import gather_rows, process_count
-from narrative_twins.training.window_loss import WindowLoss, count_windows
 
 DistractorLoss: TypeAlias = Literal["joint", "separate"]
 
-DISTRACTOR_LOSSES: tuple[DistractorLoss, ...] = ("joint", "separate")
+CPU_PASS_TOKENS = 2_560
+"""Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
+caches, and to which more passes cost nothing."""
+PASS_TOKENS = 1_000_000
+"""The same on other devices, where each pass has a high overhead."""
+
+
+class WindowLoss(CachedLossMixin, torch.nn.Module):
+    """A loss on the vectors of the windows of texts.
+
+    Args:
+        model: the `SentenceTransformer` to train, a transformer and its pooling.
+        mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
+            et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+            Setup"), so that any batch fits into memory, for one more forward pass. None for no
+            caching.
+
+    Raises:
+        ValueError: a setting is invalid, or the model pools neither by the mean nor by the first
+            token.
+    """
+
+    def __init__(self, model: Any, mini_batch_size: int | None = None) -> None:
+        super().__init__()
+        if mini_batch_size is not None and mini_batch_size < 1:
+            raise ValueError(f"mini_batch_size={mini_batch_size} is not a count of 1 or more")
+        self.model = model
+        self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
+        # None turns caching off; the mixin itself allows only numbers.
+        self.mini_batch_size = mini_batch_size  # type: ignore[assignment]
+        self.uses_gradient_cache = mini_batch_size is not None
+
+    @abstractmethod
+    def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
+        """The loss of the window vectors of a batch, shape (texts, W, D); `layout` says what they
+        are."""
+
+    def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
+        """The loss of the texts of a batch: `input_ids`, `attention_mask` and `window_ids` (-1: not
+        pooled)."""
+        if self.uses_gradient_cache:
+            # The mixin passes its second argument on to `calculate_loss` as `labels`.
+            return self.forward_cached([texts], layout)
+        return self.loss_of_vectors(self.embed(texts, count_windows(texts)), layout)
+
+    def embed_minibatch(
+        self,
+        sentence_feature: dict[str, Tensor],
+        begin: int,
+        end: int,
+        with_grad: bool,
+        copy_random_state: bool,
+        random_state: RandContext | None = None,
+    ) -> tuple[Tensor, RandContext | None]:
+        """Window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D), and the
+        random state before."""
+        part = {key: value[begin:end] for key, value in sentence_feature.items()}
+        with random_state or nullcontext(), torch.set_grad_enabled(with_grad):
+            state = RandContext(*part.values()) if copy_random_state else None
+            return self.embed(part, count_windows(sentence_feature)), state
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False
+    ) -> Tensor:
+        """The loss of window vectors from `embed_minibatch`; `labels` is the layout of their
+        batch."""
+        loss = self.loss_of_vectors(torch.cat(reps[0]), labels)
+        if with_backward:
+            torch.autograd.backward(loss)
+            loss = loss.detach()
+        return loss
+
+    def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
+        """Window vectors of texts, shape (texts, W, D)."""
+        ids, mask, window_ids = (
+            texts[name] for name in ("input_ids", "attention_mask", "window_ids")
+        )
+        vectors, indices = [], []
+        limit = CPU_PASS_TOKENS if ids.device.type == "cpu" else PASS_TOKENS
+        # Encode texts of similar length together, with little padding; then restore their order.
+        for part, longest in batches_by_length(mask.sum(dim=1), limit):
+            features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
+            output = self.model(features)
+            # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as
+            # the states are.
+            states = output["token_embeddings"][..., : output["sentence_embedding"].shape[-1]]
+            vectors.append(
+                pool_windows(states, window_ids[part, :longest], windows, self.pooling)[0]
+            )
+            indices.append(part)
+        return torch.cat(vectors)[torch.cat(indices).argsort()]
+
+
+def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, int]]:
+    """Yield indices of texts, short ones first, in batches of about `tokens` padded tokens, with
+    the longest length."""
+    order = lengths.argsort()
+    sizes = lengths[order].tolist()
+    start = 0
+    for stop in range(1, len(sizes) + 1):
+        # End the batch before text `stop` if with this text, the longest so far, it would exceed
+        # the limit.
+        if stop == len(sizes) or (stop + 1 - start) * sizes[stop] > tokens:
+            yield order[start:stop], sizes[stop - 1]
+            start = stop
+
+
+def count_windows(texts: dict[str, Tensor]) -> int:
+    """The number of windows of the texts of a batch."""
+    return int(texts["window_ids"].max()) + 1
 
 
 class _Layout(NamedTuple):
@@ -92,7 +206,7 @@ class NarrativeTwinsLoss(WindowLoss):
         super().__init__(model, mini_batch_size)
         if not temperature > 0:
             raise ValueError(f"temperature={temperature} is not above 0")
-        if distractor_loss not in DISTRACTOR_LOSSES:
+        if distractor_loss not in ("joint", "separate"):
             raise ValueError(
                 f"distractor_loss={distractor_loss!r} is unknown; use 'joint' or 'separate'"
             )
@@ -265,3 +379,24 @@ def _tagged_windows(vectors: Tensor, kept: Tensor, rows: Tensor, pairs: Tensor) 
     text, window = torch.nonzero(kept, as_tuple=True)
     tags = torch.stack([rows[text], pairs[text], window], dim=1)
     return torch.cat([vectors[kept], tags.float()], dim=1)
+
+
+def process_count() -> int:
+    """The number of processes that train together."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def gather_rows(rows: Tensor) -> Tensor:
+    """The rows of all processes, which may have different numbers of them; gradients flow back to
+    the process of each row."""
+    count = torch.tensor([len(rows)], device=rows.device)
+    counts = [torch.zeros_like(count) for _ in range(dist.get_world_size())]
+    dist.all_gather(counts, count)
+    sizes = [int(size) for size in counts]
+    # Gathering needs the same shape in all processes: pad to the largest, and remove the padding
+    # afterwards.
+    padded = torch.nn.functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
+    parts = (
+        torch.split(all_gather_with_grad(padded), max(sizes)) if max(sizes) else [rows] * len(sizes)
+    )
+    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])

@@ -15,7 +15,6 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
     DataCollatorForLanguageModeling,
-    Trainer,
     set_seed,
 )
 
@@ -25,10 +24,10 @@ from narrative_twins.encoder.loading import hub_options, load_model
 from narrative_twins.encoder.pooling import Pooling
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokens import StoryTokenizer
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments, check_arguments
-from narrative_twins.training.curves import CurvesCallback
-from narrative_twins.training.story_trainer import StoryTrainer
-from narrative_twins.training.trainable import checked_rows
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
+from narrative_twins.training.sampling import checked_rows
+from narrative_twins.training.trainable import check_precision
+from narrative_twins.training.trainer import StoryTrainer, check_class
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:
@@ -37,7 +36,7 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
 
     Args:
         name: folder or Hub id of any encoder; None for the default. A missing head is initialized.
-        options: for `from_pretrained` of the model, such as `revision`, `token`, `dtype` or
+        options: for `from_pretrained` of the model, such as `revision`, `token` or
             `attn_implementation`.
     """
     name = str(name) if name is not None else default_encoder()
@@ -60,7 +59,7 @@ class MaskedTextsCollator:
         return batch
 
 
-class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
+class MaskedLanguageModelTrainer(StoryTrainer):
     """A `Trainer` for an encoder that predicts masked tokens in the texts of narrative twins.
     `encoder` is the encoder without its head.
 
@@ -89,8 +88,8 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: a setting is invalid, FSDP is on, the model is not a text encoder, or its
-            tokenizer has no mask token.
+        ValueError: a setting is invalid, the model is not a text encoder, or its tokenizer has no
+            mask token.
     """
 
     args: MaskedLanguageModelTrainingArguments
@@ -109,9 +108,7 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
         **options: Any,
     ) -> None:
         args = args or MaskedLanguageModelTrainingArguments("masked_language_model_output")
-        check_arguments(args, MaskedLanguageModelTrainingArguments)
-        if args.mini_batch_size is not None and args.mini_batch_size < 1:
-            raise ValueError(f"mini_batch_size={args.mini_batch_size} is not a count of 1 or more")
+        check_class(args, MaskedLanguageModelTrainingArguments)
         set_seed(args.seed)
         if model_init is not None:
             if model is not None:
@@ -120,54 +117,40 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             model = self.call_model_init()
         elif not isinstance(model, torch.nn.Module):
             model = masked_language_model(model)
+        check_precision(model)
         tokenizer = processing_class or AutoTokenizer.from_pretrained(
             model.name_or_path, trust_remote_code=False
         )
-        self.encoder = StoryEncoder(
-            model.base_model, tokenizer, pooling=pooling, context_tokens=args.context_tokens
-        )
-        self.evaluator: Any = evaluator
+        self.evaluator = evaluator
         self._pooling = pooling
         self._collates = options.get("data_collator") is None
-        train_dataset, eval_dataset = (
-            (
-                None
-                if data is None
-                else tokenized_rows(
-                    checked_rows(data, name, args.disable_tqdm)[0], self.encoder.tokens
-                )
-            )
-            for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset))
-        )
+        self._set_encoder(model, tokenizer, args.context_tokens)
+        rows = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
+        for name, data in rows.items():
+            if data is not None:
+                checked, _ = checked_rows(data, name, args.disable_tqdm)
+                rows[name] = tokenized_rows(checked, self.encoder.tokens)
         super().__init__(
             None if model_init is not None else model,
             args,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
             processing_class=tokenizer,
             model_init=model_init,
+            **rows,
             **options,
         )
-        if self.is_fsdp_enabled:
-            raise ValueError(
-                "masked language modeling does not work with FSDP; train without it, and with"
-                " mini_batch_size if a batch exceeds the memory"
-            )
         self.set_objective()
         # Then `Trainer` counts the masked tokens of a step; whether the model itself uses their
         # number does not matter.
         self.model_accepts_loss_kwargs = True
-        self.add_callback(CurvesCallback())
+
+    def _set_encoder(self, model: Any, tokenizer: Any, context_tokens: int | None) -> None:
+        self.encoder = StoryEncoder(
+            model.base_model, tokenizer, pooling=self._pooling, context_tokens=context_tokens
+        )
 
     def set_objective(self) -> None:
         if self.encoder.model is not self.model.base_model:
-            tokens = self.encoder.tokens
-            self.encoder = StoryEncoder(
-                self.model.base_model,
-                tokens.tokenizer,
-                pooling=self._pooling,
-                context_tokens=tokens.context_tokens,
-            )
+            self._set_encoder(self.model, self.processing_class, self.args.context_tokens)
         if self._collates:
             probability = self.args.mlm_probability
             self.data_collator = MaskedTextsCollator(
@@ -202,9 +185,8 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             loss = loss / masked.sum().clamp(min=1)
         else:
             # With several GPUs in one process, the number is repeated for each of them.
-            loss = loss / torch.as_tensor(num_items_in_batch, device=loss.device).flatten()[
-                0
-            ].clamp(min=1)
+            count = torch.as_tensor(num_items_in_batch, device=loss.device).flatten()[0]
+            loss = loss / count.clamp(min=1)
             if self.args.average_tokens_across_devices:
                 # The number is that of all processes, and their gradients are averaged, not summed.
                 loss = loss * self.args.world_size
@@ -231,9 +213,8 @@ class MaskedLanguageModelTrainer(StoryTrainer, Trainer):
             found = self.evaluator(
                 self.encoder, epoch=self.state.epoch, steps=self.state.global_step
             )
-            output.metrics.update(
-                {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
-            )
+            for name, value in found.items():
+                output.metrics[f"{metric_key_prefix}_{name}"] = value
         return output
 
 

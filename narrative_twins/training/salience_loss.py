@@ -1,22 +1,198 @@
-"""The salience loss: scores of operations are trained to agree with how readers judge sentences."""
+"""Training on judgments of readers: the loss that makes scores of operations agree with votes for
+sentences, and the collator of its batches, with the texts that operations need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from narrative_twins.encoder.tokens import StoryTokenizer
+from narrative_twins.data.rows import RowError, is_nested
+from narrative_twins.encoder.tokens import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.training.gathering import is_sharded
-from narrative_twins.training.judgments import JudgedStoriesCollator, JudgedWindow
-from narrative_twins.training.window_loss import WindowLoss
+from narrative_twins.salience.plans import exact_plans
+from narrative_twins.stories.story import Story
+from narrative_twins.stories.windows import Window
+from narrative_twins.training.collator import padded_texts
+from narrative_twins.training.losses import WindowLoss
+
+logger = logging.getLogger(__name__)
 
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
 """Default temperatures, since scores of the operations have different ranges; 0.1 for other
 operations."""
+
+
+@dataclass(frozen=True)
+class JudgedWindow:
+    """A window of a story, with what is needed to score it.
+
+    Attributes:
+        window: the window.
+        group: a number that windows share whose sentences are compared with each other.
+        labels: the votes or labels of its sentences.
+        vectors: by operation, the vectors of its orders, as indices in the window vectors of the
+            batch, R * W.
+    """
+
+    window: Window
+    group: int
+    labels: list[float]
+    vectors: dict[str, list[int]]
+
+
+class JudgedStoriesCollator:
+    """Collates stories with judged sentences into a batch for `SalienceLoss`.
+
+    Rows are those of `load_story_salience` (`story`, perhaps `windows`, and `counts` or `labels`),
+    or of `load_turning_points` or `load_window_twins` (`story`, perhaps in windows, and
+    `turning_points`). Windows without a vote, of one sentence, or whose texts exceed the context
+    are left out; equal texts are encoded once.
+
+    Args:
+        tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
+        operations: names or `Operation`s that are trained; default all that are registered.
+        across_windows: whether the sentences of all windows of a story are compared with each
+            other, see `SalienceLoss`. Windows without a vote are then left out only if the story
+            has none.
+
+    Attributes:
+        truncated_windows: how many windows this process has left out so far, since they exceed the
+            context.
+    """
+
+    def __init__(
+        self,
+        tokens: StoryTokenizer,
+        operations: str | Operation | Iterable[str | Operation] | None = None,
+        *,
+        across_windows: bool = False,
+    ) -> None:
+        self.tokens = tokens
+        self.across_windows = across_windows
+        self.operations = resolve_operations(operations)
+        self.truncated_windows = 0
+        # Required by the samplers of sentence-transformers.
+        self.valid_label_columns: list[str] = []
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
+        `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T), and
+        `texts_judged`, a list of `JudgedWindow`. Raises RowError if a row has no valid
+        judgments."""
+        texts = _Texts()
+        found: list[tuple[Window, int, list[float], dict[str, list[tuple[int, int]]]]] = []
+        for number, row in enumerate(rows):
+            labels = judgments(row, f"row {row.get('id', number)}")
+            story = _story(row)
+            plans = exact_plans(
+                self.operations, self.tokens.tokenize(story.sentences), story.windows
+            )
+            for plan in plans:
+                window = plan.window
+                own = labels[window.lo : window.hi]
+                if window.size == 1 or not any(labels if self.across_windows else own):
+                    continue
+                if any(len(chunks) > 1 for chunks in plan.variants):
+                    self._warn_left_out()
+                    continue
+                places = [texts.add(chunk) for (chunk,) in plan.variants]
+                by_operation = {
+                    operation.name: [places[i] for i in indices]
+                    for operation, indices in plan.operations
+                }
+                group = number if self.across_windows else len(found)
+                found.append((window, group, own, by_operation))
+        collated: dict[str, Any] = padded_texts(
+            list(zip(texts.ids, texts.window_ids, strict=True)),
+            self.tokens.tokenizer.pad_token_id or 0,
+        )
+        # Of shape (R, W), flattened: as many windows per text as the text with most of them has.
+        most = 1 + max((int(ids.max()) for ids in texts.window_ids), default=0)
+        judged = []
+        for window, group, own, by_operation in found:
+            vectors = {
+                name: [text * most + slot for text, slot in places]
+                for name, places in by_operation.items()
+            }
+            judged.append(JudgedWindow(window, group, own, vectors))
+        collated["texts_judged"] = judged
+        if rows[0].get("dataset_name") is not None:
+            collated["dataset_name"] = rows[0]["dataset_name"]
+        return collated
+
+    def _warn_left_out(self) -> None:
+        if not self.truncated_windows:
+            logger.warning(
+                "a window exceeds the context of %d tokens and is not trained on; use smaller"
+                " windows or an encoder with a longer context (further windows are not reported)",
+                self.tokens.context_tokens,
+            )
+        self.truncated_windows += 1
+
+
+def _story(row: Mapping[str, Any]) -> Story:
+    """The story of a row and its windows."""
+    content = row["story"]
+    if is_nested(content):
+        sentences = [sentence for window in content for sentence in window]
+        return Story.parse({"sentences": sentences, "windows": list(map(len, content))})
+    return Story.parse({"sentences": list(content), "windows": row.get("windows") or "auto"})
+
+
+def judgments(row: Mapping[str, Any], where: str) -> list[float]:
+    """The votes for each sentence of a row, its other labels, or 1 for its turning points and 0 for
+    other sentences; raises RowError if they are missing or invalid."""
+    story = row.get("story")
+    if not story or isinstance(story, str):
+        raise RowError(where, "'story' must be a list of sentences")
+    count = sum(map(len, story)) if is_nested(story) else len(story)
+    labels = next((row[name] for name in ("counts", "labels") if row.get(name) is not None), None)
+    points = row.get("turning_points")
+    if labels is None and points is not None:
+        labels = [float(index in set(points)) for index in range(count)]
+    if labels is None or len(labels) != count:
+        raise RowError(
+            where, f"'counts' or 'labels' must have a number for each of its {count} sentences"
+        )
+    values = [float(label) for label in labels]
+    if not all(0 <= value < float("inf") for value in values):
+        raise RowError(where, "votes and labels must be finite numbers of at least 0")
+    return values
+
+
+class _Texts:
+    """Distinct texts, each with the parts of it that are pooled: windows, which do not share
+    tokens."""
+
+    def __init__(self) -> None:
+        self.ids: list[Ids] = []
+        self.window_ids: list[Ids] = []
+        self._found: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+        self._texts_of: dict[bytes, list[int]] = {}
+
+    def add(self, chunk: Chunk) -> tuple[int, int]:
+        """The place of a chunk: the index of its text, and the number of the window that pools its
+        tokens."""
+        text, pooled = chunk.ids.tobytes(), chunk.pooled.tobytes()
+        if (text, pooled) not in self._found:
+            same = self._texts_of.setdefault(text, [])
+            # A text is encoded again if tokens of it are pooled that another window pools too.
+            free = [index for index in same if (self.window_ids[index][chunk.pooled] == -1).all()]
+            if not free:
+                free = [len(self.ids)]
+                same.append(free[0])
+                self.ids.append(chunk.ids)
+                self.window_ids.append(np.full(len(chunk.ids), -1, np.int32))
+            window = int(self.window_ids[free[0]].max()) + 1
+            self.window_ids[free[0]][chunk.pooled] = window
+            self._found[text, pooled] = free[0], window
+        return self._found[text, pooled]
 
 
 class SalienceLoss(WindowLoss):
@@ -75,21 +251,20 @@ class SalienceLoss(WindowLoss):
             raise ValueError(
                 f"operations={operations!r}: weights must be at least 0, and one of them above"
             )
-        given = (
-            temperature if isinstance(temperature, Mapping) else dict.fromkeys(names, temperature)
-        )
-        self.temperatures = {
-            name: (
-                TEMPERATURES.get(name, 0.1) if given.get(name) is None else float(given[name] or 0)
-            )
-            for name in names
-        }
+        if isinstance(temperature, Mapping):
+            given = dict(temperature)
+        elif temperature is not None:
+            given = dict.fromkeys(names, temperature)
+        else:
+            given = {}
         unknown = sorted(set(given) - set(names))
         if unknown:
             raise ValueError(
                 f"temperature has {unknown[0]!r}, which is not among the operations"
                 f" {', '.join(names)}"
             )
+        defaults = {name: TEMPERATURES.get(name, 0.1) for name in names}
+        self.temperatures: dict[str, float] = defaults | given
         if not all(0 < value < float("inf") for value in self.temperatures.values()):
             raise ValueError(f"temperature={temperature!r} must be above 0")
 
@@ -113,13 +288,7 @@ class SalienceLoss(WindowLoss):
             )
         judged: list[JudgedWindow] = features[0]["judged"]
         texts = {name: features[0][name] for name in ("input_ids", "attention_mask", "window_ids")}
-        if not judged and is_sharded(self.model):
-            # Other processes wait for a forward pass.
-            texts = {
-                name: values.new_full((1, 1), name == "attention_mask")
-                for name, values in texts.items()
-            }
-        elif not judged:
+        if not judged:
             # A loss that all parameters have a part in, as other processes expect.
             return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))
         return self.loss_of_texts(texts, judged)
@@ -132,18 +301,17 @@ class SalienceLoss(WindowLoss):
             groups: dict[int, list[JudgedWindow]] = {}
             for judged in layout:
                 groups.setdefault(judged.group, []).append(judged)
-            losses = [self._group_loss(flat, windows) for windows in groups.values()]
-            # A story may have votes only in a window that was left out.
-            return torch.stack(
-                [loss for loss in losses if loss is not None] or [flat.sum() * 0.0]
-            ).mean()
+            losses = [
+                self._group_loss(flat, windows)
+                for windows in groups.values()
+                # A story may have votes only in a window that was left out.
+                if any(label for judged in windows for label in judged.labels)
+            ]
+            return torch.stack(losses or [flat.sum() * 0.0]).mean()
 
-    def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor | None:
-        """The loss of the sentences that are compared with each other; None if they have no
-        votes."""
+    def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
+        """The loss of the sentences that are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
-        if not any(labels):
-            return None
         shares = torch.tensor(labels, dtype=vectors.dtype, device=vectors.device) / sum(labels)
         losses = []
         for operation in self.operations:
@@ -155,9 +323,8 @@ class SalienceLoss(WindowLoss):
 
     @staticmethod
     def _scores(operation: Operation, vectors: Tensor, judged: JudgedWindow) -> Tensor:
-        found: Any = vectors[
-            judged.vectors[operation.name]
-        ]  # a tensor, which `scores` takes like an array
+        # `scores` takes a tensor as it takes an array.
+        found: Any = vectors[judged.vectors[operation.name]]
         scores: Any = operation.scores(judged.window, found)
         return scores  # type: ignore[no-any-return]
 

@@ -1,130 +1,174 @@
-"""Which rows of narrative twins are in which batch: of data sets and of streams, by rows and by
-tokens."""
+"""Rows of narrative twins on their way to batches: checked, several data sets and streams alike,
+with a batch size for each and random choices for each epoch."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
+import torch
+from datasets import Dataset, IterableDataset
+from sentence_transformers.sentence_transformer.training_args import BatchSamplers
+from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 
-from narrative_twins.data.rows import is_nested
+from narrative_twins.data.rows import RowError, check_twins_row, is_nested
 from narrative_twins.training.collator import TwinsCollator
-from narrative_twins.training.streams import is_stream, place_in_stream, whole_stream_loader
-from narrative_twins.training.token_batches import TokenBatchSampler
 
 
-class TwinsSampling:
-    """Mixin for the trainer of sentence-transformers; put it first among the base classes.
+def checked_rows(
+    data: Any, name: str, silent: bool, skipped: Collection[str] = ()
+) -> tuple[Any, str | None]:
+    """Check the rows of a data set of narrative twins or of a dict of several; streams are checked
+    as they are read.
 
-    Attributes:
-        first_epoch: the epoch in which the training began or was resumed.
+    Args:
+        data: the data.
+        name: its name in errors.
+        silent: hide the progress bar of data with more than 10,000 rows.
+        skipped: names of data sets in a dict that have other rows and are not checked.
+
+    Returns:
+        The data, and the name of the first row without a twin; None if all have twins, and for
+        streams.
+
+    Raises:
+        RowError: a row is invalid, or there are no rows; names the data set and the row.
     """
+    if isinstance(data, dict):
+        if not data:
+            raise RowError(name, "there are no rows; at least one data set is needed")
+        checked, twinless = {}, None
+        for key, rows in data.items():
+            first = None
+            if key not in skipped:
+                rows, first = checked_rows(rows, f"{name}[{key!r}]", silent)
+            checked[key] = rows
+            twinless = twinless or first
+        return checked, twinless
+    if isinstance(data, IterableDataset):
 
-    args: Any
-    accelerator: Any
-    data_collator: Any
-    train_dataset: Any
-    state: Any
-    first_epoch = 0
-    _is_trained = False
+        def check(row: dict[str, Any], number: int) -> dict[str, Any]:
+            check_twins_row(row, f"{name}, row {number}")
+            return row
 
-    def train(self, *args: Any, **options: Any) -> Any:
-        """Train as `StoryTrainer.train` does. A ValueError also if a stream has no rows for a
-        batch."""
-        if is_stream(self.train_dataset):
-            # A loader without a batch ends `transformers` without a word or, in early releases, by
-            # a TypeError.
-            rows = (
-                self._rows_per_batch(self.train_dataset, self.args.train_batch_size)
-                * self.args.world_size
+        return data.map(check, with_indices=True, features=data.features), None
+    if not isinstance(data, Dataset):
+        return data, None
+    if not len(data):
+        raise RowError(name, "there are no rows; at least one is needed")
+    twinless = None
+    shown = not silent and len(data) > 10_000
+    for number, row in enumerate(tqdm(data, desc="checking rows", disable=not shown)):
+        check_twins_row(row, f"{name}, row {number}")
+        if twinless is None and row.get("twin") is None:
+            twinless = f"{name}, row {number}"
+    return data, twinless
+
+
+def rows_per_batch(data: Any, batch_size: int, window_batch_size: int | None) -> int:
+    """The number of rows of a batch: `window_batch_size` if it is set and stories have several
+    windows."""
+    if window_batch_size is None:
+        return batch_size
+    story = next(iter(data)).get("story")
+    return window_batch_size if isinstance(story, list) and is_nested(story) else batch_size
+
+
+def is_stream(data: Any) -> bool:
+    """Whether a data set is a stream, as loaded with `streaming=True`."""
+    return isinstance(data, IterableDataset)
+
+
+def check_streams(data: Any, name: str, args: Any) -> None:
+    """Raise a ValueError if a data set, or one of several in a dict, is a stream that the arguments
+    of a trainer can't be used with. `name` is the name of the data in errors."""
+    if isinstance(data, Mapping):
+        streams = [key for key, rows in data.items() if is_stream(rows)]
+        if streams:
+            raise ValueError(
+                f"{name}[{streams[0]!r}] is a stream, and batches of several data sets are drawn by"
+                " their sizes; load them without streaming, or make one stream of them:"
+                " datasets.interleave_datasets([...])"
             )
-            needed = rows if self.args.dataloader_drop_last else 1
-            if sum(1 for _ in self.train_dataset.take(needed)) < needed:
-                raise ValueError(
-                    f"the stream has no batch of {needed} rows, so nothing can be trained; use a"
-                    " smaller per_device_train_batch_size or, on one process,"
-                    " dataloader_drop_last=False"
-                )
-        return super().train(*args, **options)  # type: ignore[misc]
-
-    def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
-        """A data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each process
-        reads the whole of a stream and takes its share of each batch."""
-        build = super()._build_dataloader  # type: ignore[misc]
-        if is_stream(dataset):
-            # Otherwise the first process would make all batches, and cut them for the others
-            # without regard to rows.
-            self.accelerator.dataloader_config.dispatch_batches = False
-            return whole_stream_loader(
-                build(dataset, self._rows_per_batch(dataset, batch_size), dataset_kind)
-            )
-        self._is_trained = dataset_kind == "train"
-        loader = build(dataset, batch_size, dataset_kind)
-        # Those of one data set by rows need their batch size.
-        if isinstance(loader.batch_sampler, (TokenBatchSampler, MultiDatasetDefaultBatchSampler)):
-            # With a batch size set, several processes would drop batches of another size as
-            # incomplete.
-            loader.batch_sampler.batch_size = None  # type: ignore[assignment]
-        return loader
-
-    def _rows_per_batch(self, dataset: Any, batch_size: int) -> int:
-        """The number of rows of a batch: `window_batch_size` if it is set and stories have several
-        windows."""
-        size: int | None = self.args.window_batch_size
-        if size is None:
-            return batch_size
-        story = next(iter(dataset)).get("story")
-        return size if isinstance(story, list) and is_nested(story) else batch_size
-
-    def get_batch_sampler(
-        self, dataset: Any, batch_size: int, drop_last: bool, *args: Any, **kwargs: Any
-    ) -> Any:
-        """The usual sampler, with `window_batch_size` rows per batch if stories have several
-        windows; for training on twins with `tokens_per_batch`, a `TokenBatchSampler`."""
-        batch_size = self._rows_per_batch(dataset, batch_size)
-        tokens, collator = self.args.tokens_per_batch, self.data_collator
-        limited = tokens is not None and self._is_trained and isinstance(collator, TwinsCollator)
-        if not limited or dataset[0].get("dataset_name") in collator.others:
-            return super().get_batch_sampler(dataset, batch_size, drop_last, *args, **kwargs)  # type: ignore[misc]
-        shown = not self.args.disable_tqdm and len(dataset) > 10_000
-        sizes = [
-            collator.size_of(row)
-            for row in tqdm(dataset, desc="counting tokens", disable=not shown)
-        ]
-        return TokenBatchSampler(
-            sizes, tokens, batch_size, drop_last, self.args.seed, lambda: collator.epoch
+    if not is_stream(data):
+        return
+    if name == "train_dataset" and args.max_steps <= 0:
+        raise ValueError(
+            f"{name} is a stream, whose length is not known; set max_steps (the learning rate falls"
+            " to 0 over them). Where the stream ends, it is read again"
+        )
+    if args.batch_sampler != BatchSamplers.BATCH_SAMPLER:
+        raise ValueError(
+            f"batch_sampler={getattr(args.batch_sampler, 'value', args.batch_sampler)!r} chooses"
+            f" rows by number, and {name} is a stream; remove it, or load the rows without"
+            " streaming"
         )
 
-    def _init_training_state(
-        self,
-        max_steps: int,
-        epoch_steps: int,
-        epochs: int,
-        resume_from_checkpoint: str | None,
-        trial: Any,
-    ) -> tuple[int, int]:
-        """The epoch to begin with, and how many of its batches were trained on already. `train`
-        calls this, and takes all of the training for one epoch of a stream."""
-        start: tuple[int, int] = super()._init_training_state(  # type: ignore[misc]
-            max_steps, epoch_steps, epochs, resume_from_checkpoint, trial
+
+def check_first_batch(stream: Any, args: Any) -> None:
+    """Raise a ValueError if a stream has no rows for a batch, with which `transformers` would end
+    the training without a message."""
+    rows = rows_per_batch(stream, args.train_batch_size, args.window_batch_size) * args.world_size
+    needed = rows if args.dataloader_drop_last else 1
+    if sum(1 for _ in stream.take(needed)) < needed:
+        raise ValueError(
+            f"the stream has no batch of {needed} rows, so nothing can be trained; use a smaller"
+            " per_device_train_batch_size or, on one process, dataloader_drop_last=False"
         )
-        if (
-            resume_from_checkpoint is not None
-            and is_stream(self.train_dataset)
-            and not self.args.ignore_data_skip
-        ):
-            start = place_in_stream(resume_from_checkpoint, self.args.gradient_accumulation_steps)
-        self.first_epoch = start[0]
-        return start
+
+
+class WholeStream(torch.utils.data.IterableDataset[Any]):
+    """A stream all of whose rows each process reads, to take its share of each batch. Shares of the
+    files would have different numbers of rows, and the process with more would wait for the others
+    forever."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle the rows again, if the stream shuffles."""
+        self.rows.set_epoch(epoch)
+
+
+def whole_stream_loader(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """The data loader of a stream, for `Accelerator.prepare` with `dispatch_batches=False`."""
+    return DataLoader(
+        WholeStream(loader.dataset),
+        batch_size=loader.batch_size,
+        drop_last=loader.drop_last,
+        collate_fn=loader.collate_fn,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        persistent_workers=loader.persistent_workers,
+        prefetch_factor=loader.prefetch_factor,
+    )
+
+
+def place_in_stream(checkpoint: str | Path, accumulated: int) -> tuple[int, int]:
+    """Where a run on a stream was when it saved a checkpoint: how many times it had read the whole
+    stream, and how many batches of the next pass. `accumulated` is the number of batches in a
+    step."""
+    state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
+    epoch = state.epoch or 0
+    # In each pass, `transformers` adds the share of `max_steps` that it has trained to the number
+    # of the pass.
+    passes = max(0, math.ceil(epoch - 1e-9) - 1)
+    return passes, round((epoch - passes) * state.max_steps * accumulated)
 
 
 class EpochCallback(TrainerCallback):
-    """Updates the epoch of the collator and of all samplers, on which their random choices
-    depend."""
+    """Updates the epoch of the collator and of all samplers, on which their random choices depend.
+    A trainer has the epoch in which its run began or was resumed as `first_epoch`."""
 
-    def __init__(self, trainer: TwinsSampling) -> None:
+    def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
         self.next_epoch = 0
 
@@ -134,7 +178,8 @@ class EpochCallback(TrainerCallback):
     def on_epoch_begin(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any
     ) -> None:
-        epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
+        epoch = self.next_epoch
+        self.next_epoch += 1
         if isinstance(self.trainer.data_collator, TwinsCollator):
             self.trainer.data_collator.epoch = epoch
         # `transformers` and accelerate look at two of them; a run that is resumed on several

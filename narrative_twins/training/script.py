@@ -1,10 +1,10 @@
-"""Parts of training scripts: loading data, validation, the training run and its report.
+"""Parts of training scripts: settings, data, validation, and the training run with its report.
 
 ```
 arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
 train, validation = train_and_validation(load_story_twins, script)
 evaluator = validation_evaluator(script, validation, arguments=arguments)
-model = trainable_encoder(script.encoder, pooling=script.pooling, **script.encoder_options(arguments.device))
+model = trainable_encoder(script.encoder, pooling=script.pooling)
 run_training(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator), script)
 ```
 """
@@ -12,29 +12,147 @@ run_training(NarrativeTwinsTrainer(model, arguments, train, validation, evaluato
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import yaml
 from sentence_transformers.base.evaluation import SequentialEvaluator
-from transformers import TrainerCallback
+from transformers import HfArgumentParser, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.evaluation.agreement import Measure
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.training.card import last_metrics
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.flags import ScriptArguments
-from narrative_twins.training.streams import is_stream
+from narrative_twins.training.reporting import last_metrics, report
+from narrative_twins.training.sampling import is_stream
 from narrative_twins.training.trainable import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
-SALIENCE = "salience"
-"""Prefix of the names of salience metrics."""
+DEFAULTS: dict[str, Any] = {
+    "eval_strategy": "steps",
+    "eval_steps": 50,
+    "save_steps": 50,
+    "save_total_limit": 2,
+    "logging_steps": 10,
+}
+"""Defaults of training scripts: how often to validate, to save a checkpoint and to log."""
+SMOKE: dict[str, Any] = {
+    "encoder": None,
+    "bf16": False,
+    "train_source": None,
+    "eval_source": None,
+    "salience_source": None,
+    "max_train_rows": 32,
+    "max_eval_rows": 4,
+    "max_steps": 4,
+    "eval_steps": 2,
+    "save_steps": 2,
+    "logging_steps": 1,
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 2,
+    "report_to": "none",
+}
+"""Settings of `--smoke`: a few steps on a few rows of the package's own data with its default
+encoder."""
+
+
+def _setting(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class ScriptArguments:
+    """Settings of a training script other than the arguments of the trainer."""
+
+    config: str | None = _setting(None, "A YAML file of settings; flags override it.")
+    encoder: str | None = _setting(
+        None, "Folder or Hub id of the encoder to start from; if not set, the default one."
+    )
+    pooling: Literal["mean", "first"] | None = _setting(
+        None, "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."
+    )
+    attn_implementation: str | None = _setting(
+        None, "For example sdpa or flash_attention_2; if not set, transformers chooses."
+    )
+    train_source: str | None = _setting(
+        None, "File, folder or Hub id of training rows; if not set, the package's own."
+    )
+    eval_source: str | None = _setting(
+        None, "The same for validation; if not set, the split validation of train_source."
+    )
+    salience_source: str | None = _setting(
+        None, "File, folder or Hub id of stories with human labels, for validation."
+    )
+    operations: list[str] | None = _setting(
+        None, "Salience operations to validate; if not set, all. Shifting takes longest."
+    )
+    max_train_rows: int | None = _setting(None, "Maximum rows to train on; the first are used.")
+    max_eval_rows: int | None = _setting(None, "Maximum validation rows; the first are used.")
+    card: str | None = _setting(
+        None, "A YAML file of facts for the model card: training_data, license, limits ..."
+    )
+    resume: bool = _setting(False, "Resume from the last checkpoint in output_dir, if any.")
+    smoke: bool = _setting(False, "Test run: a few steps on a few rows.")
+
+
+def parse_arguments(
+    training: type,
+    defaults: Mapping[str, Any] | None = None,
+    smoke: Mapping[str, Any] | None = None,
+    *,
+    script: type[ScriptArguments] = ScriptArguments,
+    description: str | None = None,
+    argv: Sequence[str] | None = None,
+) -> tuple[Any, Any]:
+    """Parse the command line into training arguments and script arguments.
+
+    Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
+    overrides the defaults. The file maps names of flags, without dashes, to values; `null` unsets a
+    setting. `base` names another such file, relative to this one, whose settings apply where this
+    one has none.
+
+    Args:
+        training, script: the classes of the training arguments and of the script arguments.
+        defaults: defaults that differ from those of the classes.
+        smoke: the settings of `--smoke`, for example `SMOKE`.
+        description: for `--help`, its first paragraph.
+        argv: the flags; default `sys.argv[1:]`.
+
+    Raises:
+        SystemExit: a flag or setting is invalid, which is printed.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser(
+        [script, training],
+        usage="%(prog)s [--config FILE] [--FLAG VALUE ...]",
+        description=(description or "").partition("\n\n")[0],
+    )
+    parser.set_defaults(**(defaults or {}))
+    flags = parser.parse_args(argv)
+    settings = {} if flags.config is None else _read_config(Path(flags.config))
+    unknown = sorted(settings.keys() - {action.dest for action in parser._actions})
+    if unknown:
+        parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
+    if flags.smoke or settings.get("smoke"):
+        settings |= smoke or {}
+    # As defaults, so that flags override them, and values are parsed as those of flags are.
+    parser.set_defaults(**settings)
+    script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
+    return arguments, script_arguments
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The settings of a YAML file and, where it has none, of the file that it is based on."""
+    with path.open(encoding="utf-8") as file:
+        settings: dict[str, Any] = yaml.safe_load(file) or {}
+    base = settings.pop("base", None)
+    return settings if base is None else _read_config(path.parent / base) | settings
 
 
 def train_and_validation(
@@ -47,10 +165,10 @@ def train_and_validation(
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
-        return train, select_split(load(script.eval_source), "validation", script.max_eval_rows)
-    return train, (
-        select_split(data, "validation", script.max_eval_rows) if "validation" in data else None
-    )
+        data = load(script.eval_source)
+    elif "validation" not in data:
+        return train, None
+    return train, select_split(data, "validation", script.max_eval_rows)
 
 
 def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
@@ -93,7 +211,7 @@ def validation_evaluator(
     if judged:
         evaluators.append(
             SalienceEvaluator(
-                judged, name=SALIENCE, operations=script.operations, context_tokens=context_tokens
+                judged, name="salience", operations=script.operations, context_tokens=context_tokens
             )
         )
     complete = [
@@ -102,18 +220,22 @@ def validation_evaluator(
     if complete:
         evaluators.append(TwinsEvaluator(complete, name="twins", context_tokens=context_tokens))
     if arguments is not None and not evaluators and validation is None:
-        _train_without_validation(arguments)
+        if arguments.eval_strategy != "no":
+            logger.warning(
+                "training without validation: there is no split 'validation'; name validation rows"
+                " with --eval_source or stories with human labels with --salience_source"
+            )
+        arguments.eval_strategy = IntervalStrategy.NO
+        arguments.do_eval = False
+        arguments.load_best_model_at_end = False
     return SequentialEvaluator(evaluators) if evaluators else None
 
 
-def _train_without_validation(arguments: Any) -> None:
-    if arguments.eval_strategy != "no":
-        logger.warning(
-            "training without validation: there is no split 'validation'; name validation rows with"
-            " --eval_source or stories with human labels with --salience_source"
-        )
-    arguments.eval_strategy, arguments.do_eval = IntervalStrategy.NO, False
-    arguments.load_best_model_at_end = False
+class _EvaluateAtEnd(TrainerCallback):
+    """Evaluates after the last step, also if it is not a multiple of `eval_steps`."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_evaluate |= state.global_step >= state.max_steps
 
 
 def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> dict[str, float]:
@@ -122,13 +244,13 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
     salience scores by the saved encoder. Returns the metrics of the saved encoder."""
     args = trainer.args
     checkpoint = args.resume_from_checkpoint
-    if checkpoint is None and script.resume and Path(args.output_dir).is_dir():
+    if checkpoint is None and script.resume:
         checkpoint = last_complete_checkpoint(Path(args.output_dir))
     if args.eval_strategy != "no":
         trainer.add_callback(_EvaluateAtEnd())
     trainer.train(resume_from_checkpoint=checkpoint)
     final = Path(args.output_dir) / "final"
-    _add_card_facts(trainer, script)
+    trainer.facts = _card_facts(script) | trainer.facts
     trainer.save_encoder(final)
     if args.push_to_hub:
         trainer.push_to_hub()
@@ -141,9 +263,8 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
     return metrics
 
 
-def _add_card_facts(trainer: Any, script: ScriptArguments) -> None:
-    """Add the names of the data and the facts in the file of `--card` to the facts of the
-    trainer."""
+def _card_facts(script: ScriptArguments) -> dict[str, Any]:
+    """The names of the data, and the facts in the file of `--card`."""
     sources = {
         "training_data": script.train_source,
         "evaluation_set": script.salience_source or script.eval_source,
@@ -154,74 +275,7 @@ def _add_card_facts(trainer: Any, script: ScriptArguments) -> None:
         for key, name in sources.items()
         if name is not None
     }
-    given = {} if script.card is None else read_fact_values(EncoderFacts, script.card)
-    trainer.facts = names | given | trainer.facts
-
-
-class _EvaluateAtEnd(TrainerCallback):
-    """Evaluates after the last step, also if it is not a multiple of `eval_steps`."""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_evaluate |= state.global_step >= state.max_steps
-
-
-def report(trainer: Any, metrics: Mapping[str, float]) -> str:
-    """A report of a run: steps, final metrics as a table, and written files."""
-    args, state = trainer.args, trainer.state
-    processes = f"{args.world_size} process" + ("es" if args.world_size > 1 else "")
-    lines = [
-        f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
-        f" ({args.device.type})"
-    ]
-    table = metrics_table(metrics, trainer.evaluators)
-    lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
-    written = {
-        "final": "the encoder, for sentence-transformers and narrative_twins",
-        "curves.json": "loss and validation by step",
-        "curves.png": "the same as a plot",
-        "eval_results.json": "all metrics of this validation",
-    }
-    checkpoints = sorted(
-        Path(args.output_dir).glob("checkpoint-*"), key=lambda path: path.stat().st_mtime
-    )
-    written |= {path.name: "checkpoint for --resume" for path in checkpoints[-1:]}
-    lines += [f"\nwritten to {args.output_dir}"]
-    lines += [
-        f"  {name:<20}{content}"
-        for name, content in written.items()
-        if (Path(args.output_dir) / name).exists()
-    ]
-    return "\n".join(lines)
-
-
-def metrics_table(metrics: Mapping[str, float], evaluators: Iterable[Any]) -> list[str]:
-    """The metrics of evaluators as lines of a table: salience by operation, then the other
-    metrics."""
-    lines: list[str] = []
-    others = {"eval_loss": "loss"}
-    for evaluator in evaluators:
-        if not isinstance(evaluator, SalienceEvaluator):
-            others |= {
-                f"eval_{name}": words
-                for name, words in getattr(evaluator, "metric_labels", {}).items()
-            }
-            continue
-        columns = list(dict.fromkeys(measure.metric for measure in evaluator.measures))
-        rows = []
-        for operation in evaluator.operations:
-            keys = [
-                f"eval_{evaluator.full_name(Measure(operation.name, metric).key)}"
-                for metric in columns
-            ]
-            if all(key in metrics for key in keys):
-                rows.append(
-                    f"  {operation.name:<28}" + "".join(f"{metrics[key]:>10.3f}" for key in keys)
-                )
-        header = f"  {'':<28}" + "".join(f"{metric.label:>10}" for metric in columns)
-        lines += [header, *rows] if rows else []
-    return lines + [
-        f"  {words:<28}{metrics[key]:>10.3f}" for key, words in others.items() if key in metrics
-    ]
+    return names | ({} if script.card is None else read_fact_values(EncoderFacts, script.card))
 
 
 def _scored_story(folder: Path, story: Any, context_tokens: int | None) -> str:
@@ -232,6 +286,5 @@ def _scored_story(folder: Path, story: Any, context_tokens: int | None) -> str:
     )
     sentences = zip(result.scores[result.primary_operation], result.sentences, strict=True)
     lines = [f"  {score:.3f}  {sentence}" for score, sentence in sentences]
-    return "\n".join(
-        [f"\nsalience of a story ({result.primary_operation}), by the encoder in {folder}", *lines]
-    )
+    title = f"\nsalience of a story ({result.primary_operation}), by the encoder in {folder}"
+    return "\n".join([title, *lines])

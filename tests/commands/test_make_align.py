@@ -20,7 +20,7 @@ from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.making.alignment import SentenceEmbedder
 from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES, LongTwins
-from narrative_twins.training.trainable import checked_rows
+from narrative_twins.training.sampling import checked_rows
 
 from support.command import run
 from support.hub import Hub, running

@@ -20,7 +20,7 @@ from narrative_twins.plots import style
 from narrative_twins.plots.figures import resample, space_labels
 from narrative_twins.plots.style import PALETTE, line_style, one_line, render, shortened
 from narrative_twins.show.heat_map import plot_stories
-from narrative_twins.training.curves import plot_curves
+from narrative_twins.training.reporting import plot_curves
 
 from support.results import any_text, result_of, texts_of
 from support.strategies import window_sizes

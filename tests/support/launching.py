@@ -13,23 +13,6 @@ SCRIPT = Path(two_processes.__file__)
 
 def run_two(*arguments: object) -> None:
     """Run the script in two processes."""
-    _run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", SCRIPT, *arguments)
-
-
-def run_accelerate(config: Path, processes: int, *arguments: object) -> None:
-    """Run the script by `accelerate launch` with a config."""
-    launch = (
-        "-m",
-        "accelerate.commands.launch",
-        "--config_file",
-        config,
-        "--num_processes",
-        processes,
-    )
-    _run(*launch, "--main_process_port", 0, SCRIPT, *arguments)
-
-
-def _run(*command: object) -> None:
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -37,4 +20,5 @@ def _run(*command: object) -> None:
         "GLOO_SOCKET_IFNAME": "lo",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    run_python(*command, env=environment)
+    launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
+    run_python(*launch, SCRIPT, *arguments, env=environment)

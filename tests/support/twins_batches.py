@@ -9,8 +9,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
+from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.collator import TwinsCollator
 from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support.models import SENTENCES, trainable
 
@@ -79,16 +81,16 @@ FILMS = [
     for at in range(7)
 ]
 """Rows of a data set with windows; a sentence of each twin belongs to one of two."""
-MIXED = [
+TWINS = [
     {
-        "story": [f"Nadia found {at} coins."] * (1 + at % 5),
-        "twin": ["Money was found."] * (1 + at % 3),
-        "negative": None if at % 4 else ["Her brother laughed.", "It rained."],
-        "negative_twin": None if at % 8 else ["He laughed."],
+        "story": [f"Nadia found {at} coins.", "She swam across."],
+        "twin": ["Money was found.", f"{at} of it."],
+        "negative": [f"Her brother laughed {at} times."],
+        "negative_twin": [f"He laughed, {at} times."],
     }
-    for at in range(24)
+    for at in range(12)
 ]
-"""Rows of a data set whose texts differ in number and length."""
+"""Rows of a data set of stories."""
 LEVELS = {"stories": STORIES, "windows": WINDOWS}
 
 
@@ -104,6 +106,23 @@ class Seen(NarrativeTwinsLoss):
         (texts,) = sentence_features
         self.batches.append((str(texts["input_ids"].tolist()), str(texts["window_ids"].tolist())))
         return super().forward([texts], labels)
+
+
+def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
+    """A trainer on a CPU with a small encoder; `options` are its own and those of its
+    arguments."""
+    own = ("eval_dataset", "evaluator", "loss", "callbacks", "model_init")
+    given = {name: options.pop(name) for name in own if name in options}
+    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+    arguments = NarrativeTwinsTrainingArguments(str(folder), **settings | options)
+    if model is None and "model_init" not in given:
+        model = trainable()
+    return NarrativeTwinsTrainer(model, arguments, data, **given)
+
+
+def logged(trainer, name: str = "loss") -> list[float]:
+    """The values of a quantity that a trainer has logged."""
+    return [entry[name] for entry in trainer.state.log_history if name in entry]
 
 
 @cache

@@ -1,10 +1,9 @@
 """The script of each of two processes in test_two_processes.py, run by torchrun.
 
-two_processes.py loss BATCH FOLDER      loss and gradients of this process's share of a batch
-two_processes.py train SETTINGS FOLDER  a short training run two_processes.py mlm SETTINGS FOLDER
-a step of masked language modeling two_processes.py resume SETTINGS FOLDER the batches of runs, and
-of the same runs resumed two_processes.py steps SETTINGS FOLDER  the steps of runs, and of the same
-runs resumed; with FSDP, if it is set
+two_processes.py loss BATCH FOLDER       loss and gradients of this process's share of a batch
+two_processes.py train SETTINGS FOLDER   a short training run
+two_processes.py mlm SETTINGS FOLDER     a step of masked language modeling
+two_processes.py resume SETTINGS FOLDER  the batches of runs, and of the same runs resumed
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedType
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
@@ -28,15 +25,12 @@ from narrative_twins.training.arguments import (
     MaskedLanguageModelTrainingArguments,
     NarrativeTwinsTrainingArguments,
 )
-from narrative_twins.training.evaluators import TwinsEvaluator
-from narrative_twins.training.gathering import is_sharded
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.mlm import (
     MaskedLanguageModelTrainer,
     MaskedTextsCollator,
     masked_language_model,
 )
-from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support.twins_batches import Seen
@@ -134,66 +128,9 @@ def resume(file: Path, folder: Path) -> None:
     (folder / f"batches-{dist.get_rank()}.json").write_text(json.dumps(found))
 
 
-def shard_on_cpu() -> None:
-    """Have accelerate use FSDP, which itself works on any device, on a CPU as well."""
-    original = AcceleratorState.__init__
-
-    def sharding(self: Any, *args: Any, **options: Any) -> None:
-        original(self, *args, **options)
-        plugin = options.get("fsdp_plugin")
-        if plugin is not None and self.distributed_type == DistributedType.MULTI_CPU:
-            self.distributed_type, self.fsdp_plugin = DistributedType.FSDP, plugin
-            if self.mixed_precision != "no":
-                plugin.set_mixed_precision(self.mixed_precision)
-
-    AcceleratorState.__init__ = sharding
-
-
-def steps(file: Path, folder: Path) -> None:
-    """Train several cases, or go on from a checkpoint (`resumed`), and save their encoders. The
-    first process saves losses, norms of gradients and evaluations of each step, and which modules
-    were sharded."""
-    shard_on_cpu()
-    settings = json.loads(file.read_text())
-    found = {}
-    for name, case in settings["cases"].items():
-        args = NarrativeTwinsTrainingArguments(
-            str(folder / name), **settings["arguments"] | case.get("arguments", {})
-        )
-        model = SentenceTransformer(case["model"], device="cpu")
-        rows: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
-        losses = (
-            {"judged": SalienceLoss(model, mini_batch_size=args.mini_batch_size)}
-            if "judged" in rows
-            else None
-        )
-        if len(rows) == 1:
-            (rows,) = rows.values()
-        evaluator = TwinsEvaluator(settings["validation"])
-        trainer = NarrativeTwinsTrainer(
-            model, args, rows, rows if losses is None else None, losses, evaluator=evaluator
-        )
-        trainer.train(case.get("resumed"))
-        trainer.save_encoder(folder / f"encoder of {name}")
-        history = [
-            entry for entry in trainer.state.log_history if {"loss", "eval_accuracy"} & set(entry)
-        ]
-        kept = "step", "loss", "grad_norm", "eval_loss", "eval_accuracy"
-        sharded = sorted(
-            {type(module).__name__ for module in trainer.model.modules() if is_sharded(module)}
-        )
-        found[name] = {
-            "steps": [{key: entry[key] for key in kept if key in entry} for entry in history],
-            "sharded": sharded,
-            "processes": args.world_size,
-        }
-    if not dist.is_initialized() or dist.get_rank() == 0:
-        (folder / "steps.json").write_text(json.dumps(found))
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    modes = {"loss": loss, "train": train, "mlm": mlm, "resume": resume, "steps": steps}
+    modes = {"loss": loss, "train": train, "mlm": mlm, "resume": resume}
     modes[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
     # Otherwise the threads of the group may abort the process when it ends.
     dist.destroy_process_group()

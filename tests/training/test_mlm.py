@@ -9,24 +9,18 @@ import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from transformers import TrainerCallback
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.training.arguments import (
-    MaskedLanguageModelTrainingArguments,
-    NarrativeTwinsTrainingArguments,
-)
+from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.evaluators import TwinsEvaluator
 from narrative_twins.training.mlm import (
     MaskedLanguageModelTrainer,
     masked_language_model,
     tokenized_rows,
 )
-from narrative_twins.training.optimizer import MasterWeightsAdamW
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
-from support.models import small, trainable
+from support.models import small
 from support.twins_batches import assert_same, gradients, trained
 
 STORY = ["Nadia found a map.", "It led to the mill."]
@@ -61,17 +55,6 @@ def trainer_of(folder, out, data, **settings) -> MaskedLanguageModelTrainer:
     }
     arguments = MaskedLanguageModelTrainingArguments(str(out), **settings)
     return MaskedLanguageModelTrainer(folder, arguments, data, **options)
-
-
-def test_defaults_are_the_settings_of_the_paper(tmp_path):
-    arguments = MaskedLanguageModelTrainingArguments(str(tmp_path))
-    assert (arguments.num_train_epochs, arguments.learning_rate, arguments.weight_decay) == (
-        5,
-        3e-5,
-        0.01,
-    )
-    assert arguments.mlm_probability == 0.15
-    assert arguments.lr_scheduler_type == "linear" and arguments.warmup_steps == 0
 
 
 def test_all_texts_of_all_data_sets_are_used():
@@ -169,20 +152,6 @@ def test_loss_and_gradients_are_those_of_the_mean_over_masked_tokens(
         )
 
 
-@pytest.mark.parametrize("count", [7, 8, 9])
-def test_steps_are_as_many_as_on_narrative_twins(bert_folder, tmp_path, count):
-    data = rows(*[ROW] * count)
-    options = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
-    options |= {"per_device_train_batch_size": 4, "num_train_epochs": 2}
-    twins = NarrativeTwinsTrainer(
-        trainable(), NarrativeTwinsTrainingArguments(str(tmp_path), **options), data
-    )
-    masked = trainer_of(bert_folder, tmp_path, data, **options)
-    for trainer in (twins, masked):
-        trainer.train()
-    assert masked.state.global_step == twins.state.global_step == 2 * -(-count // 4)
-
-
 def test_evaluation_loss_is_that_of_all_texts(plain_model, tmp_path):
     options = {"per_device_eval_batch_size": 7, "dataloader_drop_last": True}
     trainer = trainer_of(plain_model, tmp_path, None, eval_dataset=rows(*MIXED), **options)
@@ -204,11 +173,6 @@ def test_resumed_run_matches_an_uninterrupted_run(bert_folder, tmp_path):
     assert losses[0] == pytest.approx(losses[1], abs=1e-6) and len(losses[0]) == 5
     for first, second in zip(*(run.encoder.model.parameters() for run in runs), strict=True):
         torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
-
-
-def test_invalid_mini_batch_size_is_refused(bert_folder, tmp_path):
-    with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
-        trainer_of(bert_folder, tmp_path, rows(ROW), mini_batch_size=0)
 
 
 def test_errors_name_invalid_rows(bert_folder, tmp_path):
@@ -252,37 +216,6 @@ def test_training_saves_an_encoder(bert_folder, tmp_path, pooling):
     assert torch.equal(saved.model.embeddings.word_embeddings.weight, weights)
     sentence_transformer = SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
     assert evaluator(sentence_transformer) == evaluator(saved) == evaluator(trainer.encoder)
-
-
-def test_incomplete_checkpoint_is_skipped(bert_folder, tmp_path, caplog):
-    """For example, of a run that was killed while saving."""
-    settings = {
-        "max_steps": 4,
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "per_device_train_batch_size": 2,
-    }
-    data = rows(*[ROW] * 4)
-    trainer_of(bert_folder, tmp_path, data, **settings).train()
-    (tmp_path / "checkpoint-4" / "trainer_state.json").write_text("{")
-    steps = []
-
-    class Steps(TrainerCallback):
-        def on_step_end(self, args, state, control, **options):
-            steps.append(state.global_step)
-
-    resumed = trainer_of(bert_folder, tmp_path, data, **settings)
-    resumed.add_callback(Steps())
-    resumed.train(resume_from_checkpoint=True)
-    assert "checkpoint-4 is incomplete" in caplog.text
-    assert steps == [3, 4]
-
-
-def test_low_precision_uses_master_weights(bert_folder, tmp_path):
-    model = masked_language_model(bert_folder, dtype=torch.bfloat16)
-    trainer = trainer_of(model, tmp_path, rows(*[ROW] * 4), max_steps=1, learning_rate=1e-6)
-    trainer.train()
-    assert isinstance(trainer.optimizer.optimizer, MasterWeightsAdamW)
 
 
 def test_streams_are_read_to_the_end(bert_folder, tmp_path):

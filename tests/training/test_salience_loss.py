@@ -9,23 +9,14 @@ import math
 import pytest
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
-from narrative_twins import (
-    JudgedStoriesCollator,
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-    Operation,
-    SalienceLoss,
-    StoryEncoder,
-    score_stories,
-)
-from narrative_twins.data import RowError, load_story_salience, load_story_twins, load_window_twins
+from narrative_twins import JudgedStoriesCollator, Operation, SalienceLoss, StoryEncoder
+from narrative_twins.data import RowError, load_window_twins
 from narrative_twins.training.salience_loss import TEMPERATURES
 
 from support.models import SENTENCES, trainable
 from support.oracle import Oracle
-from support.twins_batches import assert_same, model_of, trained
+from support.twins_batches import TWINS, assert_same, logged, model_of, trained, trainer_of
 
 OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 S = SENTENCES
@@ -91,41 +82,16 @@ def naive_loss(model, rows, weights, temperatures, pooling="mean", across_window
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("across_windows", [False, True])
 @pytest.mark.parametrize("operations", [*OPERATIONS, OPERATIONS])
-def test_equal_to_a_naive_account(operations, pooling):
+def test_equal_to_a_naive_account(operations, across_windows, pooling):
     model = double_model(pooling)
-    loss = SalienceLoss(model, operations)
+    loss = SalienceLoss(model, operations, across_windows=across_windows)
+    batch = batch_of(model, STORIES, operations, across_windows=across_windows)
     weights = dict.fromkeys([operations] if isinstance(operations, str) else operations, 1.0)
-    found = loss([batch_of(model, STORIES, operations)]).item()
-    assert found == pytest.approx(
-        naive_loss(model, STORIES, weights, TEMPERATURES, pooling), rel=1e-4
-    )
-    assert found > 0.001
-
-
-@pytest.mark.parametrize("mini_batch_size", [None, 2])
-def test_across_windows_equal_to_a_naive_account(mini_batch_size):
-    model = double_model()
-    loss = SalienceLoss(model, OPERATIONS, across_windows=True, mini_batch_size=mini_batch_size)
-    found = loss([batch_of(model, STORIES, OPERATIONS, across_windows=True)]).item()
-    expected = naive_loss(
-        model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES, across_windows=True
-    )
-    assert found == pytest.approx(expected, rel=1e-4)
-    assert found != pytest.approx(
-        naive_loss(model, STORIES, dict.fromkeys(OPERATIONS, 1.0), TEMPERATURES), rel=1e-2
-    )
-
-
-def test_a_story_whose_votes_are_in_a_window_that_is_left_out():
-    model = double_model()
-    story = {"story": S[:3], "windows": [[0, 1], [1, 3]], "labels": [1.0, 0.0, 0.0]}
-    assert (
-        SalienceLoss(model, across_windows=True)(
-            [batch_of(model, [story], across_windows=True)]
-        ).item()
-        == 0
-    )
+    expected = naive_loss(model, STORIES, weights, TEMPERATURES, pooling, across_windows)
+    found = loss([batch]).item()
+    assert found == pytest.approx(expected, rel=1e-4) and found > 0.001
 
 
 def test_weights_and_temperatures():
@@ -141,24 +107,6 @@ def test_weights_and_temperatures():
     )
     assert SalienceLoss(model, "deletion", 0.3).temperatures == {"deletion": 0.3}
     assert loss.get_config_dict()["operations"] == weights
-
-
-def test_shifting_to_few_positions():
-    model, story = double_model(), STORIES[0]
-    loss = SalienceLoss(model, "shifting", max_shifts=1)
-    tokens = StoryEncoder.from_sentence_transformer(model).tokens
-    batch = JudgedStoriesCollator(tokens, loss.operations)([story])
-    found = loss([{key.removeprefix("texts_"): value for key, value in batch.items()}]).item()
-    encoder = StoryEncoder.from_sentence_transformer(model)
-    (result,) = score_stories(
-        [{"sentences": story["story"]}], encoder, operations="shifting", max_shifts=1
-    )
-    powers = [math.exp(score / TEMPERATURES["shifting"]) for score in result.scores["shifting"]]
-    shares = [count / sum(story["counts"]) for count in story["counts"]]
-    expected = sum(
-        a * math.log(a / (b / sum(powers))) for a, b in zip(shares, powers, strict=True) if a
-    )
-    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_gradient_is_that_of_the_naive_account():
@@ -291,32 +239,20 @@ def test_invalid_rows(row, problem, tmp_path):
     model = model_of()
     with pytest.raises(RowError, match=f"row x: .*{problem}"):
         batch_of(model, [{"id": "x", **row}])
+    invalid = Dataset.from_list([row, *JUDGED])
     with pytest.raises(RowError, match=f"judged, row 0: .*{problem}"):
-        trainer_of(model, tmp_path, Dataset.from_list([row, *JUDGED]), SalienceLoss(model))
+        trainer_of(tmp_path, invalid, model, loss=SalienceLoss(model))
 
 
 # Training
 
-JUDGED = [
-    {"story": [S[at % 5], "It rained.", f"Her brother found {at} coins."], "counts": [0, 0, 1 + at]}
-    for at in range(8)
-]
-TWINS = [
-    {"story": [f"Nadia found {at} coins."], "twin": [f"{at} coins were found."]} for at in range(8)
-]
-
-
-def trainer_of(model, folder, data, loss, **options):
-    settings = {
-        "use_cpu": True,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "save_strategy": "no",
-        "logging_steps": 1,
-    }
-    settings |= {"per_device_train_batch_size": 4, "learning_rate": 2e-4, "num_train_epochs": 4}
-    args = NarrativeTwinsTrainingArguments(str(folder), **settings | options)
-    return NarrativeTwinsTrainer(model, args, data, loss=loss)
+JUDGED = Dataset.from_list(
+    [
+        {"story": [S[at % 5], "It rained.", f"He found {at} coins."], "counts": [0, 0, 1 + at]}
+        for at in range(8)
+    ]
+)
+OPTIONS = {"logging_steps": 1, "per_device_train_batch_size": 4, "num_train_epochs": 4}
 
 
 def loss_now(model, operations=None) -> float:
@@ -328,10 +264,6 @@ def loss_now(model, operations=None) -> float:
     return found
 
 
-def losses(trainer):
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-
-
 @pytest.mark.parametrize("mini_batch_size", [None, 5])
 def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
     model = trainable()
@@ -339,87 +271,41 @@ def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
     before = loss_now(model, "summarization")
     # Long enough for any random tokenizer: over twelve of them the loss fell to 0.09 to 0.65 of
     # what it was.
-    options = {"num_train_epochs": 30, "learning_rate": 3e-3}
-    trainer = trainer_of(model, tmp_path, Dataset.from_list(JUDGED), loss, **options)
+    options = OPTIONS | {"num_train_epochs": 30, "learning_rate": 3e-3}
+    trainer = trainer_of(tmp_path, JUDGED, model, loss=loss, **options)
     trainer.train()
-    assert len(losses(trainer)) == 60 and loss_now(model, "summarization") < 0.9 * before
+    assert len(logged(trainer)) == 60 and loss_now(model, "summarization") < 0.9 * before
 
 
 def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
     """Stories across their windows, on the texts of the loss's own operations."""
     model = trainable()
-    rows = [
-        {"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]}
-    ] * 2
+    labels = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    rows = [{"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": labels}] * 2
+    tokens = StoryEncoder.from_sentence_transformer(model).tokens
     for across_windows, groups in ((False, [0, 1]), (True, [0, 0, 1, 1])):
         loss = SalienceLoss(model, "shifting", max_shifts=1, across_windows=across_windows)
-        trainer = trainer_of(
-            model, tmp_path, Dataset.from_list(rows), loss, per_device_train_batch_size=2
-        )
+        trainer = trainer_of(tmp_path, Dataset.from_list(rows), model, loss=loss, **OPTIONS)
         (batch,) = trainer.get_train_dataloader()
         assert [judged.group for judged in batch["texts_judged"]] == groups
-        expected = loss.collator(StoryEncoder.from_sentence_transformer(model).tokens)(rows)
+        expected = loss.collator(tokens)(rows)
         assert batch["texts_input_ids"].tolist() == expected["texts_input_ids"].tolist()
 
 
-def test_training_beside_twins_and_resuming(tmp_path):
+def test_training_next_to_twins_and_resuming(tmp_path):
     def run(folder, **options):
-        torch.manual_seed(0)
         model = trainable()
-        data = {"twins": Dataset.from_list(TWINS), "judged": Dataset.from_list(JUDGED)}
-        return trainer_of(
-            model, folder, data, {"judged": SalienceLoss(model, "summarization")}, seed=1, **options
-        )
+        data = {"twins": Dataset.from_list(TWINS[:8]), "judged": JUDGED}
+        loss = {"judged": SalienceLoss(model, "summarization")}
+        return trainer_of(folder, data, model, loss=loss, **OPTIONS, **options)
 
     whole = run(tmp_path / "whole", save_strategy="steps", save_steps=8)
     whole.train()
-    assert len(losses(whole)) == 4 * (2 + 2)
+    assert len(logged(whole)) == 4 * (2 + 2)
     resumed = run(tmp_path / "resumed")
     resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-8"))
     for name, weight in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], weight), name
-
-
-def test_training_by_the_stock_trainer(tmp_path):
-    model = trainable()
-    tokens = StoryEncoder.from_sentence_transformer(model).tokens
-    loss = SalienceLoss(model, "summarization")
-    args = SentenceTransformerTrainingArguments(
-        str(tmp_path),
-        use_cpu=True,
-        report_to="none",
-        disable_tqdm=True,
-        save_strategy="no",
-        learning_rate=1e-3,
-        num_train_epochs=15,
-        per_device_train_batch_size=4,
-    )
-    trainer = SentenceTransformerTrainer(
-        model, args, Dataset.from_list(JUDGED), loss=loss, data_collator=loss.collator(tokens)
-    )
-    before = loss_now(model, "summarization")
-    trainer.train()
-    assert loss_now(model, "summarization") < before
-
-
-def test_packaged_votes_are_judgments(tmp_path):
-    model = trainable()
-    rows = load_story_salience(
-        split="validation", distractors=True, cache_dir=str(tmp_path)
-    ).select(range(4))
-    assert [id_.removesuffix("-negative") for id_ in rows["id"]] == [rows["id"][0]] * 2 + [
-        rows["id"][2]
-    ] * 2
-    twins = load_story_twins(split="validation[:2]", cache_dir=str(tmp_path))
-    assert rows["story"][:] == [
-        twins[at][column] for at in (0, 1) for column in ("story", "negative")
-    ]
-    assert rows["counts"][:] == [
-        twins[at][f"{column}_votes"] for at in (0, 1) for column in ("story", "negative")
-    ]
-    batch = batch_of(model, list(rows))
-    assert len(batch["judged"]) == 4
-    assert [judged.labels for judged in batch["judged"]] == rows["counts"][:]
 
 
 def test_turning_points_are_judgments(tmp_path):

@@ -1,4 +1,4 @@
-"""The parts of training scripts: rows, validation and report."""
+"""The parts of training scripts: settings, rows, validation and report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
 
 from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.flags import ScriptArguments
+from narrative_twins.training.reporting import report
 from narrative_twins.training.script import (
+    DEFAULTS,
+    SMOKE,
+    ScriptArguments,
     labelled_stories,
-    metrics_table,
+    parse_arguments,
     select_split,
     train_and_validation,
     validation_evaluator,
@@ -22,21 +25,73 @@ ROWS = Dataset.from_list(
 )
 
 
+@pytest.fixture
+def config(tmp_path):
+    return tmp_path / "run.yaml"
+
+
+def parsed(*argv, defaults=DEFAULTS):
+    return parse_arguments(
+        NarrativeTwinsTrainingArguments, defaults, SMOKE, argv=["--use_cpu", *map(str, argv)]
+    )
+
+
+def test_precedence_is_flags_smoke_file_base_defaults(config):
+    config.write_text("base: base.yaml\nseed: 7\nlearning_rate: 1e-4\nmini_batch_size: null\n")
+    (config.parent / "base.yaml").write_text("base: ../lowest.yaml\nseed: 6\nencoder: some/one\n")
+    lowest = config.parents[1] / "lowest.yaml"
+    lowest.write_text("max_steps: 30\nmini_batch_size: 4\nencoder: no/one\n")
+    defaults = {"max_steps": 40, "save_steps": 40, "seed": 5}
+    arguments, script = parsed("--config", config, defaults=defaults)
+    assert (arguments.max_steps, arguments.save_steps, arguments.seed) == (30, 40, 7)
+    assert (arguments.learning_rate, arguments.mini_batch_size) == (1e-4, None)
+    assert script.encoder == "some/one"
+    arguments, script = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
+    assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
+    assert script.encoder is None, "the default encoder"
+    arguments, script = parsed("--smoke", "--encoder", "another", "--max_steps=1")
+    assert (arguments.max_steps, script.encoder) == (1, "another")
+    config.write_text("smoke: true")
+    assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
+
+
+def test_values_of_all_types(config):
+    config.write_text(
+        "operations: [deletion, summarization]\ndistractors: false\npooling: first\n"
+        "lr_scheduler_kwargs: {num_cycles: 2}\n"
+    )
+    arguments, script = parsed("--config", config)
+    assert (script.operations, script.pooling) == (["deletion", "summarization"], "first")
+    assert arguments.distractors is False
+    assert arguments.lr_scheduler_kwargs == {"num_cycles": 2}
+    arguments, script = parsed("--distractors", "false", "--operations", "deletion", "shifting")
+    assert script.operations == ["deletion", "shifting"] and arguments.distractors is False
+
+
+@pytest.mark.parametrize(
+    ("text", "argv", "message"),
+    [
+        ("lerning_rate: 3e-5", [], "run.yaml: unknown setting 'lerning_rate'"),
+        ("learning_rate: high", [], "argument --learning_rate: invalid float value: 'high'"),
+        ("seed: 1", ["--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        ("seed: 1", ["--lerning", "3"], "unrecognized arguments: --lerning 3"),
+    ],
+)
+def test_errors_name_the_setting(config, capsys, text, argv, message):
+    config.write_text(text)
+    with pytest.raises(SystemExit):
+        parsed("--config", config, *argv)
+    printed = capsys.readouterr().err
+    assert message in printed and len(printed.splitlines()) <= 3, "without a list of all flags"
+
+
 def test_one_split():
     assert len(select_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
-    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, (
-        "a file has only the split train"
-    )
+    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "the only split"
     with pytest.raises(ValueError, match="no split 'validation', only train, test"):
         select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
-
-
-def test_a_stream_remains_one():
     stream = select_split({"train": ROWS.to_iterable_dataset()}, "train", 2)
-    assert (
-        isinstance(stream, IterableDataset)
-        and [row["story"] for row in stream] == ROWS["story"][:2]
-    )
+    assert isinstance(stream, IterableDataset) and len(list(stream)) == 2
 
 
 def test_train_and_validation():
@@ -54,24 +109,14 @@ def test_train_and_validation():
     assert stories(train_source="file") == [["3"], None]
 
 
-def test_judged_stories():
+def test_labelled_stories():
     labels = {"labels": DatasetDict(train=ROWS)}
     with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
     rows = [{"story": ["A."], "turning_points": None}, with_points]
-    assert (
-        len(
-            labelled_stories(
-                labels.get, ScriptArguments(salience_source="labels", max_eval_rows=3), rows
-            )
-        )
-        == 3
-    )
+    script = ScriptArguments(salience_source="labels", max_eval_rows=3)
+    assert len(labelled_stories(labels.get, script, rows)) == 3
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
-    assert (
-        labelled_stories(labels.get, ScriptArguments(), None)
-        == labelled_stories(labels.get, ScriptArguments(), ROWS)
-        == []
-    )
+    assert labelled_stories(labels.get, ScriptArguments(), None) == []
 
 
 def test_evaluators_depend_on_the_data():
@@ -80,53 +125,52 @@ def test_evaluators_depend_on_the_data():
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
     assert validation_evaluator(script, lone) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(
-        script, ROWS, labelled, SimpleNamespace(context_tokens=40)
-    ).evaluators
-    assert (salience.name, [operation.name for operation in salience.operations]) == (
-        "salience",
-        ["deletion"],
-    )
+    context = SimpleNamespace(context_tokens=40)
+    salience, twins = validation_evaluator(script, ROWS, labelled, context).evaluators
+    assert salience.name == "salience"
+    assert [operation.name for operation in salience.operations] == ["deletion"]
     assert (twins.name, len(twins.rows)) == ("twins", 5)
     assert salience.context_tokens == twins.context_tokens == 40, "the context of training"
 
 
-def test_metrics_table():
+def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
+    lone = [{"story": ["a"], "twin": None, "negative": None}]
+    # With validation rows, their loss is measured.
+    for rows, strategy in ((lone, "steps"), (None, "no")):
+        arguments = NarrativeTwinsTrainingArguments(
+            str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none", use_cpu=True
+        )
+        assert validation_evaluator(ScriptArguments(), rows, arguments=arguments) is None
+        assert arguments.eval_strategy == strategy
+        assert ("with --eval_source" in caplog.text) is (rows is None)
+
+
+def test_report(tmp_path):
     metrics = {
+        "step": 3,
         "eval_loss": 1.25,
         "eval_salience_deletion_spearman": 0.5,
-        "eval_salience_deletion_auc": 0.75,
-        "eval_salience_summarization_spearman": -0.125,
-        "eval_salience_summarization_auc": 0.5,
         "eval_twins_accuracy": 1.0,
         "eval_runtime": 3.0,
     }
-    evaluators = [
-        SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
-        TwinsEvaluator([{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"),
-    ]
-    assert [line.split() for line in metrics_table(metrics, evaluators)] == [
-        ["Spearman", "AUC"],
-        ["deletion", "0.500", "0.750"],
-        ["summarization", "-0.125", "0.500"],
-        ["loss", "1.250"],
+    (tmp_path / "final").mkdir()
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(output_dir=tmp_path, world_size=2, device=SimpleNamespace(type="cpu")),
+        state=SimpleNamespace(global_step=3, epoch=1.5),
+        evaluators=[
+            SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
+            TwinsEvaluator([{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"),
+        ],
+    )
+    assert [line.split() for line in report(trainer, metrics).splitlines()] == [
+        [],
+        ["3", "steps,", "1.50", "epochs,", "on", "2", "processes", "(cpu)"],
+        ["validation", "at", "step", "3"],
+        ["Loss", "1.250"],
+        ["Spearman", "of", "deletion", "0.500"],
         ["Twins", "nearer", "than", "distractors", "1.000"],
+        [],
+        ["written", "to", str(tmp_path)],
+        "final the encoder, for sentence-transformers and narrative_twins".split(),
     ]
-    assert metrics_table({"step": 3}, evaluators) == metrics_table({"step": 3}, []) == []
-
-
-def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
-    arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none"
-    )
-    assert validation_evaluator(ScriptArguments(), None, arguments=arguments) is None
-    assert (
-        arguments.eval_strategy == "no" and "name validation rows with --eval_source" in caplog.text
-    )
-    # With validation rows, their loss is measured.
-    arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none"
-    )
-    lone = Dataset.from_list([{"story": ["a"], "twin": None, "negative": None}])
-    assert validation_evaluator(ScriptArguments(), lone, arguments=arguments) is None
-    assert arguments.eval_strategy == "steps"
+    assert "no validation" in report(trainer, {"step": 3})

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from datasets import Dataset
-from safetensors.torch import load_file
 
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.data import RowError
 
 from support.models import trainable
-from support.twins_batches import FILMS, Seen
+from support.twins_batches import FILMS, TWINS, Seen, trainer_of
 
 
 def stream(rows=FILMS, shards: int = 1, shuffled: bool = True):
@@ -19,37 +17,23 @@ def stream(rows=FILMS, shards: int = 1, shuffled: bool = True):
     return found.shuffle(seed=3, buffer_size=4) if shuffled else found
 
 
-def arguments(folder, **options) -> NarrativeTwinsTrainingArguments:
-    settings = {
-        "use_cpu": True,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "save_strategy": "no",
-        "max_steps": 10,
-    }
-    settings |= {"per_device_train_batch_size": 2, "learning_rate": 1e-3, "logging_steps": 1}
-    return NarrativeTwinsTrainingArguments(str(folder), **settings | options)
+OPTIONS = {"max_steps": 10, "per_device_train_batch_size": 2, "learning_rate": 1e-3}
 
 
-def train(
-    folder, data, resume=None, **options
-) -> tuple[list[tuple[str, str]], NarrativeTwinsTrainer]:
+def train(folder, data, resume=None, **options):
+    """The batches of a run, and its trainer."""
     model = trainable()
     loss = Seen(model)
-    trainer = NarrativeTwinsTrainer(model, arguments(folder, **options), data, loss=loss)
+    trainer = trainer_of(folder, data, model, loss=loss, **OPTIONS | options)
     trainer.train(resume)
     return loss.batches, trainer
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_resumed_run_goes_on_at_the_right_row(workers, tmp_path):
+def test_a_resumed_run_continues_at_the_right_row(workers, tmp_path):
     """In the third pass over a shuffled stream of windows: 7 rows, 4 batches a pass."""
-    options = {
-        "save_strategy": "steps",
-        "save_steps": 9,
-        "max_steps": 11,
-        "dataloader_num_workers": workers,
-    }
+    options = {"save_strategy": "steps", "save_steps": 9, "max_steps": 11}
+    options["dataloader_num_workers"] = workers
     whole, trainer = train(tmp_path, stream(shards=2), **options)
     assert trainer.state.global_step == len(whole) == 11
     assert whole[8:] not in (whole[:3], whole[4:7]) and whole[:4] != whole[4:8], (
@@ -65,46 +49,33 @@ def test_a_resumed_run_goes_on_at_the_right_row(workers, tmp_path):
 @pytest.mark.parametrize("steps", [3, 4, 5])
 def test_a_resume_near_the_end_of_a_pass(steps, tmp_path):
     """4 batches a pass, two of them in a step."""
-    options = {
-        "gradient_accumulation_steps": 2,
-        "max_steps": 6,
-        "save_strategy": "steps",
-        "save_steps": steps,
-    }
+    options = {"gradient_accumulation_steps": 2, "max_steps": 6}
+    options |= {"save_strategy": "steps", "save_steps": steps}
     whole, _ = train(tmp_path, stream(), **options)
     resumed, _ = train(tmp_path, stream(), str(tmp_path / f"checkpoint-{steps}"), **options)
     assert resumed == whole[2 * steps :]
 
 
-def test_longer_run_from_a_finished_one(tmp_path):
-    whole, _ = train(tmp_path / "whole", stream(), max_steps=5)
-    train(tmp_path, stream(), max_steps=4, save_strategy="steps", save_steps=4)
-    resumed, _ = train(tmp_path, stream(), str(tmp_path / "checkpoint-4"), max_steps=5)
-    assert resumed == whole[4:]
-
-
 def test_each_pass_has_random_choices_of_its_own(tmp_path):
     batches, _ = train(tmp_path, stream(shuffled=False), max_steps=20)
     passes = [batches[at : at + 4] for at in range(0, 20, 4)]
-    assert len({str([ids for ids, _ in each]) for each in passes}) == 1, (
-        "the stream is not shuffled"
-    )
+    assert len({str([ids for ids, _ in each]) for each in passes}) == 1, "it is not shuffled"
     assert len({str([windows for _, windows in each]) for each in passes}) > 1
 
 
 def test_rows_with_windows_have_their_own_batch_size(tmp_path):
-    args = arguments(tmp_path, window_batch_size=3)
-    trainer = NarrativeTwinsTrainer(trainable(), args, stream(), eval_dataset=stream())
+    trainer = trainer_of(tmp_path, stream(), eval_dataset=stream(), window_batch_size=3, **OPTIONS)
     for loader in (trainer.get_train_dataloader(), trainer.get_eval_dataloader()):
         assert [int(batch["texts_row"].max()) + 1 for batch in loader] == [3, 3, 1]
     assert trainer.evaluate()["eval_loss"] > 0
 
 
-def test_the_encoder_is_saved_after_a_stream(tmp_path):
-    _, trainer = train(tmp_path, stream(), max_steps=1)
-    trainer.save_encoder(tmp_path / "final")
-    assert load_file(tmp_path / "final" / "model.safetensors")
-    assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
+def test_rows_are_checked_as_they_are_read(tmp_path):
+    rows = [*TWINS[:4], TWINS[4] | {"twin": ["  "]}, *TWINS[5:]]
+    trainer = trainer_of(tmp_path, stream(rows, shuffled=False), **OPTIONS)
+    with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
+        trainer.train()
+    assert 0 < trainer.state.global_step < 3
 
 
 @pytest.mark.parametrize(
@@ -112,30 +83,21 @@ def test_the_encoder_is_saved_after_a_stream(tmp_path):
     [
         ({"max_steps": -1}, "train_dataset is a stream, whose length is not known; set max_steps"),
         (
-            {"tokens_per_batch": 100},
-            "tokens_per_batch=100 needs the lengths of all rows, and train_dataset is",
-        ),
-        (
             {"batch_sampler": "no_duplicates"},
             "batch_sampler='no_duplicates' chooses rows by number, and train_dataset",
-        ),
-        (
-            {"train_sampling_strategy": "group_by_length"},
-            "'group_by_length' is .*; remove it, and set tokens",
         ),
     ],
 )
 def test_settings_that_need_a_length_are_refused(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        NarrativeTwinsTrainer(trainable(), arguments(tmp_path, **options), stream())
+        trainer_of(tmp_path, stream(), **OPTIONS | options)
 
 
 def test_several_data_sets_with_a_stream_are_refused(tmp_path):
     rows = {"stories": Dataset.from_list(FILMS), "films": stream()}
-    with pytest.raises(
-        ValueError, match=r"train_dataset\['films'\] is a stream.*interleave_datasets"
-    ):
-        NarrativeTwinsTrainer(trainable(), arguments(tmp_path), rows)
+    message = r"train_dataset\['films'\] is a stream.*interleave_datasets"
+    with pytest.raises(ValueError, match=message):
+        trainer_of(tmp_path, rows, **OPTIONS)
 
 
 def test_a_stream_without_a_batch_is_an_error(tmp_path):

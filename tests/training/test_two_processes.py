@@ -14,7 +14,7 @@ from narrative_twins.training.losses import NarrativeTwinsLoss
 from support import two_processes
 from support.launching import run_two
 from support.models import encoder_of, trainable
-from support.twins_batches import FILMS, MIXED, STORIES, WINDOWS, assert_same, features, trained
+from support.twins_batches import FILMS, STORIES, TWINS, WINDOWS, assert_same, features, trained
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
@@ -158,16 +158,14 @@ def test_masked_language_modeling_matches_one_process(size, tmp_path):
 
 
 def test_resumed_runs_have_the_same_batches(tmp_path):
-    """A stream in its third pass, and data sets by tokens and by rows in their second epoch. No
-    rows are in both processes, and both have equally many batches."""
+    """A stream in its third pass, and several data sets in their second epoch. No rows are in both
+    processes, and both have equally many batches."""
     trainable().save(str(tmp_path / "model"), create_model_card=False)
     stream = {"rows": {"films": FILMS}, "shards": 3, "arguments": {"max_steps": 5, "save_steps": 4}}
-    mixed = {"tokens_per_batch": 250, "num_train_epochs": 2, "save_steps": 9}
     runs = {
         "stream": stream,
-        "tokens": {"rows": {"mixed": MIXED}, "shards": None, "arguments": mixed},
         "several": {
-            "rows": {"a": MIXED[:9], "b": FILMS},
+            "rows": {"a": TWINS[:9], "b": FILMS},
             "shards": None,
             "arguments": {"num_train_epochs": 3, "save_steps": 5},
         },

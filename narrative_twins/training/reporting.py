@@ -1,0 +1,224 @@
+"""What a run leaves behind: its curves as JSON and as a plot, facts for the model card, and a report
+of its metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from narrative_twins.data.rows import is_nested
+from narrative_twins.files import AtomicFile
+from narrative_twins.hub.checked import base_model
+from narrative_twins.hub.facts import EncoderFacts, Figure
+from narrative_twins.plots.printable import printable
+from narrative_twins.plots.style import (
+    PAGE,
+    check_figure,
+    figure_style,
+    line_style,
+    new_figure,
+    save_figure,
+)
+
+logger = logging.getLogger(__name__)
+
+Curves = dict[str, list[tuple[int, float]]]
+
+_SKIPPED = ("epoch", "step", "total_flos")
+_SKIPPED_SUFFIXES = ("_runtime", "_per_second")
+_DISTRACTORS = {"joint": "distractors", "separate": "pairs of distractors in a loss of their own"}
+
+
+def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
+    """The log history of a trainer as curves: for each logged quantity its steps and values."""
+    curves: Curves = {}
+    for entry in history:
+        # Only the summary that is logged at the end of a run has "train_runtime".
+        if "train_runtime" in entry:
+            continue
+        for name, value in entry.items():
+            if name in _SKIPPED or name.endswith(_SKIPPED_SUFFIXES):
+                continue
+            if isinstance(value, (int, float)):
+                curves.setdefault(name, []).append((int(entry.get("step", 0)), float(value)))
+    return curves
+
+
+def plot_curves(curves: Curves, path: str | Path) -> None:
+    """Plot curves over steps: the losses on top, other validation curves below.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
+    """
+    check_figure(path)
+    losses = {name: points for name, points in curves.items() if name.endswith("loss")}
+    others = {
+        name: points
+        for name, points in curves.items()
+        if name.startswith("eval_") and name not in losses
+    }
+    panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
+    with figure_style():
+        figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
+        figure.set_layout_engine("constrained")
+        for position, (kind, lines) in enumerate(panels, start=1):
+            axes = figure.add_subplot(len(panels), 1, position)
+            for number, (name, points) in enumerate(lines.items()):
+                label = printable(name if kind == "loss" else name.removeprefix("eval_"))
+                axes.plot(*zip(*points, strict=True), **line_style(number), label=label)
+            axes.set(xlabel="step", ylabel=kind)
+            axes.grid(alpha=0.3)
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    save_figure(figure, path)
+
+
+class CurvesCallback(TrainerCallback):
+    """Updates `curves.json` in the output folder during training, and plots `curves.png` at the
+    end, if matplotlib is installed."""
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            Path(args.output_dir).mkdir(parents=True, exist_ok=True)
+            with AtomicFile(str(Path(args.output_dir) / "curves.json")) as file:
+                file.write(json.dumps(curves_of(state.log_history), indent=1) + "\n")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        curves = curves_of(state.log_history)
+        if not state.is_world_process_zero or not curves:
+            return
+        try:
+            plot_curves(curves, Path(args.output_dir) / "curves.png")
+        except ModuleNotFoundError as error:
+            logger.info("curves.png is not written: %s", error)
+
+
+def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
+    """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which
+    has been evaluated on `evaluation_set`. Training rows are only counted, none of their text is
+    used."""
+    args, state = trainer.args, trainer.state
+    base, base_id = base_model(trainer.transformer)
+    data = trainer.train_dataset
+    if data is None:
+        data = {}
+    elif not isinstance(data, Mapping):
+        data = {"stories": data}
+    described = [f"{name}, {_count(rows)}, licence {_licence(rows)}" for name, rows in data.items()]
+    scheduler = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
+    settings = (
+        f"{state.global_step} steps of {args.train_batch_size} rows per process,"
+        f" {state.epoch or 0:.2g} epochs, learning rate {args.learning_rate:g} ({scheduler}),"
+        f" weight decay {args.weight_decay:g}"
+    )
+    metrics = last_metrics(trainer)
+    figures = [
+        Figure(label, float(metrics[f"eval_{name}"]), evaluation_set)
+        for name, label in _labels(trainer.evaluators)
+        if f"eval_{name}" in metrics
+    ]
+    return EncoderFacts(
+        name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
+        base_model=base,
+        base_model_id=base_id,
+        training_data="; ".join(described) or "none",
+        objective=f"{_objective(args)}; {settings}",
+        windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
+        seeds=str(args.seed),
+        figures=figures,
+    )
+
+
+def _count(rows: Any) -> str:
+    return f"{len(rows):,} rows" if hasattr(rows, "__len__") else "a stream of rows"
+
+
+def _licence(rows: Any) -> str:
+    return getattr(getattr(rows, "info", None), "license", None) or "unknown"
+
+
+def _windows(rows: Any) -> str:
+    story = next((row.get("story") for row in rows), None)
+    if not story:
+        return "texts without windows"
+    return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
+
+
+def _objective(args: Any) -> str:
+    if not hasattr(args, "temperature"):
+        return (
+            f"masked language modeling (MaskedLanguageModelTrainer) of {args.mlm_probability:.0%}"
+            " of the tokens"
+        )
+    parts = [
+        "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
+        f"temperature {args.temperature}",
+        (
+            "dropout twins"
+            if args.twins == "dropout"
+            else "narrative twins, dropout twins for rows without a twin"
+        ),
+    ]
+    if args.distractors:
+        parts.append(_DISTRACTORS[args.distractor_loss])
+    if args.in_story_negatives:
+        parts.append("other windows of the story as negatives")
+    if not args.in_batch_negatives:
+        parts.append("no negatives of other rows")
+    return ", ".join(parts)
+
+
+def last_metrics(trainer: Any) -> dict[str, float]:
+    """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end,
+    and their step."""
+    state, best = trainer.state, trainer.args.load_best_model_at_end
+    step = state.best_global_step if best and state.best_global_step else state.global_step
+    found = {
+        key: value
+        for entry in state.log_history
+        if entry["step"] == step
+        for key, value in entry.items()
+    }
+    return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
+
+
+def _labels(evaluators: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """The names of the metrics of evaluators, each with a readable label."""
+    for evaluator in evaluators:
+        yield from getattr(evaluator, "metric_labels", {}).items()
+
+
+def report(trainer: Any, metrics: Mapping[str, float]) -> str:
+    """A report of a run: steps, final metrics, and written files."""
+    args, state = trainer.args, trainer.state
+    processes = "1 process" if args.world_size == 1 else f"{args.world_size} processes"
+    lines = [
+        f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
+        f" ({args.device.type})"
+    ]
+    labels = [("loss", "Loss"), *_labels(trainer.evaluators)]
+    table = [
+        f"  {label:<44}{metrics[f'eval_{name}']:>8.3f}"
+        for name, label in labels
+        if f"eval_{name}" in metrics
+    ]
+    lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
+    written = {
+        "final": "the encoder, for sentence-transformers and narrative_twins",
+        "curves.json": "loss and validation by step",
+        "curves.png": "the same as a plot",
+        "eval_results.json": "all metrics of this validation",
+    }
+    folder = Path(args.output_dir)
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: path.stat().st_mtime)
+    written |= {path.name: "checkpoint for --resume" for path in checkpoints[-1:]}
+    lines += [f"\nwritten to {folder}"]
+    lines += [
+        f"  {name:<20}{content}" for name, content in written.items() if (folder / name).exists()
+    ]
+    return "\n".join(lines)
