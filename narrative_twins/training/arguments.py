@@ -11,6 +11,11 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import HubStrategy
 
 
+def setting(default: Any, text: str) -> Any:
+    """A field of arguments, with the text of its flag for `--help`."""
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass
 class StoryTrainingArguments:
     """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning
@@ -21,27 +26,15 @@ class StoryTrainingArguments:
         ValueError: a setting is invalid, or asks for pushes of the state of training.
     """
 
-    learning_rate: float = field(
-        default=3e-5, metadata={"help": "The initial learning rate for AdamW."}
+    learning_rate: float = setting(3e-5, "The initial learning rate for AdamW.")
+    num_train_epochs: float = setting(5.0, "Total number of training epochs to perform.")
+    weight_decay: float = setting(0.01, "The weight decay for AdamW.")
+    context_tokens: int | None = setting(
+        None, "Maximum tokens per text, with special ones; if not set, the model's limit."
     )
-    num_train_epochs: float = field(
-        default=5.0, metadata={"help": "Total number of training epochs to perform."}
-    )
-    weight_decay: float = field(default=0.01, metadata={"help": "The weight decay for AdamW."})
-    context_tokens: int | None = field(
-        default=None,
-        metadata={
-            "help": "Maximum tokens per text, with special ones; if not set, the model's limit."
-        },
-    )
-    mini_batch_size: int | None = field(
-        default=None,
-        metadata={
-            "help": (
-                "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set,"
-                " all."
-            )
-        },
+    mini_batch_size: int | None = setting(
+        None,
+        "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set, all.",
     )
 
     def __post_init__(self) -> None:
@@ -64,41 +57,22 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
     sentence-transformers and of transformers, and those of the objective, with the paper's settings
     as defaults."""
 
-    twins: str = field(
-        default="narrative",
-        metadata={
-            "help": (
-                "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows."
-            )
-        },
+    twins: str = setting(
+        "narrative",
+        "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows.",
     )
-    distractors: bool = field(default=True, metadata={"help": "Whether to use the distractors."})
-    in_story_negatives: bool = field(
-        default=True, metadata={"help": "Whether other windows of a story are negatives."}
+    distractors: bool = setting(True, "Whether to use the distractors.")
+    in_story_negatives: bool = setting(True, "Whether other windows of a story are negatives.")
+    in_batch_negatives: bool = setting(True, "Whether texts of other rows are negatives.")
+    distractor_loss: Literal["joint", "separate"] = setting(
+        "joint",
+        "'joint': distractors are negatives of stories; 'separate': they are pairs in a loss of"
+        " their own.",
     )
-    in_batch_negatives: bool = field(
-        default=True, metadata={"help": "Whether texts of other rows are negatives."}
-    )
-    distractor_loss: Literal["joint", "separate"] = field(
-        default="joint",
-        metadata={
-            "help": (
-                "'joint': distractors are negatives of stories; 'separate': they are pairs in a"
-                " loss of their own."
-            )
-        },
-    )
-    temperature: float = field(
-        default=0.05, metadata={"help": "Cosine similarities are divided by this."}
-    )
-    gather_across_devices: bool = field(
-        default=False, metadata={"help": "Whether processes share their negatives."}
-    )
-    window_batch_size: int | None = field(
-        default=None,
-        metadata={
-            "help": "Rows per batch if stories have several windows; if not set, as for others."
-        },
+    temperature: float = setting(0.05, "Cosine similarities are divided by this.")
+    gather_across_devices: bool = setting(False, "Whether processes share their negatives.")
+    window_batch_size: int | None = setting(
+        None, "Rows per batch if stories have several windows; if not set, as for others."
     )
 
     def __post_init__(self) -> None:
@@ -116,6 +90,4 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
     """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of
     transformers."""
 
-    mlm_probability: float = field(
-        default=0.15, metadata={"help": "The share of tokens to predict."}
-    )
+    mlm_probability: float = setting(0.15, "The share of tokens to predict.")

@@ -146,7 +146,15 @@ class TwinsCollator:
         ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(text.sentences))
         window_ids = np.asarray(text.windows, np.int32)[sentence_of_token]
         if len(ids) > tokens.max_text_tokens:
-            self._warn_cut(len(ids))
+            if not self.truncated_texts:
+                logger.warning(
+                    "a text of %d tokens is cut to the %d that fit the context, and windows beyond"
+                    " are not trained on; use a larger context_tokens or an encoder with a longer"
+                    " context (further texts are not reported)",
+                    len(ids),
+                    tokens.max_text_tokens,
+                )
+            self.truncated_texts += 1
         # Special tokens are only pooled if the story has one window. `text.windows` does not tell:
         # the random choices may put all sentences of a twin into the first of several windows.
         special = -1 if several_windows else 0
@@ -157,17 +165,6 @@ class TwinsCollator:
             np.full(len(tokens.tail), special),
         )
         return np.concatenate(all_ids), np.concatenate(windows)
-
-    def _warn_cut(self, length: int) -> None:
-        if not self.truncated_texts:
-            logger.warning(
-                "a text of %d tokens is cut to the %d that fit the context, and windows beyond are"
-                " not trained on; use a larger context_tokens or an encoder with a longer context"
-                " (further texts are not reported)",
-                length,
-                self.tokens.max_text_tokens,
-            )
-        self.truncated_texts += 1
 
 
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, torch.Tensor]:

@@ -4,9 +4,9 @@ distractors."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -26,18 +26,15 @@ from narrative_twins.training.collator import DISTRACTOR, STORY, TWIN, TwinsColl
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators. `words` has the metrics by name, each with a readable title,
-    and `metric_labels` by prefixed name, for tables and cards. The other arguments are those of
-    `SalienceEvaluator`."""
+    """Base class of the evaluators. The arguments are those of `SalienceEvaluator`."""
 
-    def __init__(
-        self, name: str, primary: str, words: Mapping[str, str], context_tokens: int | None
-    ) -> None:
+    greater_is_better = True
+
+    def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.name, self.context_tokens = name, context_tokens
-        self.metric_labels = {self.full_name(metric): text for metric, text in words.items()}
+        self.name = name
+        self.context_tokens = context_tokens
         self.primary_metric = self.full_name(primary)
-        self.greater_is_better = True
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -56,6 +53,16 @@ class StoryEvaluator(BaseEvaluator):
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """The metrics of an encoder, by name without prefix."""
+
+    @property
+    @abstractmethod
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        """A readable label of each metric, by its name without prefix."""
+
+    @property
+    def metric_labels(self) -> dict[str, str]:
+        """A readable label of each metric, by its prefixed name, for reports and cards."""
+        return {self.full_name(metric): text for metric, text in self.labels_of_metrics.items()}
 
     def full_name(self, metric: str) -> str:
         """The name of a metric with the prefix."""
@@ -95,34 +102,39 @@ class SalienceEvaluator(StoryEvaluator):
         progress: bool = False,
     ) -> None:
         self.rows = list(rows)
-        self.has_points = bool(self.rows) and _labels(self.rows[0]) is None
-        read, needed = (
-            (_points, "'turning_points'") if self.has_points else (_labels, "'counts' or 'labels'")
-        )
-        given = [read(row) for row in self.rows]
-        self.labels = [labels for labels in given if labels is not None]
-        if not given or given[0] is None:
+        self.operations = resolve_operations(operations)
+        self.progress = progress
+        first = self.rows[0] if self.rows else {}
+        for kinds in (("counts", "labels"), ("turning_points",)):
+            if any(first.get(kind) is not None for kind in kinds):
+                break
+        else:
             raise ValueError(
                 "rows with 'counts', 'labels' or 'turning_points' are needed, for example from"
                 " load_story_salience"
             )
-        if None in given:
-            raise ValueError(
-                f"row {given.index(None)} has no {needed}, which row 0 has; leave out rows without"
-                " labels"
-            )
-        self.operations = resolve_operations(operations)
-        self.progress = progress
+        self.has_points = kinds == ("turning_points",)
+        self.labels = []
+        for number, row in enumerate(self.rows):
+            given = [row[kind] for kind in kinds if row.get(kind) is not None]
+            if not given:
+                raise ValueError(
+                    f"row {number} has no {' or '.join(map(repr, kinds))}, which row 0 has; leave"
+                    " out rows without labels"
+                )
+            self.labels.append(given[0])
+        default = "summarization_auc" if self.has_points else "summarization_spearman"
+        super().__init__(name, primary or default, context_tokens)
+
+    @cached_property
+    def labels_of_metrics(self) -> Mapping[str, str]:
         names = [operation.name for operation in self.operations]
-        if self.has_points:
-            self.measures, default = (
-                turning_point_measures(names, len(self.labels[0])),
-                "summarization_auc",
-            )
-        else:
-            self.measures, default = vote_measures(names), "summarization_spearman"
-        words = {measure.key: measure.label for measure in self.measures}
-        super().__init__(name, primary or default, words, context_tokens)
+        measures = (
+            turning_point_measures(names, len(self.labels[0]))
+            if self.has_points
+            else vote_measures(names)
+        )
+        return {measure.key: measure.label for measure in measures}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
@@ -133,20 +145,8 @@ class SalienceEvaluator(StoryEvaluator):
             on_truncation="ignore",
             progress=self.progress,
         )
-        if self.has_points:
-            found = agreement_with_turning_points(results, self.labels)
-        else:
-            found = agreement_with_votes(results, self.labels)
-        return {key: mean.value for key, mean in found.items()}
-
-
-def _labels(row: Mapping[str, Any]) -> Sequence[Any] | None:
-    """The votes for each sentence, or other labels of the sentences."""
-    return row["counts"] if row.get("counts") is not None else row.get("labels")
-
-
-def _points(row: Mapping[str, Any]) -> Sequence[Any] | None:
-    return row.get("turning_points")
+        agreement = agreement_with_turning_points if self.has_points else agreement_with_votes
+        return {key: mean.value for key, mean in agreement(results, self.labels).items()}
 
 
 class TwinsEvaluator(StoryEvaluator):
@@ -163,6 +163,8 @@ class TwinsEvaluator(StoryEvaluator):
         ValueError: no row has both a twin and a distractor.
     """
 
+    labels_of_metrics: Mapping[str, str] = {"accuracy": "Twins nearer than distractors"}
+
     def __init__(
         self,
         rows: Iterable[Mapping[str, Any]],
@@ -177,21 +179,20 @@ class TwinsEvaluator(StoryEvaluator):
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
-        super().__init__(
-            name, "accuracy", {"accuracy": "Twins nearer than distractors"}, context_tokens
-        )
+        super().__init__(name, "accuracy", context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         collator = TwinsCollator(encoder.tokens)
-        nearer = [
-            hit
-            for batch in _batches(self.rows, self.batch_size)
-            for hit in _nearer(encoder, collator(batch))
-        ]
-        return {"accuracy": sum(nearer) / max(1, len(nearer))}
+        nearer = torch.cat(
+            [
+                _nearer(encoder, collator(self.rows[start : start + self.batch_size]))
+                for start in range(0, len(self.rows), self.batch_size)
+            ]
+        )
+        return {"accuracy": nearer.float().mean().item()}
 
 
-def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> list[bool]:
+def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """For each window with tokens in story, twin and distractor: whether the twin is nearer."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
     states = encoder.model(
@@ -204,14 +205,7 @@ def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> list[bo
         torch.cosine_similarity(vectors[story], vectors[other], dim=2)
         for other in (twin, distractor)
     )
-    hits = (to_twin > to_distractor)[present[story] & present[twin] & present[distractor]]
-    return [bool(hit) for hit in hits]
-
-
-def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
-    remaining = iter(rows)
-    while batch := list(islice(remaining, size)):
-        yield batch
+    return (to_twin > to_distractor)[present[story] & present[twin] & present[distractor]]
 
 
 @contextmanager

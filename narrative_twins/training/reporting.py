@@ -109,7 +109,11 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         data = {}
     elif not isinstance(data, Mapping):
         data = {"stories": data}
-    described = [f"{name}, {_count(rows)}, licence {_licence(rows)}" for name, rows in data.items()]
+    described = []
+    for name, rows in data.items():
+        count = f"{len(rows):,} rows" if hasattr(rows, "__len__") else "a stream of rows"
+        licence = getattr(getattr(rows, "info", None), "license", None) or "unknown"
+        described.append(f"{name}, {count}, licence {licence}")
     scheduler = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
     settings = (
         f"{state.global_step} steps of {args.train_batch_size} rows per process,"
@@ -132,14 +136,6 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         seeds=str(args.seed),
         figures=figures,
     )
-
-
-def _count(rows: Any) -> str:
-    return f"{len(rows):,} rows" if hasattr(rows, "__len__") else "a stream of rows"
-
-
-def _licence(rows: Any) -> str:
-    return getattr(getattr(rows, "info", None), "license", None) or "unknown"
 
 
 def _windows(rows: Any) -> str:
@@ -203,9 +199,10 @@ def report(trainer: Any, metrics: Mapping[str, float]) -> str:
     ]
     labels = [("loss", "Loss"), *_labels(trainer.evaluators)]
     table = [
-        f"  {label:<44}{metrics[f'eval_{name}']:>8.3f}"
+        f"  {label:<32}{metrics[f'eval_{name}']:>8.3f}"
         for name, label in labels
-        if f"eval_{name}" in metrics
+        # Those of single turning points are in eval_results.json.
+        if f"eval_{name}" in metrics and "turning point" not in label
     ]
     lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
     written = {

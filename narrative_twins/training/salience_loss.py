@@ -99,7 +99,14 @@ class JudgedStoriesCollator:
                 if window.size == 1 or not any(labels if self.across_windows else own):
                     continue
                 if any(len(chunks) > 1 for chunks in plan.variants):
-                    self._warn_left_out()
+                    if not self.truncated_windows:
+                        logger.warning(
+                            "a window exceeds the context of %d tokens and is not trained on; use"
+                            " smaller windows or an encoder with a longer context (further windows"
+                            " are not reported)",
+                            self.tokens.context_tokens,
+                        )
+                    self.truncated_windows += 1
                     continue
                 places = [texts.add(chunk) for (chunk,) in plan.variants]
                 by_operation = {
@@ -125,15 +132,6 @@ class JudgedStoriesCollator:
         if rows[0].get("dataset_name") is not None:
             collated["dataset_name"] = rows[0]["dataset_name"]
         return collated
-
-    def _warn_left_out(self) -> None:
-        if not self.truncated_windows:
-            logger.warning(
-                "a window exceeds the context of %d tokens and is not trained on; use smaller"
-                " windows or an encoder with a longer context (further windows are not reported)",
-                self.tokens.context_tokens,
-            )
-        self.truncated_windows += 1
 
 
 def _story(row: Mapping[str, Any]) -> Story:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.result import PRIMARY_OPERATION
+from narrative_twins.training.arguments import setting
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, report
 from narrative_twins.training.sampling import is_stream
@@ -62,43 +63,39 @@ SMOKE: dict[str, Any] = {
 encoder."""
 
 
-def _setting(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
 class ScriptArguments:
     """Settings of a training script other than the arguments of the trainer."""
 
-    config: str | None = _setting(None, "A YAML file of settings; flags override it.")
-    encoder: str | None = _setting(
+    config: str | None = setting(None, "A YAML file of settings; flags override it.")
+    encoder: str | None = setting(
         None, "Folder or Hub id of the encoder to start from; if not set, the default one."
     )
-    pooling: Literal["mean", "first"] | None = _setting(
+    pooling: Literal["mean", "first"] | None = setting(
         None, "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."
     )
-    attn_implementation: str | None = _setting(
+    attn_implementation: str | None = setting(
         None, "For example sdpa or flash_attention_2; if not set, transformers chooses."
     )
-    train_source: str | None = _setting(
+    train_source: str | None = setting(
         None, "File, folder or Hub id of training rows; if not set, the package's own."
     )
-    eval_source: str | None = _setting(
+    eval_source: str | None = setting(
         None, "The same for validation; if not set, the split validation of train_source."
     )
-    salience_source: str | None = _setting(
+    salience_source: str | None = setting(
         None, "File, folder or Hub id of stories with human labels, for validation."
     )
-    operations: list[str] | None = _setting(
+    operations: list[str] | None = setting(
         None, "Salience operations to validate; if not set, all. Shifting takes longest."
     )
-    max_train_rows: int | None = _setting(None, "Maximum rows to train on; the first are used.")
-    max_eval_rows: int | None = _setting(None, "Maximum validation rows; the first are used.")
-    card: str | None = _setting(
+    max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
+    max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
+    card: str | None = setting(
         None, "A YAML file of facts for the model card: training_data, license, limits ..."
     )
-    resume: bool = _setting(False, "Resume from the last checkpoint in output_dir, if any.")
-    smoke: bool = _setting(False, "Test run: a few steps on a few rows.")
+    resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
+    smoke: bool = setting(False, "Test run: a few steps on a few rows.")
 
 
 def parse_arguments(

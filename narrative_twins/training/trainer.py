@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import tempfile
 from abc import abstractmethod
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-from sentence_transformers.base.evaluation import BaseEvaluator, SequentialEvaluator
+from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
 from transformers import Trainer
@@ -163,15 +162,11 @@ class StoryTrainer(Trainer):
         return loss
 
     @property
-    def evaluators(self) -> Iterator[BaseEvaluator]:
+    def evaluators(self) -> list[BaseEvaluator]:
         """The evaluators; a `SequentialEvaluator` is replaced by its members."""
-        remaining = [self.evaluator] if self.evaluator is not None else []
-        while remaining:
-            evaluator = remaining.pop(0)
-            if isinstance(evaluator, SequentialEvaluator):
-                remaining = [*evaluator.evaluators, *remaining]
-            else:
-                yield evaluator
+        if self.evaluator is None:
+            return []
+        return list(getattr(self.evaluator, "evaluators", [self.evaluator]))
 
     def encoder_facts(self) -> EncoderFacts:
         """The facts for the model card of the encoder in its current state."""
@@ -322,10 +317,9 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             train_dataset = {"judged": train_dataset} if train_dataset else train_dataset
             eval_dataset = {"judged": eval_dataset} if eval_dataset else eval_dataset
             loss = {"judged": loss}
-        check_streams(train_dataset, "train_dataset", args)
-        check_streams(eval_dataset, "eval_dataset", args)
         data_sets: dict[str, Any] = {}
-        for data in (train_dataset, eval_dataset):
+        for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset)):
+            check_streams(data, name, args)
             data_sets |= data if isinstance(data, dict) else {}
         self._given_loss: Any = self.get_default_loss if loss is None else loss
         if isinstance(loss, dict):
@@ -505,8 +499,7 @@ def check_class(args: Any, kind: type[StoryTrainingArguments]) -> None:
     if not isinstance(args, kind):
         raise ValueError(
             f"args is of class {type(args).__name__}, which lacks the settings of this trainer; use"
-            f" {kind.__name__}, which takes the same settings and more: from narrative_twins import"
-            f" {kind.__name__}"
+            f" {kind.__name__}, which takes the same settings and more"
         )
 
 

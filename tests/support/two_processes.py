@@ -1,9 +1,8 @@
 """The script of each of two processes in test_two_processes.py, run by torchrun.
 
-two_processes.py loss BATCH FOLDER       loss and gradients of this process's share of a batch
-two_processes.py train SETTINGS FOLDER   a short training run
-two_processes.py mlm SETTINGS FOLDER     a step of masked language modeling
-two_processes.py resume SETTINGS FOLDER  the batches of runs, and of the same runs resumed
+two_processes.py loss BATCH FOLDER     loss and gradients of this process's share of a batch
+two_processes.py mlm SETTINGS FOLDER   a step of masked language modeling
+two_processes.py runs SETTINGS FOLDER  batches and weights of runs, and of the same runs resumed
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from narrative_twins.training.mlm import (
 )
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
+from support.processes import run_python
 from support.twins_batches import Seen
 
 
@@ -53,19 +53,6 @@ def loss(file: Path, folder: Path) -> None:
             value.backward()
         found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         torch.save((value.item(), found), folder / f"{name}-{rank}.pt")
-
-
-def train(file: Path, folder: Path) -> None:
-    """Train on two data sets at once, one of stories and one of windows."""
-    settings = json.loads(file.read_text())
-    args = NarrativeTwinsTrainingArguments(str(folder / "output"), **settings["arguments"])
-    sets = {name: Dataset.from_list(rows) for name, rows in settings["rows"].items()}
-    trainer = NarrativeTwinsTrainer(
-        SentenceTransformer(settings["model"], device="cpu"), args, sets
-    )
-    trainer.train()
-    seen = {"world": args.world_size, "steps": trainer.state.global_step}
-    torch.save((seen, trainer.model.state_dict()), folder / f"trained-{dist.get_rank()}.pt")
 
 
 def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
@@ -102,35 +89,47 @@ def mlm(file: Path, folder: Path) -> None:
         (folder / f"mlm-{world}.json").write_text(json.dumps(logged))
 
 
-def resume(file: Path, folder: Path) -> None:
+def runs(file: Path, folder: Path) -> None:
     """Save which batches each of several runs has in this process, from the start and resumed after
-    `save_steps`."""
+    `save_steps`, and the weights at the end."""
     settings = json.loads(file.read_text())
     found = {}
     for name, case in settings["runs"].items():
         output = str(folder / f"output of {name}")
         args = NarrativeTwinsTrainingArguments(output, **settings["arguments"], **case["arguments"])
         sets: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
-        if len(sets) == 1:
-            (sets,) = sets.values()
         if case["shards"]:
             # More shards than processes, of different sizes.
-            sets = sets.to_iterable_dataset(num_shards=case["shards"]).shuffle(
-                seed=1, buffer_size=3
-            )
+            (sets,) = sets.values()
+            sets = sets.to_iterable_dataset(num_shards=case["shards"])
+            sets = sets.shuffle(seed=1, buffer_size=3)
         batches = []
         for checkpoint in (None, f"{output}/checkpoint-{args.save_steps}"):
             model = SentenceTransformer(settings["model"], device="cpu")
-            loss = Seen(model)
-            NarrativeTwinsTrainer(model, args, sets, loss=loss).train(checkpoint)
+            loss = Seen(model, gather_across_devices=True, mini_batch_size=3)
+            trainer = NarrativeTwinsTrainer(model, args, sets, loss=loss)
+            trainer.train(checkpoint)
             batches.append(loss.batches)
-        found[name] = batches
-    (folder / f"batches-{dist.get_rank()}.json").write_text(json.dumps(found))
+        found[name] = batches, args.world_size, trainer.model.state_dict()
+    torch.save(found, folder / f"runs-{dist.get_rank()}.pt")
+
+
+def run_two(*arguments: object) -> None:
+    """Run this script in two processes on this CPU."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
+    run_python(*launch, __file__, *arguments, env=environment)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    modes = {"loss": loss, "train": train, "mlm": mlm, "resume": resume}
+    modes = {"loss": loss, "mlm": mlm, "runs": runs}
     modes[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
     # Otherwise the threads of the group may abort the process when it ends.
     dist.destroy_process_group()

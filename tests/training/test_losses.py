@@ -45,7 +45,7 @@ ABLATIONS = [
 ]
 
 
-@pytest.mark.parametrize("size", [None, 1, 3, 100])
+@pytest.mark.parametrize("size", [None, 1, 3])
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 @pytest.mark.parametrize(("level", "settings"), SETTINGS + ABLATIONS)
 def test_loss_and_gradients_match_the_formula(level, settings, pooling, size):

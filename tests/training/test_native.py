@@ -39,14 +39,22 @@ from support.twins_batches import (
     trainer_of,
 )
 
-ROWS = Dataset.from_list(TWINS)
-PAIRS = Dataset.from_list(
-    [
-        {"sentence1": f"She swam {at} times.", "sentence2": "He ran.", "score": 1.0}
-        for at in range(8)
-    ]
-)
 PLAIN = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+
+
+def twins() -> Dataset:
+    """Rows of twins, new ones each time: sentence-transformers changes data sets in place."""
+    return Dataset.from_list(TWINS)
+
+
+def pairs() -> Dataset:
+    """Rows for a loss of sentence-transformers."""
+    return Dataset.from_list(
+        [
+            {"sentence1": f"She swam {at} times.", "sentence2": "He ran.", "score": 1.0}
+            for at in range(8)
+        ]
+    )
 
 
 def linear_layers(model) -> set[type]:
@@ -62,14 +70,14 @@ def without_dropout():
     return model
 
 
-def stock_trainer(model, folder, rows=ROWS, loss=None, **options) -> SentenceTransformerTrainer:
+def stock_trainer(model, folder, rows=None, loss=None, **options) -> SentenceTransformerTrainer:
     """The trainer of sentence-transformers, with our loss and collator unless a loss is given."""
     arguments = SentenceTransformerTrainingArguments(str(folder), **PLAIN | options)
     collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens)
     return SentenceTransformerTrainer(
         model,
         arguments,
-        rows,
+        rows or twins(),
         loss=loss or NarrativeTwinsLoss(model),
         data_collator=None if loss else collator,
     )
@@ -86,7 +94,7 @@ def test_flags_train_as_without_them_and_as_in_the_stock_trainer(flag, tmp_path)
     found = []
     for flags in ({}, {flag: True}):
         model = without_dropout()
-        trainer = trainer_of(tmp_path, ROWS, model, **options, **flags)
+        trainer = trainer_of(tmp_path, twins(), model, **options, **flags)
         trainer.train()
         found.append(logged(trainer))
         assert linear_layers(model) == {torch.nn.Linear}, "training changes them for its time only"
@@ -106,7 +114,7 @@ def test_linear_layers_are_fast_while_training(tmp_path):
             seen.append(linear_layers(self.model))
             return super().forward(sentence_features, labels)
 
-    trainer_of(tmp_path, ROWS, loss=Loss, max_steps=1).train()
+    trainer_of(tmp_path, twins(), loss=Loss, max_steps=1).train()
     assert seen == [{FastLinear}]
 
 
@@ -149,13 +157,13 @@ def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
         made.append(without_dropout())
         return made[-1]
 
-    trainer = trainer_of(tmp_path, ROWS, model_init=model_init, **options)
+    trainer = trainer_of(tmp_path, twins(), model_init=model_init, **options)
     with backend(*trials):
         runs = search(trainer)
     assert trainer.loss.model is trainer.model is made[-1]
     assert not trainer.data_collator.distractors
     for run, trial in zip(runs, trials, strict=True):
-        alone = trainer_of(tmp_path, ROWS, without_dropout(), **options, **trial)
+        alone = trainer_of(tmp_path, twins(), without_dropout(), **options, **trial)
         alone.train()
         assert run.objective == pytest.approx(logged(alone)[0], abs=1e-4)
     assert all(linear_layers(model) == {torch.nn.Linear} for model in made)
@@ -165,7 +173,9 @@ def test_losses_of_users_are_kept_or_made_again(tmp_path):
     options = {"max_steps": 1, "per_device_train_batch_size": 4, "logging_steps": 1}
     given = NarrativeTwinsLoss(trainable(), temperature=0.3)
     for loss, temperature in ((given, 0.3), (lambda m: NarrativeTwinsLoss(m, 0.8), 0.8)):
-        trainer = trainer_of(tmp_path, ROWS, model_init=lambda: trainable(), loss=loss, **options)
+        trainer = trainer_of(
+            tmp_path, twins(), model_init=lambda: trainable(), loss=loss, **options
+        )
         with backend({"temperature": 0.5}):
             search(trainer)
         assert trainer.loss.temperature == temperature and trainer.loss.model is trainer.model
@@ -183,8 +193,8 @@ def test_masked_language_modeling_starts_each_trial_again(tmp_path):
     )
     trainer = MaskedLanguageModelTrainer(
         args=args,
-        train_dataset=ROWS,
-        eval_dataset=ROWS.select(range(2)),
+        train_dataset=twins(),
+        eval_dataset=twins().select(range(2)),
         model_init=masked_model,
         processing_class=encoder_of("bert")[1],
         evaluator=TwinsEvaluator(TWINS, name="twins"),
@@ -205,7 +215,7 @@ def test_arguments_of_another_class_are_refused(kind, tmp_path):
         (MaskedLanguageModelTrainer, masked_model, "MaskedLanguageModelTrainingArguments"),
     ):
         with pytest.raises(ValueError, match=f"class {kind.__name__}, .* use {wanted}, "):
-            make(model(), args, ROWS)
+            make(model(), args, twins())
 
 
 class Truncated(torch.nn.Module):
@@ -245,9 +255,9 @@ def test_matryoshka_loss_truncates_the_windows(texts, mini_batch_size):
 def test_wrapped_losses(tmp_path):
     model = trainable()
     matryoshka = losses.MatryoshkaLoss(model, NarrativeTwinsLoss(model), [32, 8])
-    trainer_of(tmp_path, ROWS, model, loss=matryoshka, max_steps=1).train()
+    trainer_of(tmp_path, twins(), model, loss=matryoshka, max_steps=1).train()
     wrapper = losses.AdaptiveLayerLoss(model, NarrativeTwinsLoss(model))
-    for loss, rows in ((wrapper, ROWS), ({"twins": wrapper}, {"twins": ROWS})):
+    for loss, rows in ((wrapper, twins()), ({"twins": wrapper}, {"twins": twins()})):
         with pytest.raises(ValueError, match="AdaptiveLayerLoss does not work around Narrative"):
             trainer_of(tmp_path, rows, model, loss=loss)
 
@@ -255,11 +265,11 @@ def test_wrapped_losses(tmp_path):
 def test_prompts_are_refused_for_twins(tmp_path):
     for prompts in ("Story: ", {"twins": "Story: "}):
         with pytest.raises(ValueError, match="narrative twins are encoded without prompts"):
-            trainer_of(tmp_path, {"twins": ROWS}, prompts=prompts)
+            trainer_of(tmp_path, {"twins": twins()}, prompts=prompts)
 
 
 def test_twins_next_to_another_data_set_and_loss(tmp_path):
-    model, data = trainable(), {"twins": ROWS, "pairs": PAIRS}
+    model, data = trainable(), {"twins": twins(), "pairs": pairs()}
     trainer = trainer_of(
         tmp_path,
         data,
@@ -279,18 +289,18 @@ def test_twins_next_to_another_data_set_and_loss(tmp_path):
     assert len(logged(trainer)) == 6 * (3 + 2)
 
 
-@pytest.mark.parametrize("twins", ["default", "module", "function"])
-def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(twins, tmp_path):
+@pytest.mark.parametrize("given", ["default", "module", "function"])
+def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(given, tmp_path):
     """For twins that of our trainer, for pairs that of the stock trainer, prompts included."""
     model = trainable().eval()
-    given = {"module": NarrativeTwinsLoss(model), "function": NarrativeTwinsLoss}
+    made = {"module": NarrativeTwinsLoss(model), "function": NarrativeTwinsLoss}
     loss = {"pairs": losses.CosineSimilarityLoss(model)}
-    if twins in given:
-        loss["twins"] = given[twins]
-    data, prompts = {"twins": ROWS, "pairs": PAIRS}, {"pairs": "Compare: "}
+    if given in made:
+        loss["twins"] = made[given]
+    data, prompts = {"twins": twins(), "pairs": pairs()}, {"pairs": "Compare: "}
     mixed = trainer_of(tmp_path, data, model, loss=loss, prompts=prompts)
-    alone = trainer_of(tmp_path, ROWS, model)
-    stock = stock_trainer(model, tmp_path, PAIRS, loss["pairs"], prompts="Compare: ")
+    alone = trainer_of(tmp_path, twins(), model)
+    stock = stock_trainer(model, tmp_path, pairs(), loss["pairs"], prompts="Compare: ")
     assert mixed.data_collator.valid_label_columns == stock.data_collator.valid_label_columns
     for name, other in (("twins", alone), ("pairs", stock)):
         rows = [dict(row) for row in data[name].select(range(4))]
@@ -301,9 +311,9 @@ def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(twins, tmp_path):
 
 def test_rows_of_twins_are_checked_next_to_others(tmp_path):
     model = trainable()
-    pairs = {"pairs": losses.CosineSimilarityLoss(model)}
-    invalid = {"twins": Dataset.from_list([*TWINS, {"story": []}]), "pairs": PAIRS}
+    loss = {"pairs": losses.CosineSimilarityLoss(model)}
+    invalid = {"twins": Dataset.from_list([*TWINS, {"story": []}]), "pairs": pairs()}
     with pytest.raises(RowError, match=r"^train_dataset\['twins'\], row 12: 'story' is empty"):
-        trainer_of(tmp_path, invalid, model, loss=pairs)
+        trainer_of(tmp_path, invalid, model, loss=loss)
     with pytest.raises(RowError, match=r"^train_dataset\['pairs'\], row 0: no column 'story'"):
-        trainer_of(tmp_path, {"twins": ROWS, "pairs": PAIRS}, model)
+        trainer_of(tmp_path, {"twins": twins(), "pairs": pairs()}, model)

@@ -72,8 +72,8 @@ def test_values_of_all_types(config):
     ("text", "argv", "message"),
     [
         ("lerning_rate: 3e-5", [], "run.yaml: unknown setting 'lerning_rate'"),
-        ("learning_rate: high", [], "argument --learning_rate: invalid float value: 'high'"),
-        ("seed: 1", ["--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        ("learning_rate: high", [], "invalid float value: 'high'"),
+        ("seed: 1", ["--seed", "x"], "invalid int value: 'x'"),
         ("seed: 1", ["--lerning", "3"], "unrecognized arguments: --lerning 3"),
     ],
 )

@@ -12,9 +12,9 @@ from transformers import BertForMaskedLM
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support import two_processes
-from support.launching import run_two
 from support.models import encoder_of, trainable
 from support.twins_batches import FILMS, STORIES, TWINS, WINDOWS, assert_same, features, trained
+from support.two_processes import run_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
@@ -90,48 +90,6 @@ def test_loss_and_gradients_match_one_process(together, level, size):
             assert_same(found, single, 1e-5)
 
 
-def test_training_in_two_processes(tmp_path):
-    trainable().save(str(tmp_path / "model"), create_model_card=False)
-    short = {"twin": ["She ran."], "negative": ["A toy."]}
-    windows = {
-        "twin": ["She ran.", "A flood."],
-        "twin_windows": [[0], [0, 1]],
-        "negative": [["A toy."], ["Why?"]],
-    }
-    settings = {
-        "model": str(tmp_path / "model"),
-        "rows": {
-            "stories": [{"story": [f"Nadia ran {at}."]} | short for at in range(10)],
-            "windows": [
-                {"story": [[f"Nadia ran {at}."], ["It rained."]]} | windows for at in range(7)
-            ],
-        },
-        "arguments": {
-            "use_cpu": True,
-            "gather_across_devices": True,
-            "mini_batch_size": 3,
-            "per_device_train_batch_size": 2,
-            "window_batch_size": 1,
-            "num_train_epochs": 2,
-            "learning_rate": 1e-3,
-            "report_to": "none",
-            "disable_tqdm": True,
-            "save_strategy": "no",
-        },
-    }
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
-    run_two("train", tmp_path / "settings.json", tmp_path)
-    (seen, first), (_, second) = (torch.load(tmp_path / f"trained-{rank}.pt") for rank in (0, 1))
-    assert seen["world"] == 2
-    assert seen["steps"] == 2 * (5 + 7) / 2, "batches of all sizes are used"
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    start = trainable().state_dict()
-    assert any(not torch.equal(first[name], start[name]) for name in first), (
-        "the weights have changed"
-    )
-
-
 @pytest.mark.parametrize("size", [None, 3])
 def test_masked_language_modeling_matches_one_process(size, tmp_path):
     """Loss and norm of the gradient, although the processes have different numbers of texts and
@@ -157,32 +115,34 @@ def test_masked_language_modeling_matches_one_process(size, tmp_path):
     assert np.array(two) == pytest.approx(np.array(one), rel=1e-4) and len(two) == 2
 
 
-def test_resumed_runs_have_the_same_batches(tmp_path):
-    """A stream in its third pass, and several data sets in their second epoch. No rows are in both
-    processes, and both have equally many batches."""
+def test_runs_in_two_processes(tmp_path):
+    """A stream in its third pass, and two data sets in their second epoch, each resumed: both
+    processes have equally many batches, no rows in common, and the same weights."""
     trainable().save(str(tmp_path / "model"), create_model_card=False)
-    stream = {"rows": {"films": FILMS}, "shards": 3, "arguments": {"max_steps": 5, "save_steps": 4}}
+    several = {"stories": TWINS[:9], "windows": FILMS}
+    options = {"num_train_epochs": 3, "save_steps": 5, "window_batch_size": 1}
     runs = {
-        "stream": stream,
-        "several": {
-            "rows": {"a": TWINS[:9], "b": FILMS},
-            "shards": None,
-            "arguments": {"num_train_epochs": 3, "save_steps": 5},
+        "stream": {
+            "rows": {"films": FILMS},
+            "shards": 3,
+            "arguments": {"max_steps": 5, "save_steps": 4},
         },
+        "several": {"rows": several, "shards": None, "arguments": options},
     }
-    arguments = {
-        "use_cpu": True,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "per_device_train_batch_size": 2,
-    }
+    arguments = {"use_cpu": True, "report_to": "none", "disable_tqdm": True}
+    arguments |= {"per_device_train_batch_size": 2, "learning_rate": 1e-3}
     settings = {"model": str(tmp_path / "model"), "runs": runs, "arguments": arguments}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
-    run_two("resume", tmp_path / "settings.json", tmp_path)
-    first, second = (json.loads((tmp_path / f"batches-{rank}.json").read_text()) for rank in (0, 1))
+    run_two("runs", tmp_path / "settings.json", tmp_path)
+    first, second = (torch.load(tmp_path / f"runs-{rank}.pt") for rank in (0, 1))
+    start = trainable().state_dict()
     for name, run in runs.items():
         skipped = run["arguments"]["save_steps"]
-        for whole, resumed in (first[name], second[name]):
+        for (whole, resumed), world, _ in (first[name], second[name]):
+            assert world == 2
             assert len(whole) > skipped and resumed == whole[skipped:], name
-        assert len(first[name][0]) == len(second[name][0])
-        assert all(one != other for one, other in zip(first[name][0], second[name][0], strict=True))
+        (one, _), _, weights = first[name]
+        (other, _), _, others = second[name]
+        assert all(a != b for a, b in zip(one, other, strict=True))
+        assert all(torch.equal(weights[key], others[key]) for key in weights)
+        assert any(not torch.equal(weights[key], start[key]) for key in weights)
