@@ -196,20 +196,6 @@ def test_ablations_change_what_they_are_called(config):
 # The default encoder
 
 
-def test_default_encoder_needs_the_research_data(tmp_path):
-    with pytest.raises(
-        SystemExit, match="no roc_with_negatives.jsonl, roc_val.json, tripod_train.json in"
-    ):
-        run("default_encoder/train_twins.py", tmp_path, "--out", tmp_path / "runs")
-    with pytest.raises(
-        SystemExit, match="no fairytaleqa.jsonl, .*, roc_val.json, tripod_train.json in"
-    ):
-        run(
-            "default_encoder/train_votes.py", tmp_path, "--base", "none", "--out", tmp_path / "runs"
-        )
-    assert not (tmp_path / "runs").exists()
-
-
 def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
     story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     changed = [[*story[:i], "It snowed.", *story[i + 1 :]] for i in range(5)]

@@ -181,10 +181,7 @@ class NarrativeTwinsLoss(WindowLoss):
             Only for stories with one window.
         gather_across_devices: whether processes share negatives; the gradient is that of one
             process with all batches.
-        mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
-            et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-            Setup"), so that any batch fits into memory, for one more forward pass. None for no
-            caching.
+        mini_batch_size: see `WindowLoss`.
 
     Raises:
         ValueError: a setting is invalid, no kind of negatives is left, or the model pools neither

@@ -15,13 +15,13 @@ from narrative_twins.data.rows import is_nested
 from narrative_twins.files import AtomicFile
 from narrative_twins.hub.checked import base_model
 from narrative_twins.hub.facts import EncoderFacts, Figure
-from narrative_twins.plots.printable import printable
 from narrative_twins.plots.style import (
     PAGE,
     check_figure,
     figure_style,
     line_style,
     new_figure,
+    printable,
     save_figure,
 )
 

@@ -36,14 +36,14 @@ class JudgedWindow:
         window: the window.
         group: a number that windows share whose sentences are compared with each other.
         labels: the votes or labels of its sentences.
-        vectors: by operation, the vectors of its orders, as indices in the window vectors of the
-            batch, R * W.
+        vectors: by operation, where the vectors of its orders are in the window vectors of the
+            batch, (R, W, D): index of the text, and of the window in the text.
     """
 
     window: Window
     group: int
     labels: list[float]
-    vectors: dict[str, list[int]]
+    vectors: dict[str, list[tuple[int, int]]]
 
 
 class JudgedStoriesCollator:
@@ -86,7 +86,7 @@ class JudgedStoriesCollator:
         `texts_judged`, a list of `JudgedWindow`. Raises RowError if a row has no valid
         judgments."""
         texts = _Texts()
-        found: list[tuple[Window, int, list[float], dict[str, list[tuple[int, int]]]]] = []
+        judged: list[JudgedWindow] = []
         for number, row in enumerate(rows):
             labels = judgments(row, f"row {row.get('id', number)}")
             story = _story(row)
@@ -109,25 +109,16 @@ class JudgedStoriesCollator:
                     self.truncated_windows += 1
                     continue
                 places = [texts.add(chunk) for (chunk,) in plan.variants]
-                by_operation = {
+                vectors = {
                     operation.name: [places[i] for i in indices]
                     for operation, indices in plan.operations
                 }
-                group = number if self.across_windows else len(found)
-                found.append((window, group, own, by_operation))
+                group = number if self.across_windows else len(judged)
+                judged.append(JudgedWindow(window, group, own, vectors))
         collated: dict[str, Any] = padded_texts(
             list(zip(texts.ids, texts.window_ids, strict=True)),
             self.tokens.tokenizer.pad_token_id or 0,
         )
-        # Of shape (R, W), flattened: as many windows per text as the text with most of them has.
-        most = 1 + max((int(ids.max()) for ids in texts.window_ids), default=0)
-        judged = []
-        for window, group, own, by_operation in found:
-            vectors = {
-                name: [text * most + slot for text, slot in places]
-                for name, places in by_operation.items()
-            }
-            judged.append(JudgedWindow(window, group, own, vectors))
         collated["texts_judged"] = judged
         if rows[0].get("dataset_name") is not None:
             collated["dataset_name"] = rows[0]["dataset_name"]
@@ -294,18 +285,18 @@ class SalienceLoss(WindowLoss):
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
-            flat = vectors.flatten(0, 1)
-            flat = flat.float() if flat.dtype in (torch.float16, torch.bfloat16) else flat
+            if vectors.dtype in (torch.float16, torch.bfloat16):
+                vectors = vectors.float()
             groups: dict[int, list[JudgedWindow]] = {}
             for judged in layout:
                 groups.setdefault(judged.group, []).append(judged)
             losses = [
-                self._group_loss(flat, windows)
+                self._group_loss(vectors, windows)
                 for windows in groups.values()
                 # A story may have votes only in a window that was left out.
                 if any(label for judged in windows for label in judged.labels)
             ]
-            return torch.stack(losses or [flat.sum() * 0.0]).mean()
+            return torch.stack(losses or [vectors.sum() * 0.0]).mean()
 
     def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
         """The loss of the sentences that are compared with each other."""
@@ -321,8 +312,9 @@ class SalienceLoss(WindowLoss):
 
     @staticmethod
     def _scores(operation: Operation, vectors: Tensor, judged: JudgedWindow) -> Tensor:
+        texts, windows = map(list, zip(*judged.vectors[operation.name], strict=True))
         # `scores` takes a tensor as it takes an array.
-        found: Any = vectors[judged.vectors[operation.name]]
+        found: Any = vectors[texts, windows]
         scores: Any = operation.scores(judged.window, found)
         return scores  # type: ignore[no-any-return]
 

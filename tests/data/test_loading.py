@@ -30,7 +30,7 @@ from narrative_twins.data import (
     records,
 )
 from narrative_twins.stories.reading import LimitedFile
-from narrative_twins.training.trainable import checked_rows
+from narrative_twins.training.sampling import checked_rows
 
 from support.models import trainable
 from support.strategies import any_text, sentence

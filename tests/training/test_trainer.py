@@ -243,15 +243,6 @@ def test_dropout_twins_need_dropout(tmp_path):
     trainer_of(tmp_path, mixed, model=trainable("modernbert"))
 
 
-def test_trainable_encoder_has_dropout():
-    for kind, differs in (("modernbert", True), ("bert", True)):
-        model = trainable(kind)
-        features = model.preprocess(["Nadia ran to the river."] * 2)
-        for training in (True, False):
-            states = model.train(training)(dict(features))["token_embeddings"]
-            assert torch.allclose(*states, atol=1e-5) is not (differs and training)
-
-
 SECRET = "The heliotrope marmoset of Zanzibar whistled {} times."
 """A sentence that could only get into the card from the rows."""
 
