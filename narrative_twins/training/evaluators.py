@@ -80,8 +80,9 @@ class SalienceEvaluator(StoryEvaluator):
         operations: names or `Operation`s; default all.
         name: prefix of the metric names.
         primary: the metric that ranks checkpoints, default `summarization_spearman`, or
-            `summarization_auc` if the labels are turning points. `metric_for_best_model` of the
-            arguments is then `eval_NAME_PRIMARY`.
+            `summarization_auc` if the labels are turning points; of the first operation, if
+            summarization is not among them. `metric_for_best_model` of the arguments is then
+            `eval_NAME_PRIMARY`.
         context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its
             own context.
         progress: show a progress bar.
@@ -123,7 +124,9 @@ class SalienceEvaluator(StoryEvaluator):
                     " out rows without labels"
                 )
             self.labels.append(given[0])
-        default = "summarization_auc" if self.has_points else "summarization_spearman"
+        names = [operation.name for operation in self.operations]
+        best = "summarization" if "summarization" in names else names[0]
+        default = f"{best}_auc" if self.has_points else f"{best}_spearman"
         super().__init__(name, primary or default, context_tokens)
 
     @cached_property
