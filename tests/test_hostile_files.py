@@ -50,19 +50,12 @@ documents = (
     )
 )
 HOSTILE = {
-    "deep": b"[" * 20_000,
+    "deep": b"[" * 10_000,
     "deep and closed": b"[" * 10_000 + b"]" * 10_000,
     "deep objects": b'{"text":' * 10_000,
-    "not a number": (
-        b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n[NaN]\n{"id": NaN, "text":'
-        b' "A."}'
-    ),
-    "surrogates": (
-        b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}'
-    ),
-    "huge integers": (
-        b'{"id": ' + b"9" * 5_000 + b'}\n{"windows": ' + b"9" * 4_000 + b', "text": "A."}'
-    ),
+    "not a number": b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n{"id": NaN}',
+    "surrogates": b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}',
+    "huge integers": b'{"id": %b}\n{"windows": %b, "text": "A."}' % (b"9" * 5_000, b"9" * 4_000),
     "huge number": b'{"text": "A.", "windows": 1e999}',
     "zeros": b'{"text": "A\\u0000."}\n{"text": "A\0."}\n\0',
     "unclosed quotation mark": b'id,text\n1,"A b.\n2,C d.\n',

@@ -224,16 +224,16 @@ def pdf(*pages: list[str]) -> bytes:
     return data + b"xref\n0 %d\n%s%s" % (size, table, trailer)
 
 
-def shown(book: Book) -> list[tuple[str | None, list[str], list[int]]]:
-    """The chapters of a book: heading, paragraphs, indices of paragraphs after a break."""
-    return [
-        (
-            book.heading(number),
-            [book.text[slice(*span)] for span in chapter.paragraphs],
-            sorted(chapter.breaks),
-        )
-        for number, chapter in enumerate(book.chapters)
-    ]
+def outline(book: Book) -> str:
+    """The chapters of a book: the heading and the paragraphs of each, with a star after a marked
+    break."""
+    chapters = []
+    for number, chapter in enumerate(book.chapters):
+        parts = [book.heading(number) or "-"]
+        for at, (start, end) in enumerate(chapter.paragraphs):
+            parts.append(("* " if at in chapter.breaks else "") + book.text[start:end])
+        chapters.append(" | ".join(parts))
+    return " // ".join(chapters)
 
 
 def _lines(chapters: list[WrittenChapter], mark: str, line: str) -> list[str]:

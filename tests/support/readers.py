@@ -1,4 +1,4 @@
-"""What every reader of files must do with any bytes: tell what is wrong, and raise nothing else.
+"""What every reader of files must do with any bytes: report what is wrong, and raise nothing else.
 One function for each kind of file, for property tests and for fuzzing.
 
     python -m support.readers KIND [OPTION OF LIBFUZZER ...] [FOLDER OF INPUTS]
