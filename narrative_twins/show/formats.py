@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from pathlib import PurePath
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from rich.console import Console
@@ -122,12 +121,6 @@ def register_book_writer(name: str) -> Callable[[BookWriter], BookWriter]:
         return write
 
     return register
-
-
-def format_of(path: str) -> str | None:
-    """The name of the format that the suffix of a file implies, if it implies one."""
-    suffix = PurePath(path).suffix.lower()
-    return next((form.name for form in FORMATS.values() if suffix in form.suffixes), None)
 
 
 def write_results(

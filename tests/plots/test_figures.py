@@ -35,7 +35,7 @@ def lines_of(axes, label):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_curves_have_all_scores(data):
     n = data.draw(st.integers(1, 40))
     sizes, top = data.draw(window_sizes(n)), data.draw(st.integers(0, 12))
@@ -90,7 +90,7 @@ def test_nothing_overlaps_or_is_cut_off(n, windows, width):
 
 
 @given(st.lists(any_text, min_size=1, max_size=4), any_text, any_text)
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_any_text_is_shown_as_text(texts, name, operation):
     """In full or shortened; it is not parsed as mathematics, gives no warning, and an SVG stays
     valid XML."""

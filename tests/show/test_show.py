@@ -9,7 +9,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 from rich.console import Console
@@ -18,7 +18,7 @@ from narrative_twins import Story, StorySalience
 from narrative_twins.commands.cli import main
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, shades
 from narrative_twins.plots.style import INK
-from narrative_twins.show.formats import FORMATS, format_of, register_format, write_results
+from narrative_twins.show.formats import FORMATS, register_format, write_results
 from narrative_twins.show.pages import page_head, to_html
 from narrative_twins.show.terminal import in_encoding, marked, to_table
 
@@ -207,13 +207,6 @@ def test_images_are_written_to_a_pipe_but_not_to_a_terminal(score, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     with pytest.raises(SystemExit):
         call(story, "-f", "png")
-
-
-@given(st.sampled_from(["csv", "html", "jsonl"]), st.text(max_size=9))
-@settings(max_examples=20)
-def test_suffixes_imply_formats(form, stem):
-    assert format_of(f"{stem}a.{form.upper()}") == form
-    assert format_of(f"{stem}.txt") is None
 
 
 def test_a_new_format_is_one_function(score, tmp_path):
