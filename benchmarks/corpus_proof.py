@@ -96,14 +96,7 @@ def main() -> None:
         write_corpus(folder / "shard.jsonl", options.rows, chance)
 
         def command(source: str, out: str) -> list[str]:
-            arguments = [
-                "score",
-                str(folder / source),
-                "--format",
-                "parquet",
-                "--out",
-                str(folder / out),
-            ]
+            arguments = ["corpus", str(folder / source), "--out", str(folder / out)]
             arguments += ["--operations", options.operations, "--shard-rows", str(options.rows)]
             arguments += ["--approximate", options.approximate] * (options.approximate is not None)
             arguments += ["--model", options.model] * (options.model is not None)

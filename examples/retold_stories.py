@@ -2,7 +2,7 @@
 same story keep.
 
     python examples/retold_stories.py squality_plot_twins.jsonl --out retold narrative-twins
-    evaluate --data retold/looked.jsonl --operations summarization --out retold/tables
+    evaluate retold/looked.jsonl --operations summarization --out retold/tables
 
 The rows have `tellings` of one story by several writers, each with `sentences` (as SQuALITY's plot
 summaries). The label of a sentence is the mean over the other tellings of its highest similarity

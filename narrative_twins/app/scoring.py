@@ -234,7 +234,7 @@ def book_work(
     if not name.lower().endswith(suffixes):
         raise ValueError(
             f"{printable_name(name)} is none of {', '.join(suffixes)}; convert it, or use the"
-            " command `narrative-twins score --level`."
+            " command `narrative-twins book`."
         )
     if len(data) > MAX_BOOK:
         raise ValueError(
@@ -252,7 +252,7 @@ def book_work(
         if sentences > MAX_SENTENCES:
             raise ValueError(
                 f"The book has {sentences:,} sentences, more than the limit of {MAX_SENTENCES:,};"
-                " use the command `narrative-twins score --level`."
+                " use the command `narrative-twins book`."
             )
         job.begin("Loading the encoder")
         loaded = queue.load(None)

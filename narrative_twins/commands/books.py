@@ -90,8 +90,8 @@ def book(
     """Read, score and write a book."""
     _check_book(file)
     output.check([file], _formats())
-    if output.top is not None and output.format != "text":
-        raise click.UsageError("--top needs --format text")
+    if output.top is not None and output.format not in ("text", "extract"):
+        raise click.UsageError("--top needs --format text or extract")
     if resume and not output.is_resumable:
         raise click.UsageError("--resume needs --format jsonl and --out FILE")
     out = AtomicFile(output.out)

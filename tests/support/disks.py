@@ -9,16 +9,15 @@ it.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from support.chat_server import Model, serving
+from support.command import run
 from support.models import SENTENCES
 from support.processes import run_command
 from support.recognizers import save_pipeline
@@ -61,70 +60,35 @@ class Outcome(NamedTuple):
 def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
     """The commands by name, with `OUT` in the place of the output, and a suffix if the command asks
     for one."""
-    encoder = [
-        "--model",
-        model,
-        "--operations",
-        "summarization",
-        "--dtype",
-        "float32",
-        "--device",
-        "cpu",
-    ]
-    story, book = str(folder / "story.txt"), str(folder / "book.txt")
-    found = {
-        f"score {kind}": ["score", story, *encoder, "--out", f"OUT.{kind}"]
-        for kind in ("txt", "json", "jsonl", "csv", "html", "png", "svg")
+    encoder = f"--model {model} --dtype float32 --device cpu"
+    asked = f"{folder}/stories.jsonl --server {server} --model tiny --quiet --out OUT.jsonl"
+    lines = {
+        **{
+            f"score {kind}": f"score {folder}/story.txt {encoder} --out OUT.{kind}"
+            for kind in ("txt", "json", "jsonl", "csv", "html", "png", "svg")
+        },
+        **{
+            f"book {kind}": f"book {folder}/book.txt {encoder} --out OUT.{kind}"
+            for kind in ("json", "jsonl", "html")
+        },
+        **{
+            f"extract {kind}": f"extract {folder}/book.txt {encoder} --out OUT.{kind}"
+            for kind in ("txt", "md")
+        },
+        "corpus": f"corpus {folder}/story.txt {encoder} --out OUT",
+        "show html": f"show {folder}/scores.jsonl --out OUT.html",
+        "report": f"report {folder}/story.txt {encoder} --out OUT",
+        "evaluate": f"evaluate {folder}/votes.jsonl --model tiny={model} --out OUT",
+        "export": f"export {model} --to OUT",
+        "data export": "data export OUT",
+        "make twins": f"make twins {asked}",
+        "make judgments": f"make judgments {asked}",
+        "make align": f"make align {folder}/works.jsonl --encoder {model} --device cpu"
+        " --min-window 1 --out OUT.jsonl",
+        "make entities": f"make entities {folder}/twins.jsonl --pipeline {folder}/pipeline"
+        " --out OUT.jsonl",
     }
-    found |= {
-        f"book {kind}": ["book", book, *encoder, "--out", f"OUT.{kind}"]
-        for kind in ("json", "jsonl", "html")
-    }
-    found |= {
-        f"extract {kind}": [
-            "extract",
-            book,
-            "--model",
-            model,
-            "--dtype",
-            "float32",
-            "--out",
-            f"OUT.{kind}",
-        ]
-        for kind in ("txt", "md")
-    }
-    asked = ["--server", server, "--model", "tiny", "--quiet", "--out", "OUT.jsonl"]
-    aligned = ["--encoder", model, "--device", "cpu", "--min-window", "1", "--out", "OUT.jsonl"]
-    return found | {
-        "corpus": ["corpus", story, *encoder, "--out", "OUT"],
-        "show html": ["show", str(folder / "scores.jsonl"), "--out", "OUT.html"],
-        "report": ["report", story, *encoder, "--out", "OUT"],
-        "evaluate": [
-            "evaluate",
-            str(folder / "votes.jsonl"),
-            "--model",
-            f"tiny={model}",
-            "--out",
-            "OUT",
-        ],
-        "export": ["export", model, "--backend", "onnx", "--to", "OUT"],
-        "data export": ["data", "export", "OUT"],
-        "make twins": ["make", "twins", str(folder / "stories.jsonl"), *asked],
-        "make judgments": ["make", "judgments", str(folder / "stories.jsonl"), *asked],
-        "make align": ["make", "align", str(folder / "works.jsonl"), *aligned],
-        "make entities": (
-            [
-                *[
-                    "make",
-                    "entities",
-                    str(folder / "twins.jsonl"),
-                    "--pipeline",
-                    str(folder / "pipeline"),
-                ]
-            ]
-            + ["--out", "OUT.jsonl"]
-        ),
-    }
+    return {name: line.split() for name, line in lines.items()}
 
 
 def write_inputs(folder: Path, model: str) -> None:
@@ -138,28 +102,8 @@ def write_inputs(folder: Path, model: str) -> None:
     }.items():
         (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     save_pipeline(folder / "pipeline")
-    scores = [
-        "score",
-        str(folder / "story.txt"),
-        "--model",
-        model,
-        "--out",
-        str(folder / "scores.jsonl"),
-    ]
-    assert run(scores)[0] == 0
-
-
-def run(arguments: list[str]) -> tuple[int, str]:
-    """Run a command in this process; returns its exit code and errors."""
-    from narrative_twins.commands.cli import main
-
-    errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-        try:
-            code: Any = main(arguments)
-        except SystemExit as error:
-            code = error.code
-    return code, errors.getvalue()
+    scores = folder / "scores.jsonl"
+    assert run("score", folder / "story.txt", "--model", model, "--out", scores).code == 0
 
 
 def _run(*command: object) -> None:
@@ -189,9 +133,7 @@ def outcomes(folder: Path, model: str) -> Iterator[Outcome]:
         for name, arguments in commands(folder, model, server.address).items():
             for kind, free in DISKS.items():
                 with mounted(disk, free):
-                    code, errors = run(
-                        [part.replace("OUT", str(disk / "out")) for part in arguments]
-                    )
+                    done = run(*(part.replace("OUT", str(disk / "out")) for part in arguments))
                     files = [
                         path for path in disk.rglob("*") if path.is_file() and path.name != "other"
                     ]
@@ -200,8 +142,8 @@ def outcomes(folder: Path, model: str) -> Iterator[Outcome]:
                     yield Outcome(
                         name,
                         kind,
-                        code,
-                        errors,
+                        done.code,
+                        done.err,
                         [path.name for path in left],
                         [path.name for path in cut],
                     )

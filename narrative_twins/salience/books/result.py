@@ -343,7 +343,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     """Read the saved salience of a book.
 
     Args:
-        path: a file that `narrative-twins score --level` wrote as JSON or JSON Lines, or
+        path: a file that `narrative-twins book` wrote as JSON or JSON Lines, or
             `BookSalience.to_dict` as JSON.
 
     Raises:
