@@ -174,7 +174,7 @@ class Bench:
 
         def model() -> tuple[Any, Any]:
             encoder = getattr(self, plain)
-            return encoder.model, encoder.tokens.tokenizer
+            return encoder.model, encoder.tokenizer.tokenizer
 
         def texts() -> list[str]:
             return list(contenders.texts_of(self.rows, model()[1]))

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.encoder.attention import using_attention
+from narrative_twins.encoder.passes import using_attention
 from narrative_twins.encoder.precision import fast_linear_layers
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
@@ -44,7 +44,7 @@ def step(model: str | None, rows: Any, way: tuple[bool, bool]) -> tuple[Callable
     bfloat16, fast = way
     encoder = trainable_encoder(model)
     encoder.train()
-    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(encoder).tokens)(rows)
+    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(encoder).tokenizer)(rows)
     texts = {name.removeprefix("texts_"): values for name, values in batch.items()}
     loss = NarrativeTwinsLoss(encoder)
 

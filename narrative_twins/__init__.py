@@ -24,8 +24,8 @@ from narrative_twins.lazy import lazy_names
 if TYPE_CHECKING:
     from narrative_twins import baselines, corpora, data, evaluation, show, training
     from narrative_twins.corpora.scorer import StoryScorer
-    from narrative_twins.encoder.checkpoint import default_encoder
     from narrative_twins.encoder.export import export_encoder
+    from narrative_twins.encoder.loading import default_encoder
     from narrative_twins.encoder.story_encoder import StoryEncoder
     from narrative_twins.evaluation import metrics
     from narrative_twins.evaluation.run import evaluate
@@ -111,7 +111,7 @@ __all__ = [
 
 _LAZY = {
     "corpora.scorer": ("StoryScorer",),
-    "encoder.checkpoint": ("default_encoder",),
+    "encoder.loading": ("default_encoder",),
     "encoder.export": ("export_encoder",),
     "encoder.story_encoder": ("StoryEncoder",),
     "evaluation.run": ("evaluate",),

@@ -12,9 +12,11 @@ from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from narrative_twins.encoder.adapters import has_adapter
-from narrative_twins.encoder.checkpoint import default_encoder
-from narrative_twins.encoder.models import AutoStoryModel
-from narrative_twins.encoder.quiet import hide_default_model_warning
+from narrative_twins.encoder.loading import (
+    AutoStoryModel,
+    default_encoder,
+    hide_default_model_warning,
+)
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions, checked_options

@@ -83,7 +83,7 @@ def test_reference_loop_encodes_the_same_texts_as_the_engine(windows):
             )
             return encoder.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
 
-    contenders.reference(Recorder(), encoder.tokens.tokenizer, [story], encoder)()
+    contenders.reference(Recorder(), encoder.tokenizer.tokenizer, [story], encoder)()
     size = 6 // windows
     assert len(seen) == windows * (3 + 3 * size + size * (size - 1))
     rows = contenders.unique_rows(encoder, [story])

@@ -24,7 +24,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
-from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.loading import default_encoder
 from narrative_twins.pipeline import TASK, register_pipeline
 
 from support.hub import Hub, running

@@ -19,7 +19,7 @@ from plan import Plan, Run
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from narrative_twins.data.sources import corpus_files
-from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.loading import default_encoder
 
 STORIES = {"stories": 8, "synopses": 3}
 """How many labelled stories a smoke test is measured on."""

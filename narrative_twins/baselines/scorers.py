@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.encoder.truncation import is_truncated
+from narrative_twins.encoder.tokenizer import is_truncated
 from narrative_twins.registry import Registry
 from narrative_twins.salience.engine import Progress
 from narrative_twins.salience.result import StorySalience

@@ -135,7 +135,7 @@ def make_align(
     from transformers.utils import logging
 
     from narrative_twins.data.loading import load_window_twins
-    from narrative_twins.encoder.checkpoint import default_encoder
+    from narrative_twins.encoder.loading import default_encoder
     from narrative_twins.hub.facts import DatasetFacts
     from narrative_twins.making.alignment import SentenceEmbedder
     from narrative_twins.making.long_twins import Filters, LongTwins

@@ -148,7 +148,7 @@ def option_group(
 
 
 def _poolings() -> Iterable[str]:
-    from narrative_twins.encoder.pooling import POOLINGS
+    from narrative_twins.encoder.loading import POOLINGS
 
     return POOLINGS
 

@@ -129,7 +129,7 @@ def report(
 
 def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
     """Load the encoder that the options name."""
-    from narrative_twins.encoder.quiet import no_progress_bars
+    from narrative_twins.encoder.loading import no_progress_bars
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
     limit_threads_if_busy()
@@ -147,7 +147,7 @@ def run_settings(
     encoder: StoryEncoder,
 ) -> dict[str, Any]:
     """All that scores depend on, as JSON data: a run is resumed with the same settings only."""
-    from narrative_twins.encoder.checkpoint import encoder_settings
+    from narrative_twins.encoder.loading import encoder_settings
 
     settings = encoder_settings(loading["model"], encoder)
     for name, value in scoring.items():

@@ -9,8 +9,7 @@ from typing import Any, Unpack
 
 import pyarrow
 
-from narrative_twins.encoder.checkpoint import encoder_settings
-from narrative_twins.encoder.quiet import no_progress_bars
+from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations

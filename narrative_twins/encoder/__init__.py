@@ -1,4 +1,4 @@
 """The story encoder: turns texts, and windows within texts, into vectors."""
 
-from narrative_twins.encoder.checkpoint import default_encoder as default_encoder
+from narrative_twins.encoder.loading import default_encoder as default_encoder
 from narrative_twins.encoder.story_encoder import StoryEncoder as StoryEncoder

@@ -3,7 +3,6 @@ which others are added. Needs no torch."""
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
-from transformers.utils import cached_file
 
-from narrative_twins.encoder.batches import padded, text_batches
-from narrative_twins.encoder.checkpoint import ModelFacts, read_checkpoint_settings
-from narrative_twins.encoder.loading import hub_options, one_line
-from narrative_twins.encoder.pooling import Pooling, pool_arrays
-from narrative_twins.encoder.tokens import Ids
+from narrative_twins.encoder.loading import (
+    Pooling,
+    find_file,
+    hub_options,
+    loading_errors,
+    one_line,
+    read_checkpoint_settings,
+    read_json,
+)
+from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, padded
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +63,7 @@ class PortableModel(ABC):
         file: the file of the model in that folder, as sentence-transformers names it.
         parts: files next to it that large models may have.
         extra: what to install to load or export such a model.
-        name_or_path, dtype, device: what it was loaded from, how and where it runs.
+        name_or_path, device: what it was loaded from, and where it runs.
         config: the values of `config.json`.
         checkpoint_settings: the settings of its checkpoint.
 
@@ -74,7 +77,6 @@ class PortableModel(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     extra: ClassVar[str]
 
-    dtype = "float32"
     device = Device()
 
     def __init_subclass__(cls) -> None:
@@ -108,16 +110,14 @@ class PortableModel(ABC):
         self.name_or_path = str(name)
         self._options = hub_options(options)
         self.checkpoint_settings = read_checkpoint_settings(self.name_or_path, **self._options)
-        self.config = self._read_config()
-        path = self._find(self.file)
-        if path is None:
-            raise OSError(
-                f"encoder {self.name_or_path!r} has no {self.backend}/{self.file}; make it with"
-                f" `narrative-twins export {self.name_or_path} --backend {self.backend} --to"
-                " FOLDER`, and load FOLDER"
-            )
-        for part in self.parts:
-            self._find(part)
+        with loading_errors(self.name_or_path):
+            self.config = self._read_config()
+            path, *_ = [find_file(self.name_or_path, file, self._options) for file in self.files()]
+            if path is None:
+                raise ValueError(
+                    f"it has no {self.files()[0]}; make it with `narrative-twins export"
+                    f" {self.name_or_path} --backend {self.backend} --to FOLDER`, and load FOLDER"
+                )
         try:
             self.start(path)
         except ImportError as error:
@@ -132,55 +132,19 @@ class PortableModel(ABC):
 
     def tokenizer(self) -> Any:
         """Its tokenizer; raises OSError if it has none that is fast."""
-        try:
+        with loading_errors(self.name_or_path, "the tokenizer of encoder"):
             return PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self._options)
-        except Exception as error:  # of any kind, since the files may contain anything
-            raise OSError(
-                one_line(f"the tokenizer of encoder {self.name_or_path!r} can't be loaded: {error}")
-            ) from error
-
-    def facts(self, tokenizer: Any) -> ModelFacts:
-        """What the model says of itself; it reads 512 tokens at once if it does not say how
-        many."""
-        known = getattr(self.config, "max_position_embeddings", None), tokenizer.model_max_length
-        # A tokenizer without a limit has a huge number.
-        limit = min(
-            (limit for limit in known if isinstance(limit, int) and 0 < limit < 10**9), default=512
-        )
-        return ModelFacts(self.checkpoint_settings, limit, getattr(self.config, "vocab_size", None))
 
     @classmethod
     def files(cls) -> list[str]:
         """The files that an export may have, that of the model first, with their folder."""
         return [f"{cls.backend}/{name}" for name in (cls.file, *cls.parts)]
 
-    def _find(self, name: str, subfolder: str | None = None) -> str | None:
-        """The path of a file of the checkpoint, by default in the folder of the backend."""
-        try:
-            path: str | None = cached_file(
-                self.name_or_path,
-                name,
-                subfolder=self.backend if subfolder is None else subfolder,
-                _raise_exceptions_for_missing_entries=False,
-                **self._options,
-            )
-        except Exception as error:
-            raise OSError(
-                one_line(f"encoder {self.name_or_path!r} can't be loaded: {error}")
-            ) from error
-        return path
-
     def _read_config(self) -> SimpleNamespace:
-        path = self._find("config.json", "")
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8")) if path else None
-        except (OSError, ValueError, RecursionError) as error:
-            raise OSError(
-                f"config.json of encoder {self.name_or_path!r} is invalid ({error})"
-            ) from error
+        values = read_json(self.name_or_path, "config.json", self._options)
         if not isinstance(values, dict) or not isinstance(values.get("hidden_size"), int):
-            raise OSError(f"encoder {self.name_or_path!r} has no config.json with a hidden_size")
-        parts = Path(str(path)).parts
+            raise ValueError("it has no config.json with a hidden_size")
+        parts = Path(str(find_file(self.name_or_path, "config.json", self._options))).parts
         commit = parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
         return SimpleNamespace(**values | {"_commit_hash": commit})
 
@@ -258,8 +222,7 @@ class PortablePasses:
 
     Args:
         model: the model.
-        probes: two short texts of equal length, to test the model with.
-        max_tokens, pad_id: how many tokens a text may have, and the token id to pad with.
+        tokenizer: its tokenizer.
         batch_tokens: tokens per forward pass, padding included; default 2,048.
 
     Raises:
@@ -267,19 +230,15 @@ class PortablePasses:
     """
 
     attention = "padded"
+    dtype = "float32"
 
     def __init__(
-        self,
-        model: PortableModel,
-        probes: tuple[Ids, Ids],
-        max_tokens: int,
-        pad_id: int,
-        batch_tokens: int | None = None,
+        self, model: PortableModel, tokenizer: StoryTokenizer, batch_tokens: int | None = None
     ) -> None:
-        self.model, self.pad_id, self.batch_tokens = model, pad_id, batch_tokens or _BATCH_TOKENS
-        self.dtype = model.dtype
-        text = probes[0]
-        longer = np.tile(text, 3)[:max_tokens]
+        self.model = model
+        self.batch_tokens = batch_tokens or _BATCH_TOKENS
+        self._pad_id = tokenizer.pad_id
+        text, _ = tokenizer.probes()
         alone = self.states([text])
         if alone.shape != (len(text), model.config.hidden_size):
             raise ValueError(
@@ -287,14 +246,11 @@ class PortablePasses:
                 f" but an array of shape {alone.shape}; export the encoder with `narrative-twins"
                 " export`"
             )
-        # Texts of different lengths may share a batch if padding does not change the states of the
-        # shorter one.
+        longer = np.tile(text, 3)[: tokenizer.context_tokens]
         together = self.states([text, longer])[: len(text)]
-        self.mixes_lengths = bool(np.abs(alone - together).max() <= 1e-3 * np.abs(alone).max())
-
-    def batches(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Batches of texts, given the lengths of all texts in descending order."""
-        return text_batches(lengths, self.batch_tokens, mixed=self.mixes_lengths)
+        if np.abs(alone - together).max() > 1e-3 * np.abs(alone).max():
+            # Padding changes the states, so each text is a batch.
+            self.batch_tokens = 1
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -303,15 +259,21 @@ class PortablePasses:
 
     def states(self, rows: Sequence[Ids]) -> NDArray[np.float32]:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions)."""
-        ids, is_token = padded(rows, self.pad_id)
+        ids, is_token = padded(rows, self._pad_id)
         states = self.model.run(ids, is_token.astype(np.int64))
         return np.asarray(states[is_token], np.float32) if states.ndim == 3 else states
 
     def pooled(
         self, states: NDArray[np.float32], tokens: Sequence[NDArray[np.int64]], pooling: Pooling
     ) -> NDArray[np.float32]:
-        """Vectors from the token states of texts, see `pool_arrays`."""
-        return pool_arrays(states, tokens, pooling)
+        """Vectors from the token states of texts, see `ForwardPasses.pooled`."""
+        if pooling == "first":
+            return states[[int(indices[0]) for indices in tokens]]
+        lengths = [len(indices) for indices in tokens]
+        sums: NDArray[np.float32] = np.add.reduceat(
+            states[np.concatenate(tokens)], np.cumsum([0, *lengths[:-1]])
+        )
+        return sums / np.array(lengths, np.float32)[:, None]
 
     def array(self, vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """The vectors of several passes as one array."""

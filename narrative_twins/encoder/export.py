@@ -17,12 +17,11 @@ import numpy as np
 import torch
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.attention import using_attention
 from narrative_twins.encoder.backends import PortableModel, portable_backend
-from narrative_twins.encoder.batches import padded
-from narrative_twins.encoder.checkpoint import write_checkpoint_settings
-from narrative_twins.encoder.os_errors import os_errors
+from narrative_twins.encoder.loading import os_errors
+from narrative_twins.encoder.passes import using_attention
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.encoder.tokenizer import padded
 
 _SAMPLES = (
     "The mill was gone.",
@@ -127,7 +126,7 @@ def _check_config(encoder: StoryEncoder, folder: Path) -> None:
 
 def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
     """All files of the checkpoint but its weights."""
-    tokenizer, tokens = encoder.tokens.tokenizer, encoder.tokens
+    tokenizer = encoder.tokenizer.tokenizer
     encoder.model.config.save_pretrained(folder)
     limit = tokenizer.model_max_length
     try:
@@ -137,13 +136,7 @@ def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
         tokenizer.save_pretrained(folder)
     finally:
         tokenizer.model_max_length = limit
-    write_checkpoint_settings(
-        folder,
-        encoder.pooling,
-        encoder.model.config.hidden_size,
-        tokens.lowercase,
-        encoder.context_tokens,
-    )
+    encoder.save_settings(folder)
 
 
 class _TokenStates(torch.nn.Module):
@@ -166,7 +159,7 @@ def _write_model(encoder: StoryEncoder, kind: type[PortableModel], path: Path) -
         merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
     )
     model = model.float().cpu()
-    ids, is_token = padded(encoder.tokens.ids(list(_SAMPLES[:2]), special=True), 0)
+    ids, is_token = padded(encoder.tokenizer.ids(list(_SAMPLES[:2]), special=True), 0)
     inputs = torch.from_numpy(ids), torch.from_numpy(is_token.astype(np.int64))
     with _quiet(), torch.inference_mode(False), torch.no_grad(), using_attention(model, "sdpa"):
         kind.write(_TokenStates(model).eval(), inputs, path)

@@ -1,41 +1,188 @@
-"""Loading of a model's weights, with checks that they are those of the model: `transformers` fills
-what is missing with random numbers, and only warns."""
+"""Loading of encoders: from a name to a checked model and the settings of its checkpoint. Torch is
+imported only where a model is loaded in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import json
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
+from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError
+from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
 
-from narrative_twins.encoder.adapters import (
-    Adapter,
-    apply_adapter,
-    find_adapter,
-    has_adapter,
-    require_peft,
-)
-from narrative_twins.encoder.quiet import quiet_loading
-from narrative_twins.encoder.weight_files import weights_problem
+from narrative_twins.encoder.adapters import Adapter, apply_adapter
+from narrative_twins.files import digest_of_files
 
 if TYPE_CHECKING:
     import torch
 
-_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-_OTHER_NAMES = ("subfolder", "variant", "gguf_file", "state_dict")
-"""Options by which the weights are in other files."""
+Pooling: TypeAlias = Literal["mean", "first"]
 
-_POOLER = "pooler."
-_UNUSED = (_POOLER,)
-"""Parts of models that no token state depends on. Checkpoints of language models lack them."""
+POOLINGS: tuple[str, ...] = get_args(Pooling)
+
+DEFAULT_ENCODER = Path(__file__).parent / "default"
+
+SETTINGS = "narrative_twins"
+"""Key of a model's configuration that may contain the settings of its checkpoint."""
+
+SAFELY = {"use_safetensors": True, "attn_implementation": None}
+"""Options for `from_pretrained` by which no pickle is read, and no kernel of the Hub that
+`config.json` names, whose code would run."""
+
+_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+_OTHER_MODELS = tuple(
+    "albert- bart- bert- camembert- ctrl deberta- distilbert- distilroberta- electra- flaubert gpt"
+    " roberta- t5- transfo-xl xlm- xlnet-".split()
+)
+"""How names of the first models of transformers begin, which have no organization."""
+_CONNECTION_SECONDS = 10
+
+_MODULES = ("Transformer", "Pooling", "Normalize")
+_POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
+_FINGERPRINTED = (".json", ".safetensors", ".txt", ".model", ".onnx")
+"""Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
+_SAVE = "save the model as safetensors with save_pretrained"
+
+
+class CheckpointSettings(NamedTuple):
+    """Settings of a sentence-transformers checkpoint that change its vectors.
+
+    Attributes:
+        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support;
+            None if not given.
+        lowercase: whether text is lowercased before it is tokenized.
+        prompt: name of the prompt that sentence-transformers puts before every text, if any.
+        problem: why the settings can't be read, if so.
+    """
+
+    pooling: str | None = None
+    lowercase: bool = False
+    prompt: str | None = None
+    problem: str | None = None
+
+
+class CheckpointError(Exception):
+    """A checkpoint can't be loaded; the message has one line.
+
+    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in
+    another way, without the checks of `load_model`.
+    """
+
+
+class AutoStoryModel:
+    """The loader of `transformers.pipeline`: `load_story_model`, but with `CheckpointError` instead
+    of `OSError`."""
+
+    @classmethod
+    def from_pretrained(cls, name: str, **options: Any) -> Any:
+        try:
+            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a
+            # commit of its base.
+            if type(options.get("revision")) not in (str, type(None)):
+                plain = options | {"revision": str(options["revision"])}
+                options = plain if adapter_at(name, **plain) is not None else options
+            return load_story_model(name, **options)
+        except OSError as error:
+            raise CheckpointError(str(error)) from error
+
+
+def load_model_and_tokenizer(
+    name: str, device: str | int | torch.device | None, dtype: Any, options: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Load a model of a story encoder to a device, and its tokenizer; see
+    `StoryEncoder.from_pretrained`. Raises `OSError`, or `ValueError` if the dtype or device is
+    invalid."""
+    import torch
+
+    if dtype != "auto" and str(dtype).removeprefix("torch.") not in _DTYPES:
+        raise ValueError(
+            f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'"
+        )
+    model = load_story_model(name, dtype=dtype, **options)
+    tokenizer = load_tokenizer(name, **options)
+    if device is None:
+        device = torch.accelerator.current_accelerator(check_available=True) or "cpu"
+    try:
+        model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
+    return model, tokenizer
+
+
+def load_story_model(name: str | Path, **options: Any) -> Any:
+    """Load a model of a story encoder with `load_model`, and set two attributes of it:
+    `checkpoint_settings`, the settings of its checkpoint, and `precision`, which is `"auto"` unless
+    a dtype was chosen. Raises `OSError`.
+    """
+    from transformers import AutoModel
+
+    model = load_model(AutoModel, name, **options)
+    model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
+    model.precision = "auto" if options.get("dtype", "auto") in ("auto", None) else None
+    return model
+
+
+def load_tokenizer(name: str | Path, **options: Any) -> Any:
+    """Load the tokenizer of an encoder; of an adapter without one, that of its base. Raises
+    `OSError`."""
+    from transformers import AutoTokenizer
+
+    with loading_errors(name, "the tokenizer of encoder"):
+        adapter = adapter_at(name, **options)
+        if adapter is not None:
+            own = find_file(name, "tokenizer_config.json", adapter.hub)
+            hub = adapter.hub if own else adapter.base_hub
+            options = {**without_hub(options), **hub}
+            name = name if own else adapter.base
+        return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
+
+
+def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) -> None:
+    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError`
+    if it can't be loaded, its weights do not fit it, or a file of its settings is invalid or
+    outside of its folder; with `pooler` also if its pooler has no weights, or its settings name
+    another pooling, with which the pooler was not trained.
+    """
+    settings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
+    with loading_errors(name):
+        if settings.problem is not None:
+            raise ValueError(settings.problem)
+        if pooler and settings.pooling is not None:
+            raise ValueError(
+                f"its settings name {settings.pooling} pooling, so its pooler is not trained; use"
+                " that pooling"
+            )
+
+
+def check_modules(name: str | Path) -> None:
+    """Check that sentence-transformers loads the modules of a checkpoint without pickles, which it
+    would read if there are no safetensors. Raises `OSError`."""
+    with loading_errors(name):
+        for module in read_json(name, "modules.json", {}) or []:
+            kind, folder = _kind(module["type"]), module["path"]
+            if kind == "Dense" and find_file(name, f"{folder}/model.safetensors", {}) is None:
+                raise ValueError(f"no {folder}/model.safetensors; {_SAVE}")
+            if kind not in (*_MODULES, "Dense") or (kind == "Transformer" and folder):
+                raise ValueError(
+                    f"modules.json names {kind!r} in {folder!r}, which is not supported"
+                )
 
 
 def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: Any) -> Any:
-    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers. If
-    it is a PEFT adapter, its base is loaded, and the adapter merged into it.
+    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers, and
+    check that its weights are those of the model: transformers would fill what is missing with
+    random numbers. Of a PEFT adapter, the base is loaded, and the adapter merged into it.
 
     Args:
         kind: for example `AutoModel`.
@@ -47,75 +194,351 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
     """
+    from transformers import AutoConfig
+
     adapter = adapter_at(name, **options)
-    if adapter is None:
-        return _load_plain(kind, name, pooler, options)
-    try:
-        require_peft(adapter.name)
-        model = _load_plain(kind, adapter.base, pooler, without_hub(options) | adapter.base_hub)
-    except OSError as error:
-        cure = "correct base_model_name_or_path in adapter_config.json if the base is elsewhere"
-        raise OSError(
-            one_line(f"{_at(name)}: adapter of {adapter.base!r}; {error}; {cure}")
-        ) from error
-    merge_adapter(model, adapter)
+    if adapter is not None:
+        with loading_errors(
+            name,
+            hint="correct base_model_name_or_path in adapter_config.json if its base is elsewhere",
+        ):
+            base_options = {**without_hub(options), **adapter.base_hub}
+            model = load_model(kind, adapter.base, pooler=pooler, **base_options)
+        merge_adapter(model, adapter)
+        return model
+    options = {
+        **SAFELY,
+        **options,
+        "trust_remote_code": options.get("trust_remote_code") or False,
+        "use_safetensors": True,
+        "weights_only": True,
+        # Weights of other sizes are then listed, like those that are missing.
+        "output_loading_info": True,
+        "ignore_mismatched_sizes": True,
+    }
+    with loading_errors(name), _quiet(name):
+        check_weights(name, options)
+        # `attn_implementation` has an effect on a configuration that is loaded already.
+        if options.get("config") is None:
+            known = ("subfolder", "trust_remote_code")
+            found = hub_options(options) | {key: options[key] for key in known if key in options}
+            options["config"] = AutoConfig.from_pretrained(name, **found)
+        model, info = kind.from_pretrained(name, **options)
+        problem = _misfit(model, info, pooler) or _degenerate(model)
+        if problem:
+            raise ValueError(problem)
     return model
 
 
 def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
-    """The PEFT adapter in a folder or on the Hub, None if it is none; `options` as for
-    `load_model`. Raises OSError."""
-    if any(options.get(other) for other in _OTHER_NAMES):
-        return None
-    try:
-        return find_adapter(name, hub_options(options))
-    except Exception as error:  # of any kind, as a Hub id may be anything
-        raise OSError(one_line(f"{_at(name)}: {error}")) from error
+    """The PEFT adapter in a folder or on the Hub, None if there is none; `options` as for
+    `load_model`. Raises OSError if its configuration is invalid, or if there are weights of a whole
+    model as well."""
+    hub = hub_options(options)
+    with loading_errors(name):
+        files = ("model.safetensors", "model.safetensors.index.json")
+        whole = any(find_file(name, file, hub) for file in files)
+        # On the Hub only where there are no other weights, as each file that is missing costs a
+        # request.
+        if whole and not Path(name).is_dir():
+            return None
+        config = read_json(name, "adapter_config.json", hub)
+        if config is None:
+            return None
+        if whole:
+            raise ValueError(
+                "it has both an adapter (adapter_config.json) and weights of a whole model; remove"
+                " the adapter if it is merged into them, else move them to another folder"
+            )
+        base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+        if not isinstance(base, str) or not base:
+            raise ValueError("adapter_config.json names no base; set base_model_name_or_path")
+        if (Path(base) / "adapter_config.json").is_file():
+            raise ValueError(f"its base, {base!r}, is itself an adapter; merge that one first")
+    base_hub = {key: value for key, value in hub.items() if key != "revision"}
+    if config.get("revision"):
+        base_hub["revision"] = config["revision"]
+    return Adapter(str(name), base, hub, base_hub)
 
 
 def merge_adapter(model: Any, adapter: Adapter) -> None:
-    """Load an adapter and merge it into its loaded base; the errors, `OSError`, name the
-    adapter."""
-    try:
-        with quiet_loading():
-            apply_adapter(model, adapter)
-            problem = _degenerate(model)
-    except Exception as error:  # of any kind, since the files may contain anything
-        raise OSError(one_line(f"{_at(adapter.name)}: {error}")) from error
-    if problem:
-        raise OSError(f"{_at(adapter.name)}: with the adapter, {problem}")
+    """Load an adapter and merge it into its loaded base. Raises OSError."""
+    with loading_errors(adapter.name), _quiet(adapter.name):
+        weights = "adapter_model.safetensors"
+        if find_file(adapter.name, weights, adapter.hub) is None:
+            raise ValueError(f"no {weights}; {_SAVE}")
+        apply_adapter(model, adapter)
+        if problem := _degenerate(model):
+            raise ValueError(f"with the adapter, {problem}")
 
 
-def _load_plain(kind: Any, name: str | Path, pooler: bool, options: Mapping[str, Any]) -> Any:
-    """Load a model with its own weights, see `load_model`."""
-    options = {**options, "trust_remote_code": options.get("trust_remote_code") or False}
-    options |= {"use_safetensors": True, "weights_only": True}
-    _check_safetensors(name, options)
-    try:
-        with quiet_loading():
-            # Weights of other sizes are then listed, like those that are missing.
-            options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
-            model, info = kind.from_pretrained(name, **options)
-    except SafetensorError as error:
-        raise OSError(
-            f"{_at(name)}: model.safetensors is damaged ({error}); copy or download it again"
-        ) from error
-    except Exception as error:  # of any kind, since the files may contain anything
-        kind_of_error = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
-        raise OSError(one_line(f"{_at(name)}: {kind_of_error}{error}")) from error
-    if has_adapter(model):
-        raise OSError(
-            f"{_at(name)}: it has both an adapter and weights of a whole model; use one without the"
-            " other"
+def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
+    """Check that the weights are safetensors of the checkpoint's own folder, before any file is
+    opened: `config.json` and an index of weights may name any file, also a pickle, which can
+    execute code; and without safetensors transformers would ask a service to convert a pickle."""
+    hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
+    variant = f".{options['variant']}" if options.get("variant") else ""
+    config = read_json(name, "config.json", hub)
+    weights = config.get("transformers_weights") if isinstance(config, dict) else None
+    index = f"model.safetensors.index{variant}.json"
+    source = "config.json"
+    if weights is None:
+        if find_file(name, f"model{variant}.safetensors", hub):
+            return
+        if find_file(name, index, hub) is None:
+            raise ValueError(
+                f"no weights in safetensors; pickles, which can execute code, are not read: {_SAVE}"
+            )
+        weights = index
+    names = [weights]
+    if weights == index or str(weights).endswith(".safetensors.index.json"):
+        source = weights
+        content = read_json(name, weights, hub)
+        try:
+            names = list(content["weight_map"].values())
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{weights} is not an index of weights") from error
+    for file in names:
+        if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
+            raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
+
+
+def _misfit(model: Any, info: Mapping[str, Any], pooler: bool) -> str | None:
+    """What is wrong with the names or sizes of the weights, if anything. Weights that no token
+    state depends on may be missing: those of heads and of the pooler, which language models
+    lack."""
+    base = getattr(model, model.base_model_prefix, model)
+    prefix = f"{model.base_model_prefix}."
+    parts = {name for name, _ in base.named_children()} - {"pooler"}
+    mismatched = {key: sizes for key, *sizes in info.get("mismatched_keys", ())}
+
+    def relevant(keys: Iterable[str]) -> list[str]:
+        own = [key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix)]
+        return sorted(
+            key for key in own if key.partition(".")[0] in parts and not key.endswith(_BUFFERS)
         )
-    problem = (
-        _misfit(model, info)
-        or (pooler and _no_pooler(model, info))
-        or _degenerate(getattr(model, model.base_model_prefix, model))
-    )
-    if problem:
-        raise OSError(f"{_at(name)}: {problem}")
-    return model
+
+    for keys, problem in (
+        (mismatched, "have other sizes than config.json says"),
+        (info["missing_keys"], "are missing"),
+        (info["unexpected_keys"], "are not part of the model"),
+    ):
+        if names := relevant(keys):
+            return (
+                f"{len(names)} of its weights {problem} ({names[0]}, ...); the weights are those of"
+                " another model"
+            )
+    untrained = {*info["missing_keys"], *mismatched}
+    if pooler and (
+        getattr(base, "pooler", None) is None
+        or any(key.removeprefix(prefix).startswith("pooler.") for key in untrained)
+    ):
+        return (
+            "it has no weights of a pooler; use a checkpoint whose pooler was trained, such as one"
+            " of SimCSE, or another pooling"
+        )
+    return None
+
+
+def _degenerate(model: torch.nn.Module) -> str | None:
+    """What is wrong with the values of the weights of an encoder, if anything."""
+    import torch
+
+    base = getattr(model, getattr(model, "base_model_prefix", ""), model)
+    for name, weight in base.named_parameters():
+        if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
+            return (
+                f"{name} has values that are not finite numbers; the file is damaged, or training"
+                " diverged"
+            )
+    matrices = [weight for weight in base.parameters() if weight.ndim > 1]
+    if matrices and not any(bool(weight.detach().any()) for weight in matrices):
+        return "all weights are zero; the file is damaged"
+    return None
+
+
+def read_checkpoint_settings(name: str | Path, **hub: Any) -> CheckpointSettings:
+    """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
+    without settings of its own. Errors are not raised but described in `problem`."""
+    try:
+        modules = read_json(name, "modules.json", hub)
+        if modules is None:
+            adapter = adapter_at(name, **hub)
+            if adapter is None:
+                return CheckpointSettings()
+            return read_checkpoint_settings(adapter.base, **adapter.base_hub)
+        folders = {_kind(module["type"]): module["path"] for module in modules}
+        pooling = None
+        if "Pooling" in folders:
+            pooling = _pooling_mode(read_json(name, f"{folders['Pooling']}/config.json", hub) or {})
+        transformer = read_json(name, "sentence_bert_config.json", hub) or {}
+        general = read_json(name, "config_sentence_transformers.json", hub) or {}
+        return CheckpointSettings(
+            _unknown_modules(folders) or pooling,
+            bool(transformer.get("do_lower_case")),
+            general.get("default_prompt_name"),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return CheckpointSettings(
+            problem=f"modules.json of {str(name)!r}, or a file that it names, is invalid ({error})"
+        )
+
+
+def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
+    """The settings of a loaded `SentenceTransformer`, given as the sequence of its modules."""
+    kinds = {type(module).__name__: module for module in modules}
+    pooling = _pooling_mode(kinds["Pooling"].get_config_dict()) if "Pooling" in kinds else None
+    lowercase = bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
+    return CheckpointSettings(_unknown_modules(kinds) or pooling, lowercase)
+
+
+def settings_of(model: Any) -> CheckpointSettings:
+    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`.
+    Raises ValueError if those in its configuration are invalid."""
+    stored = getattr(model, "checkpoint_settings", None)
+    if isinstance(stored, CheckpointSettings):
+        return stored
+    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its
+    # configuration.
+    settings = getattr(model.config, SETTINGS, None)
+    if settings is not None:
+        try:
+            return CheckpointSettings(**settings)
+        except TypeError as error:
+            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
+    name = getattr(model, "name_or_path", "")
+    return read_checkpoint_settings(name) if name and Path(name).is_dir() else CheckpointSettings()
+
+
+def check_pooling(name: str) -> Pooling:
+    """Check the name of a pooling; raises ValueError if it is unknown."""
+    if name not in POOLINGS:
+        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
+    return cast(Pooling, name)
+
+
+def write_checkpoint_settings(
+    folder: str | Path, pooling: Pooling, dimensions: int, lowercase: bool, context_tokens: int
+) -> None:
+    """Turn a saved model and tokenizer into a sentence-transformers checkpoint that every release
+    can load."""
+    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(kinds.items())
+    ]
+    modes = {
+        "pooling_mode_cls_token": pooling == "first",
+        "pooling_mode_mean_tokens": pooling == "mean",
+    }
+    (Path(folder) / "1_Pooling").mkdir(exist_ok=True)
+    for file, content in {
+        "modules.json": modules,
+        "1_Pooling/config.json": {"word_embedding_dimension": dimensions, **modes},
+        "sentence_bert_config.json": {"max_seq_length": context_tokens, "do_lower_case": lowercase},
+    }.items():
+        (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _kind(type_name: str) -> str:
+    """The name of a module's class; with its own module if it is not of sentence-transformers, as
+    its code is not run."""
+    known = type_name.startswith("sentence_transformers.")
+    return type_name.rsplit(".", 1)[-1] if known else type_name
+
+
+def _unknown_modules(kinds: Iterable[str]) -> str:
+    return "+".join(kind for kind in kinds if kind not in _MODULES)
+
+
+def _pooling_mode(config: dict[str, Any]) -> str | None:
+    """The pooling mode, from the configuration of sentence-transformers 6 or the flags of earlier
+    releases."""
+    prefix = "pooling_mode_"
+    flags = [
+        key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on
+    ]
+    modes = config.get("pooling_mode") or flags
+    modes = [modes] if isinstance(modes, str) else modes
+    return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
+
+
+def default_encoder() -> str:
+    """The folder of the default encoder, which comes with the package; its model card is in the
+    folder."""
+    return str(DEFAULT_ENCODER)
+
+
+def fingerprint(name: str | Path, config: Any) -> str | None:
+    """An identifier of the exact version of an encoder: a digest of the files if `name` is a
+    folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
+    if not Path(name).is_dir():
+        commit: str | None = getattr(config, "_commit_hash", None)
+        return commit
+    return digest_of_files(name, _FINGERPRINTED)
+
+
+def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
+    """What the vectors of an encoder depend on, as JSON data by name, for the settings of a run.
+
+    Args:
+        name: its folder or Hub id; None for the default encoder.
+        encoder: the `StoryEncoder` that was loaded from there.
+    """
+    name = str(name or default_encoder())
+    backend: str = getattr(encoder.model, "backend", "torch")
+    return {
+        "model": Path(name).resolve().name if Path(name).exists() else name,
+        "model fingerprint": fingerprint(name, encoder.model.config),
+        "dtype": str(encoder.dtype).removeprefix("torch."),
+        **({} if backend == "torch" else {"backend": backend}),
+        "context tokens": encoder.context_tokens,
+    }
+
+
+def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The folder or Hub id that a name stands for, and the options to load it with. A name without
+    an organization, such as `all-MiniLM-L6-v2`, is one of sentence-transformers, as in that
+    library.
+
+    The Hub is asked once whether it has the encoder, so that without a connection an error comes at
+    once, or the copy in the cache is used; libraries try again for minutes.
+
+    Args:
+        name: a folder, Hub id or short name.
+        options: options for `from_pretrained`.
+
+    Raises:
+        OSError: the encoder is neither a folder nor in the cache, and the Hub can't be reached.
+    """
+    found, options = str(name), dict(options)
+    if os.path.exists(found):
+        return found, options
+    if "/" not in found and not found.startswith(_OTHER_MODELS):
+        found = f"sentence-transformers/{found}"
+    is_hub_id = found.count("/") == 1 and not found.startswith((".", "/", "~"))
+    if options.get("local_files_only") or constants.HF_HUB_OFFLINE or not is_hub_id:
+        return found, options
+    revision = options.get("revision")
+    try:
+        url = hf_hub_url(found, "config.json", revision=None if revision is None else str(revision))
+        get_hf_file_metadata(url, token=options.get("token"), timeout=_CONNECTION_SECONDS)
+    except HfHubHTTPError:
+        pass  # What the Hub answers is reported with more detail where the files are loaded.
+    except Exception as error:
+        cached = try_to_load_from_cache(
+            found, "config.json", cache_dir=options.get("cache_dir"), revision=revision
+        )
+        if not isinstance(cached, str):
+            raise OSError(
+                one_line(
+                    f"encoder {str(name)!r} can't be loaded: it is no folder, the Hub can't be"
+                    f" reached ({error}), and there is no copy in the cache; connect, or name a"
+                    " folder"
+                )
+            ) from error
+        options["local_files_only"] = True
+    return found, options
 
 
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,99 +552,107 @@ def without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in _HUB_OPTIONS}
 
 
+def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None:
+    """The path of a file of a checkpoint in a folder or on the Hub; None if there is none. Raises
+    ValueError if it is outside of the folder."""
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or "\\" in file:
+        raise ValueError(f"{file!r} is outside of the folder")
+    found: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
+    return found
+
+
+def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
+    """The content of a JSON file of a checkpoint, see `find_file`. Raises ValueError if it is
+    invalid."""
+    path = find_file(name, file, hub)
+    if path is None:
+        return None
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is invalid ({error})") from error
+
+
+@contextmanager
+def loading_errors(
+    name: str | Path, kind: str = "encoder", hint: str | None = None
+) -> Iterator[None]:
+    """Raise every error as an `OSError` of one line that names what is loaded: the files may
+    contain anything."""
+    try:
+        yield
+    except Exception as error:
+        place = "a folder" if Path(name).exists() else "no folder, so taken as a Hub id"
+        problem = str(error)
+        if isinstance(error, SafetensorError):
+            problem = f"model.safetensors is damaged ({error}); copy or download it again"
+        elif not isinstance(error, (OSError, ValueError)):
+            problem = f"{type(error).__name__}: {error}"
+        message = f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}"
+        raise OSError(one_line(f"{message}; {hint}" if hint else message)) from error
+
+
+@contextmanager
+def os_errors(folder: str | Path) -> Iterator[None]:
+    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and
+    tokenizers write into it: these raise exceptions of other kinds, with the number of the error in
+    the message."""
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if isinstance(error, OSError) or number is None:
+            raise
+        raise OSError(f"{folder} can't be written: {os.strerror(int(number[1]))}") from error
+
+
 def one_line(message: str) -> str:
     """A message on one line of at most about 500 characters."""
     text = " ".join(message.split())
     return text if len(text) <= 500 else f"{text[:500].rsplit(' ', 1)[0]} ..."
 
 
-def _at(name: str | Path) -> str:
-    kind = (
-        "it is a folder" if Path(name).exists() else "no folder of this name, so taken as a Hub id"
-    )
-    return f"encoder {str(name)!r} can't be loaded ({kind})"
-
-
-def _check_safetensors(name: str | Path, options: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint without weights in safetensors; transformers would ask a service to
-    convert others."""
-    if options.get("gguf_file") or options.get("state_dict"):
-        return
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Without any progress bar of transformers, also of downloads, unless the user asks for them by
+    HF_HUB_DISABLE_PROGRESS_BARS=0."""
+    wanted = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS", "1").upper()
+    hide = transformers_logging.is_progress_bar_enabled() and wanted in ("1", "ON", "YES", "TRUE")
+    if hide:
+        transformers_logging.disable_progress_bar()
     try:
-        problem = weights_problem(
-            name, hub_options(options), options.get("variant"), options.get("subfolder") or ""
-        )
-    except Exception as error:  # of any kind, as a Hub id may be anything
-        raise OSError(one_line(f"{_at(name)}: {error}")) from error
-    if problem:
-        raise OSError(one_line(f"{_at(name)}: {problem}"))
+        yield
+    finally:
+        if hide:
+            transformers_logging.enable_progress_bar()
 
 
-def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
-    """What is wrong with the names or sizes of the weights, if anything."""
-    prefix = f"{model.base_model_prefix}."
-    base = getattr(model, model.base_model_prefix, model)
-    parts = {name for name, _ in base.named_children()}
+@contextmanager
+def _quiet(name: str | Path) -> Iterator[None]:
+    """Without the table of transformers on weights that do not fit, which takes many lines; and for
+    a folder, without its progress bar over the weights. Downloads keep theirs."""
+    logger = logging.getLogger("transformers.modeling_utils")
 
-    def of_base(keys: Any, unused: tuple[str, ...]) -> list[str]:
-        names = sorted(
-            key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix)
-        )
-        return [
-            name
-            for name in names
-            if name.partition(".")[0] in parts and not name.startswith(unused)
-        ]
+    def is_other(record: logging.LogRecord) -> bool:
+        return "LOAD REPORT" not in record.getMessage()
 
-    mismatched = {key: sizes for key, *sizes in info.get("mismatched_keys", ())}
-    if names := of_base(mismatched, _UNUSED):
-        sizes = next(sizes for key, sizes in mismatched.items() if key.endswith(names[0]))
-        shapes = " instead of ".join(str(tuple(size)) for size in sizes)
-        return (
-            f"{names[0]} has the size {shapes} of config.json; the weights are those of another"
-            " model"
-        )
-    for keys, words in (
-        (info["missing_keys"], "are missing"),
-        (info["unexpected_keys"], "are not part of the model"),
-    ):
-        names = [name for name in of_base(keys, _UNUSED) if not name.endswith(_BUFFERS)]
-        if names:
-            return (
-                f"{len(names)} of its weights {words} ({names[0]}, ...); the weights are those of"
-                " another model"
-            )
-    return None
+    logger.addFilter(is_other)
+    try:
+        if Path(name).is_dir():
+            with no_progress_bars():
+                yield
+        else:
+            yield
+    finally:
+        logger.removeFilter(is_other)
 
 
-def _no_pooler(model: Any, info: Mapping[str, Any]) -> str | None:
-    """Why the model has no pooler with weights of the checkpoint, if so."""
-    base = getattr(model, model.base_model_prefix, model)
-    random = [*info["missing_keys"], *(key for key, *_ in info.get("mismatched_keys", ()))]
-    names = sorted(
-        key for key in random if key.removeprefix(f"{model.base_model_prefix}.").startswith(_POOLER)
+def hide_default_model_warning(model: str) -> None:
+    """Hide what `transformers.pipeline` says if no model is named, that this is not for production,
+    where `model` is the default of the task: it comes with the package, and changes with it
+    only."""
+    start = f"No model was supplied, defaulted to {model} "
+    logging.getLogger("transformers.pipelines").addFilter(
+        lambda record: not record.getMessage().startswith(start)
     )
-    cure = "use a checkpoint whose pooler was trained, such as one of SimCSE, or another pooling"
-    if getattr(base, "pooler", None) is None:
-        return f"models of this kind ({type(base).__name__}) have no pooler; {cure}"
-    return (
-        f"the checkpoint has no weights of the pooler ({names[0]}), which would be random; {cure}"
-        if names
-        else None
-    )
-
-
-def _degenerate(model: torch.nn.Module) -> str | None:
-    """What is wrong with the values of the weights, if anything."""
-    import torch
-
-    for name, weight in model.named_parameters():
-        if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
-            return (
-                f"{name} has values that are not finite numbers; the file is damaged, or training"
-                " diverged"
-            )
-    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
-    if matrices and not any(bool(weight.detach().any()) for weight in matrices):
-        return "all weights are zero; the file is damaged"
-    return None

@@ -1,35 +1,33 @@
-"""Forward passes of a model over texts: batches, attention and precision."""
+"""Forward passes of a model in torch over texts: attention within each text, precision, pooling."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from threading import RLock
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from transformers import AttentionInterface, AttentionMaskInterface
 
-from narrative_twins.encoder.attention import (
-    FLASH,
-    PACKED,
-    packed_states,
-    to_device,
-    using_attention,
-)
-from narrative_twins.encoder.batches import padded, text_batches
-from narrative_twins.encoder.models import first_position
-from narrative_twins.encoder.pooling import Pooling, pool
+from narrative_twins.encoder.loading import Pooling
 from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, sensitive_weights
-from narrative_twins.encoder.tokens import Ids
+from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, first_position, padded
 
 logger = logging.getLogger(__name__)
 
 Attention: TypeAlias = Literal["auto", "packed", "padded"]
 
 ATTENTIONS: tuple[Attention, ...] = ("auto", "packed", "padded")
+
+# Not named "flash": transformers looks for a kernel of any attention whose name contains that word.
+PACKED = "narrative_twins_packed"
+FLASH = "flash_attention_2"
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Tokens per forward pass, by device; other accelerators use the CUDA figure."""
@@ -39,6 +37,8 @@ ROUNDED_TOKENS = 32
 each number of tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000
 stories."""
 
+_CACHED_SCORES = 3 * 2**19
+"""Attention scores per chunk: three megabytes in bfloat16."""
 _LOCK = RLock()
 _FIX = (
     "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or"
@@ -47,16 +47,13 @@ _FIX = (
 
 
 class ForwardPasses:
-    """Runs an encoder over texts; ValueError if it is not a bidirectional encoder, or does not
-    support the attention.
+    """Runs an encoder over texts.
 
     Args:
-        model: the encoder. If it was loaded with `dtype="auto"` (see `AutoStoryModel`), matrix
+        model: the encoder. If it was loaded with `dtype="auto"` (see `load_story_model`), matrix
             products are in the fastest precision that keeps ranks, see `fast_dtype`; else in that
             of its weights.
-        probes: two short texts of equal length that differ in the last token, to test the model
-            with.
-        max_tokens, pad_id: how many tokens a text may have, and the token id to pad with.
+        tokenizer: its tokenizer.
         attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"`
             packs if the model can.
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
@@ -64,29 +61,29 @@ class ForwardPasses:
 
     Attributes:
         products: a context in which matrix products are computed as this class does.
+
+    Raises:
+        ValueError: the model is not a bidirectional encoder, or does not support the attention.
     """
 
     def __init__(
         self,
         model: Any,
-        probes: tuple[Ids, Ids],
-        max_tokens: int,
-        pad_id: int,
+        tokenizer: StoryTokenizer,
         attention: Attention = "auto",
         batch_tokens: int | None = None,
     ) -> None:
         if attention not in ATTENTIONS:
             raise ValueError(f"attention={attention!r}: choose {', '.join(map(repr, ATTENTIONS))}")
-        self.model, self.pad_id = model, pad_id
+        self.model = model
         self.device: torch.device = model.device
-        self.batch_tokens = (
-            batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "cuda"]
-        )
-        self.mixes_lengths = True
+        kind = "cpu" if self.device.type == "cpu" else "cuda"
+        self.batch_tokens = batch_tokens or BATCH_TOKENS[kind]
+        self._pad_id = tokenizer.pad_id
         self._first_position = first_position(model)
         self._attention: str | None = None
         self.products = MatrixProducts(self._choose_dtype(), sensitive_weights(model))
-        self._probe(probes, max_tokens, attention)
+        self._probe(tokenizer, attention)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -98,11 +95,6 @@ class ForwardPasses:
     def attention(self) -> Attention:
         """The attention in use, `"packed"` or `"padded"`."""
         return "padded" if self._attention is None else "packed"
-
-    def batches(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Batches of texts, given the lengths of all texts in descending order."""
-        packed = self._attention is not None
-        return text_batches(lengths, self.batch_tokens, padded=not packed, mixed=self.mixes_lengths)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -120,30 +112,71 @@ class ForwardPasses:
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
-        while `running`."""
-        if self._attention:
-            total = sum(map(len, rows))
-            if self.device.type == "cpu":
-                # Filled up by texts of one token, which are within any context.
-                rows = [*rows, *[rows[0][:1]] * (-total % ROUNDED_TOKENS)]
-            return packed_states(self.model, rows, self._first_position)[:total]
-        ids, is_token = padded(rows, self.pad_id)
-        mask = to_device(is_token, self.device)
+        while `running`. Packed texts are fastest if those of equal length are neighbors."""
+        if self._attention is not None:
+            return self._packed_states(rows)
+        ids, is_token = padded(rows, self._pad_id)
+        mask = self._tensor(is_token)
         states: torch.Tensor = self.model(
-            input_ids=to_device(ids, self.device), attention_mask=mask
+            input_ids=self._tensor(ids), attention_mask=mask
         ).last_hidden_state
-        return states[mask.bool()] if not is_token.all() else states.flatten(0, 1)
+        return states.flatten(0, 1) if is_token.all() else states[mask.bool()]
 
     def pooled(
         self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling
     ) -> torch.Tensor:
-        """Vectors from the token states of texts, see `pool`."""
-        return pool(states, tokens, pooling)
+        """Vectors of shape (B, D), in float32 whatever the precision of the encoder.
+
+        Args:
+            states: token states of concatenated texts, shape (T, D).
+            tokens: for each vector the indices of its tokens in `states`, ascending, at least one.
+            pooling: `"mean"` of these tokens, or the `"first"` of them (the first special token if
+                all are pooled).
+        """
+        if pooling == "first":
+            return states[self._tensor(np.array([indices[0] for indices in tokens]))].float()
+        # An embedding bag averages the tokens of each vector, given all their indices and where
+        # those of each vector start.
+        starts = np.cumsum([0, *map(len, tokens[:-1])])
+        return F.embedding_bag(
+            self._tensor(np.concatenate(tokens)), states.float(), self._tensor(starts), mode="mean"
+        )
 
     def array(self, vectors: Sequence[torch.Tensor]) -> NDArray[np.float32]:
         """The vectors of several passes as one array."""
         array: NDArray[np.float32] = torch.cat(list(vectors)).cpu().numpy()
         return array
+
+    def _packed_states(self, rows: Sequence[Ids]) -> torch.Tensor:
+        """Token states of texts, from one forward pass over their concatenation."""
+        total = sum(map(len, rows))
+        if self.device.type == "cpu":
+            # Filled up by texts of one token, which are within any context.
+            rows = [*rows, *[rows[0][:1]] * (-total % ROUNDED_TOKENS)]
+        lengths = [len(row) for row in rows]
+        first = self._first_position
+        positions = np.concatenate([np.arange(first, first + length) for length in lengths])
+        ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32).to(self.device)
+        # What keeps the texts apart is `text_runs` in packed attention, and the cumulative lengths
+        # in flash attention; position ids or a padding mask alone would not.
+        states: torch.Tensor = self.model(
+            input_ids=self._tensor(np.concatenate(rows)).unsqueeze(0),
+            position_ids=self._tensor(positions).unsqueeze(0),
+            text_runs=[(len(list(run)), length) for length, run in groupby(lengths)],
+            cu_seq_lens_q=ends,
+            cu_seq_lens_k=ends,
+            max_length_q=max(lengths),
+            max_length_k=max(lengths),
+        ).last_hidden_state[0]
+        return states[:total]
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        """An array of integers as a tensor on the device; the copy to a GPU overlaps with
+        computation there."""
+        tensor = torch.from_numpy(array.astype(np.int64))
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor.to(self.device)
 
     def _choose_dtype(self) -> torch.dtype | None:
         """The precision of matrix products; None for that of the weights."""
@@ -155,14 +188,14 @@ class ForwardPasses:
         dtype = fast_dtype(self.device)
         return dtype if self.model.dtype == torch.float32 and dtype != torch.float32 else None
 
-    def _probe(self, probes: tuple[Ids, Ids], max_tokens: int, attention: Attention) -> None:
+    def _probe(self, tokenizer: StoryTokenizer, attention: Attention) -> None:
         """Find out by trial passes what the model supports, and refuse models that are not
         bidirectional encoders."""
         name = type(self.model).__name__
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{name} is an encoder-decoder, not an encoder; {_FIX}")
-        text, other = probes
-        longer = np.tile(text, 3)[:max_tokens]
+        text, other = tokenizer.probes()
+        longer = np.tile(text, 3)[: tokenizer.context_tokens]
         try:
             alone = self._run_in_best_precision(text)
             other_alone = self._run([other])
@@ -176,24 +209,18 @@ class ForwardPasses:
             raise ValueError(
                 f"{name} reads from left to right only, so its states miss what follows; {_FIX}"
             )
-        if attention != "padded" and self._packs(
-            [longer, text, other], [self._run([longer]), alone, other_alone]
-        ):
-            return
-        if attention == "packed":
-            raise ValueError(
-                f"{name} can't process packed texts; use attention='auto' or attention='padded'"
-            )
-        if attention == "auto":
+        if attention != "padded":
+            expected = torch.cat([self._run([longer]), alone, other_alone])
+            if self._packs([longer, text, other], expected):
+                return
+            if attention == "packed":
+                raise ValueError(
+                    f"{name} can't process packed texts; use attention='auto' or attention='padded'"
+                )
             logger.info("%s can't process packed texts, so they are padded", name)
-        # Texts of different lengths may share a batch if padding does not change the states of the
-        # shorter one.
-        self.mixes_lengths = self._same(alone, self._run([text, longer])[: len(text)])
-        if not self.mixes_lengths:
-            logger.info(
-                "padding changes the states of %s, so only texts of equal length share a batch",
-                name,
-            )
+        if not self._same(alone, self._run([text, longer])[: len(text)]):
+            logger.info("padding changes the states of %s, so each text is a batch", name)
+            self.batch_tokens = 1
 
     def _run_in_best_precision(self, row: Ids) -> torch.Tensor:
         """States of a text; falls back to the precision of the weights if the model fails with
@@ -203,24 +230,21 @@ class ForwardPasses:
         except RuntimeError as error:
             if self.products.dtype is None:
                 raise
-            logger.info(
-                "%s is run in the precision of its weights (%s)", type(self.model).__name__, error
-            )
+            name = type(self.model).__name__
+            logger.info("%s is run in the precision of its weights (%s)", name, error)
             self.products = MatrixProducts()
             return self._run([row])
 
-    def _packs(self, rows: list[Ids], alone: list[torch.Tensor]) -> bool:
+    def _packs(self, rows: list[Ids], expected: torch.Tensor) -> bool:
         """Choose the first attention that gives packed texts the same states as each text alone, if
         any does."""
         for name in self._attentions():
             self._attention = name
             try:
-                if self._same(torch.cat(alone), self._run(rows)):
+                if self._same(expected, self._run(rows)):
                     return True
                 reason = "packed texts have different states"
-            except (
-                Exception
-            ) as error:  # Whatever a model or kernel fails with, padding still works.
+            except Exception as error:  # Whatever a model or kernel fails with, padding works.
                 reason = str(error)
             logger.debug("%s is not used with %s: %s", name, type(self.model).__name__, reason)
         self._attention = None
@@ -239,3 +263,141 @@ class ForwardPasses:
         """Whether states are equal except for rounding."""
         tolerance = 1e-3 if self.dtype == torch.float32 else 0.1
         return a.shape == b.shape and bool((a - b).abs().max() <= tolerance * a.abs().max())
+
+
+@contextmanager
+def using_attention(model: Any, attention: str | None) -> Iterator[None]:
+    """Switch a model to the attention of this name (None: keep its own), and restore its own on
+    exit. Raises ImportError if a package that the attention needs is missing, ValueError if the
+    model does not support it.
+    """
+    before = model.config._attn_implementation
+    if attention is None or attention == before:
+        yield
+        return
+    model.set_attn_implementation(attention)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def training_attention(model: Any) -> str | None:
+    """The attention to train a model with if its own is slow, else None: eager attention in
+    bfloat16 on a CPU, where torch's attention with dropout is slow (`benchmarks/training.py`)."""
+    slow = model.device.type == "cpu" and model.dtype == torch.bfloat16
+    return "eager" if slow and model.config._attn_implementation == "sdpa" else None
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    text_runs: list[tuple[int, int]],
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of each text in a row to itself, computed for texts of equal length at once.
+    Returns states of shape (1, tokens, heads, head dimensions). `attention_mask` is not used, since
+    there is no padding.
+
+    Args:
+        query, key, value: of shape (1, heads, tokens, head dimensions).
+        text_runs: runs of consecutive texts of equal length: how many texts, and how many tokens
+            each has.
+        scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
+        sliding_window: a token attends to tokens less than this many positions away; None for all.
+    """
+    slow = (
+        value.dtype == torch.bfloat16
+        and value.device.type == "cpu"
+        and torch.is_inference_mode_enabled()
+    )
+    outputs, start = [], 0
+    for count, length in text_runs:
+        stop = start + count * length
+        # Split the run into its texts, as views: (heads, count * length, size) -> (count, heads,
+        # length, size).
+        q, k, v = (
+            states[0, :, start:stop]
+            .view(states.shape[1], count, length, -1)
+            .transpose(0, 1)
+            .to(value.dtype)
+            for states in (query, key, value)
+        )
+        mask = None
+        if sliding_window is not None and length > sliding_window:
+            positions = torch.arange(length, device=query.device)
+            mask = (positions[:, None] - positions).abs() < sliding_window
+        # For very short and very long texts torch's own attention is faster even where it is slow
+        # otherwise.
+        if slow and 48 <= length <= 1_024:
+            scale = q.shape[3] ** -0.5 if scaling is None else scaling
+            output = _attention_in_chunks(q * scale, k, v, mask)
+        else:
+            output = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling
+            )
+        outputs.append(output.transpose(1, 2).flatten(0, 1))
+        start = stop
+    return torch.cat(outputs).unsqueeze(0), None
+
+
+def _attention_in_chunks(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
+    """Attention in bfloat16 on a CPU, where torch's own is slow; all of shape (texts, heads,
+    tokens, size), with the queries already scaled."""
+    count, heads, length, size = value.shape
+    # A chunk is as many texts as keep their scores in the CPU caches; all chunks share one buffer
+    # for the scores.
+    chunk_size = min(count, max(1, _CACHED_SCORES // (heads * length**2)))
+    buffer = value.new_empty(chunk_size * heads, length, length)
+    out = torch.empty_like(value, memory_format=torch.contiguous_format)
+    for start in range(0, count, chunk_size):
+        q, k, v, target = (
+            x[start : start + chunk_size].reshape(-1, length, size)
+            for x in (query, key, value, out)
+        )
+        scores = torch.bmm(q, k.transpose(1, 2), out=buffer[: len(q)])
+        if mask is not None:
+            scores.masked_fill_(~mask, -torch.inf)
+        torch.bmm(torch.softmax(scores, 2, out=scores), v, out=target)
+    return out
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """No mask is needed: `packed_attention` itself keeps the texts apart."""
+
+
+AttentionInterface.register(PACKED, packed_attention)
+AttentionMaskInterface.register(PACKED, _no_mask)
+
+
+def pool_windows(
+    states: torch.Tensor, window_ids: torch.Tensor, windows: int, pooling: Pooling = "mean"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pool token states window by window in float32: vectors of shape (B, W, D), and whether each
+    window has a token, bool of shape (B, W). The vector of a window without tokens is zero.
+
+    Args:
+        states: token states, shape (B, T, D).
+        window_ids: the window of each token, shape (B, T); -1 for tokens that are not pooled.
+        windows: number of windows, W.
+        pooling: `"mean"` of the tokens of a window, or the `"first"` of them.
+    """
+    # The weight of each token in each window, shape (B, W, T): 1 where it belongs to the window,
+    # else 0.
+    numbers = torch.arange(windows, device=window_ids.device).view(1, -1, 1)
+    weights = (window_ids.unsqueeze(1) == numbers).float()
+    present = weights.any(dim=2)
+    if pooling == "first":
+        first = weights.argmax(dim=2, keepdim=True)
+        weights = torch.zeros_like(weights).scatter_(2, first, present.unsqueeze(2).float())
+    sums = torch.bmm(weights, states.float())
+    return sums / weights.sum(dim=2, keepdim=True).clamp(min=1), present

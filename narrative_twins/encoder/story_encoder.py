@@ -3,9 +3,8 @@ once."""
 
 from __future__ import annotations
 
-import importlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +13,22 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
 from narrative_twins.encoder.backends import PortableModel, PortablePasses, portable_backend
-from narrative_twins.encoder.checkpoint import (
-    ModelFacts,
+from narrative_twins.encoder.loading import (
+    Pooling,
+    check_pooling,
     default_encoder,
+    load_model_and_tokenizer,
     module_settings,
+    os_errors,
+    resolve_name,
+    settings_of,
     write_checkpoint_settings,
 )
-from narrative_twins.encoder.names import resolve_name
-from narrative_twins.encoder.os_errors import os_errors
-from narrative_twins.encoder.pooling import Pooling, check_pooling
-from narrative_twins.encoder.tokens import (
+from narrative_twins.encoder.tokenizer import (
     Chunk,
     StoryTokenizer,
     TokenizedStory,
     check_vocabulary,
-    plain_ids,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class StoryEncoder:
             packs if the model can. Like `batch_tokens` it affects speed and memory only, not
             results.
 
+    Attributes:
+        tokenizer: the `StoryTokenizer`, whose own `tokenizer` is that of `transformers`.
+        pooling: the pooling in use.
+
     Raises:
         ValueError: the model is not a text encoder, its pooling is not supported, or an option is
             invalid.
@@ -69,36 +73,24 @@ class StoryEncoder:
         batch_tokens: int | None = None,
         attention: Attention = "auto",
     ) -> None:
-        self.model: Any = model if isinstance(model, PortableModel) else model.eval()
-        settings, limit, vocabulary = _facts(model, tokenizer)
+        settings = settings_of(model)
         if settings.problem is not None and pooling is None:
             raise ValueError(f"{settings.problem}; repair it, or set pooling= to 'mean' or 'first'")
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
-        check_vocabulary(model.name_or_path, tokenizer, vocabulary)
-        self.tokens = StoryTokenizer(
-            tokenizer, min(limit, context_tokens or limit), settings.lowercase
+        check_vocabulary(model.name_or_path, tokenizer, model)
+        self.tokenizer = StoryTokenizer.of_model(
+            model, tokenizer, settings.lowercase, context_tokens
         )
-        # Two short texts that differ only in the last token, for testing what the model can do.
-        plain = plain_ids(tokenizer)[-3:]
-        text, other = (
-            np.array([*self.tokens.head, *ids], np.int32)
-            for ids in (plain, [*plain[:-1], plain[0]])
-        )
-        # Padding is masked, so any id will do if the tokenizer has no padding token.
-        pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self.model: Any = model
         self.passes: Any
         if isinstance(model, PortableModel):
-            self.passes = PortablePasses(
-                model, (text, other), self.context_tokens, pad_id, batch_tokens
-            )
+            self.passes = PortablePasses(model, self.tokenizer, batch_tokens)
         else:
             from narrative_twins.encoder.passes import ForwardPasses
 
-            self.passes = ForwardPasses(
-                model, (text, other), self.context_tokens, pad_id, attention, batch_tokens
-            )
+            self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -134,28 +126,29 @@ class StoryEncoder:
                 those of the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
         """
-        settings: dict[str, Any] = {
-            "pooling": pooling,
-            "context_tokens": context_tokens,
-            "batch_tokens": batch_tokens,
-            "attention": attention,
-        }
-        name, options = (
-            (default_encoder(), options) if name is None else resolve_name(name, options)
-        )
-        if backend != "torch":
+        if name is None:
+            name = default_encoder()
+        else:
+            name, options = resolve_name(name, options)
+        if backend == "torch":
+            model, tokenizer = load_model_and_tokenizer(name, device, dtype, options)
+        else:
             if device is not None and str(device) != "cpu":
                 raise ValueError(
                     f"device {str(device)!r} can't be used: backend={backend!r} runs on a CPU"
                 )
             if str(dtype).removeprefix("torch.") not in ("auto", "float32"):
                 raise ValueError(f"dtype {str(dtype)!r}: backend={backend!r} runs in float32 only")
-            portable = portable_backend(backend)(name, **options)
-            return cls(portable, portable.tokenizer(), **settings)
-        from narrative_twins.encoder.models import load_model_and_tokenizer
-
-        model, tokenizer = load_model_and_tokenizer(name, device, dtype, options)
-        return cls(model, tokenizer, **settings)
+            model = portable_backend(backend)(name, **options)
+            tokenizer = model.tokenizer()
+        return cls(
+            model,
+            tokenizer,
+            pooling=pooling,
+            context_tokens=context_tokens,
+            batch_tokens=batch_tokens,
+            attention=attention,
+        )
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
@@ -182,7 +175,7 @@ class StoryEncoder:
             return self
         return StoryEncoder(
             self.model.to(torch.device(self.device.type, number % count)),
-            self.tokens.tokenizer,
+            self.tokenizer.tokenizer,
             pooling=self.pooling,
             context_tokens=self.context_tokens,
             batch_tokens=self.passes.batch_tokens,
@@ -204,7 +197,7 @@ class StoryEncoder:
     @property
     def context_tokens(self) -> int:
         """How many tokens are read at once, special tokens included."""
-        return self.tokens.context_tokens
+        return self.tokenizer.context_tokens
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an
@@ -219,57 +212,34 @@ class StoryEncoder:
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
         with os_errors(folder):
             model.save_pretrained(folder)
-            self.tokens.tokenizer.save_pretrained(folder)
+            self.tokenizer.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:
         """Save the settings only (pooling, preparation of text) in the folder of a saved model and
         tokenizer."""
-        tokens = self.tokens
         write_checkpoint_settings(
             folder,
             self.pooling,
             self.model.config.hidden_size,
-            tokens.lowercase,
+            self.tokenizer.lowercase,
             self.context_tokens,
         )
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder in the plain layout of sentence-transformers with its card, as
-        `hub.push_encoder` does.
-
-        Args:
-            repo_id: the Hub id, `user/name`.
-            options: other options of `push_encoder`: `facts`, `private`, `update`, `with_code`,
-                `revision`, `token`, `message`.
-
-        Returns:
-            The URL of the repository.
-
-        Raises:
-            HubError, OSError, ValueError: as `push_encoder`.
-            ImportError: a library for pushes is missing; or this is the code of a repository, which
-                can't push.
-        """
-        # By name, since `hub` is built on encoders; and imported modules become part of the
-        # self-contained form.
+        """Push the encoder in the plain layout of sentence-transformers with its card, and return
+        the URL of its repository; options and errors are those of `hub.push_encoder`."""
         try:
-            push = importlib.import_module("narrative_twins.hub.push")
+            from narrative_twins.hub.push import push_encoder
         except ImportError as error:
             raise ImportError(
                 f"pushing needs pip install 'narrative_twins[train]' ({error})"
             ) from error
-        if not isinstance(self, push.StoryEncoder):
-            raise ImportError(
-                "this encoder was loaded by the code of a repository; to push it, import"
-                " narrative_twins and load it from the branch main without trust_remote_code"
-            )
-        url: str = push.push_encoder(self, repo_id, **options)
-        return url
+        return push_encoder(self, repo_id, **options)
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story, each sentence once."""
-        return self.tokens.tokenize(sentences)
+        return self.tokenizer.tokenize(sentences)
 
     def encode(
         self, variants: Sequence[Sequence[Chunk]], progress: Callable[[float], None] | None = None
@@ -293,9 +263,11 @@ class StoryEncoder:
         for chunks in variants:
             for chunk in chunks:
                 masks = unique.setdefault(chunk.ids.tobytes(), {})
-                vector_id = masks.setdefault(chunk.pooled.tobytes(), count)
-                count += vector_id == count  # only if it is new
-                vector_ids.append(vector_id)
+                mask = chunk.pooled.tobytes()
+                if mask not in masks:
+                    masks[mask] = count
+                    count += 1
+                vector_ids.append(masks[mask])
         if not vector_ids:
             return np.empty((0, 0), np.float32)
         vectors, weights = self._pooled(unique, progress)
@@ -318,36 +290,36 @@ class StoryEncoder:
         total = sum(map(len, rows))
         vectors: list[Any] = []
         vector_ids: list[int] = []
-        weights: list[NDArray[np.int64]] = []
+        weights: list[int] = []
         with self.passes.running():
-            for batch in self.passes.batches([len(row) for row in rows]):
+            for batch in self._batches([len(row) for row in rows]):
                 states = self.passes.states(rows[batch])
-                masks = [
-                    (i, mask)
-                    for i, (_, text_masks) in enumerate(texts[batch])
-                    for mask in text_masks
-                ]
-                vector_ids.extend(
-                    index for _, text_masks in texts[batch] for index in text_masks.values()
-                )
                 # The tokens of each mask, as indices in the states of the batch.
-                starts = np.cumsum([0, *map(len, rows[batch])])
-                tokens = [
-                    starts[i] + np.flatnonzero(np.frombuffer(mask, bool)) for i, mask in masks
-                ]
-                weights.append(
-                    np.array([len(indices) if self.pooling == "mean" else 1 for indices in tokens])
-                )
+                tokens = []
+                start = 0
+                for row, (_, masks) in zip(rows[batch], texts[batch], strict=True):
+                    for mask, vector_id in masks.items():
+                        tokens.append(start + np.flatnonzero(np.frombuffer(mask, bool)))
+                        vector_ids.append(vector_id)
+                    start += len(row)
+                weights += [len(each) if self.pooling == "mean" else 1 for each in tokens]
                 vectors.append(self.passes.pooled(states, tokens, self.pooling))
                 if progress is not None:
-                    progress(int(starts[-1]) / total)
+                    progress(start / total)
         order = np.argsort(vector_ids)
-        return self.passes.array(vectors)[order], np.concatenate(weights).astype(np.float32)[order]
+        return self.passes.array(vectors)[order], np.array(weights, np.float32)[order]
 
-
-def _facts(model: Any, tokenizer: Any) -> ModelFacts:
-    if isinstance(model, PortableModel):
-        return model.facts(tokenizer)
-    from narrative_twins.encoder.models import model_facts
-
-    return model_facts(model, tokenizer)
+    def _batches(self, lengths: Sequence[int]) -> Iterator[slice]:
+        """Batches of texts of at most `batch_tokens` tokens, padding included, or of one text,
+        given the lengths of all texts in descending order."""
+        is_padded = self.passes.attention == "padded"
+        start = total = 0
+        for i, length in enumerate(lengths):
+            # The first text of a batch is its longest, to which the others are padded.
+            tokens = (i - start + 1) * lengths[start] if is_padded else total + length
+            if i > start and tokens > self.passes.batch_tokens:
+                yield slice(start, i)
+                start = i
+                total = 0
+            total += length
+        yield slice(start, len(lengths))

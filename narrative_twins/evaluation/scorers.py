@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
 from narrative_twins.baselines.styles import STYLES
-from narrative_twins.encoder.checkpoint import fingerprint
+from narrative_twins.encoder.loading import fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.files import ResumableFile

@@ -11,8 +11,8 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from narrative_twins.encoder.adapters import adapter_kind
 from narrative_twins.encoder.backends import BACKENDS
-from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
 from narrative_twins.encoder.export import check_export
+from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import UNKNOWN, EncoderFacts
 

@@ -15,7 +15,7 @@ from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from huggingface_hub.utils._validators import validate_repo_id
 
-from narrative_twins.encoder.checkpoint import read_checkpoint_settings
+from narrative_twins.encoder.loading import read_checkpoint_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
     card_of_rows,

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from narrative_twins.encoder.checkpoint import SETTINGS, CheckpointSettings
+from narrative_twins.encoder.loading import SETTINGS, CheckpointSettings
 from narrative_twins.hub.cards import fill_in_id, template
 
 PACKAGE = Path(__file__).parent.parent
@@ -104,9 +104,13 @@ def _source(module: str) -> str:
 
 
 def _own_imports(tree: ast.Module) -> Iterator[tuple[ast.ImportFrom, str]]:
+    """The imports of this package, and the module of each; not of `hub`, by which an installed
+    package pushes."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("narrative_twins."):
-            yield node, (node.module or "").removeprefix("narrative_twins.")
+        package, _, module = str(getattr(node, "module", "")).partition(".")
+        if isinstance(node, ast.ImportFrom) and package == "narrative_twins":
+            if not module.startswith("hub."):
+                yield node, module
 
 
 def _library(node: ast.Import | ast.ImportFrom) -> str:

@@ -10,12 +10,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.checkpoint import default_encoder, fingerprint
-from narrative_twins.encoder.loading import one_line
-from narrative_twins.encoder.models import check_checkpoint
-from narrative_twins.encoder.tokens import check_vocabulary
-from narrative_twins.encoder.truncation import is_truncated
-from narrative_twins.encoder.weight_files import modules_problem
+from narrative_twins.encoder.loading import (
+    SAFELY,
+    check_checkpoint,
+    check_modules,
+    default_encoder,
+    fingerprint,
+    loading_errors,
+)
+from narrative_twins.encoder.tokenizer import check_vocabulary, is_truncated
 
 STEPS = ((1, 1), (1, 0), (0, 1))
 """Steps of a path, in sentences of the story and of the twin; among equally good steps the first is
@@ -55,20 +58,13 @@ class SentenceEmbedder:
         self._name = str(name or default_encoder())
         # The checks are ours, and the model may have parts that only sentence-transformers knows.
         check_checkpoint(self._name, pooler=pooling == "pooler")
-        if problem := modules_problem(self._name):
-            raise OSError(f"encoder {self._name!r} can't be loaded: {problem}")
-        try:
+        check_modules(self._name)
+        with loading_errors(self._name):
             self._model = SentenceTransformer(
-                self._name,
-                device=device,
-                model_kwargs={"dtype": "float32", "use_safetensors": True},
+                self._name, device=device, model_kwargs={"dtype": "float32", **SAFELY}
             )
-        except Exception as error:  # of any kind, since the files may contain anything
-            raise OSError(one_line(f"encoder {self._name!r} can't be loaded: {error}")) from error
         backbone: Any = self._model[0].auto_model
-        check_vocabulary(
-            self._name, self._model.tokenizer, backbone.get_input_embeddings().num_embeddings
-        )
+        check_vocabulary(self._name, self._model.tokenizer, backbone)
         if pooling == "pooler":
             transformer: Any = self._model[0]
             transformer.modality_config = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.tokens import Chunk, TokenizedStory
+from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
 from narrative_twins.stories.story import StoryError
 from narrative_twins.stories.windows import Order, Span, Window

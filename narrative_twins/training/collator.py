@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from narrative_twins.data.rows import is_nested
-from narrative_twins.encoder.tokens import Ids, StoryTokenizer
+from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class TwinsCollator:
     tokens are left out of the loss.
 
     Args:
-        tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
+        tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
         seed, epoch: seeds of the random choices; the trainer updates the epoch.

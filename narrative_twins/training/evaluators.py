@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from narrative_twins.encoder.pooling import pool_windows
+from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import (
     agreement_with_turning_points,
@@ -185,7 +185,7 @@ class TwinsEvaluator(StoryEvaluator):
         super().__init__(name, "accuracy", context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        collator = TwinsCollator(encoder.tokens)
+        collator = TwinsCollator(encoder.tokenizer)
         nearer = torch.cat(
             [
                 _nearer(encoder, collator(self.rows[start : start + self.batch_size]))

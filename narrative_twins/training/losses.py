@@ -16,8 +16,8 @@ from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
 from torch import Tensor
 
 from narrative_twins.data.sources import NARRATIVE_TWINS
-from narrative_twins.encoder.checkpoint import module_settings
-from narrative_twins.encoder.pooling import Pooling, check_pooling, pool_windows
+from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
+from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 
 DistractorLoss: TypeAlias = Literal["joint", "separate"]

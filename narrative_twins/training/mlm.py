@@ -19,11 +19,15 @@ from transformers import (
 )
 
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
-from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
-from narrative_twins.encoder.loading import hub_options, load_model
-from narrative_twins.encoder.pooling import Pooling
+from narrative_twins.encoder.loading import (
+    Pooling,
+    default_encoder,
+    hub_options,
+    load_model,
+    read_checkpoint_settings,
+)
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.encoder.tokens import StoryTokenizer
+from narrative_twins.encoder.tokenizer import StoryTokenizer
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.sampling import checked_rows
 from narrative_twins.training.trainable import check_precision
@@ -129,7 +133,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         for name, data in rows.items():
             if data is not None:
                 checked, _ = checked_rows(data, name, args.disable_tqdm)
-                rows[name] = tokenized_rows(checked, self.encoder.tokens)
+                rows[name] = tokenized_rows(checked, self.encoder.tokenizer)
         super().__init__(
             None if model_init is not None else model,
             args,

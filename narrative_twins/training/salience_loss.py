@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from narrative_twins.data.rows import RowError, is_nested
-from narrative_twins.encoder.tokens import Chunk, Ids, StoryTokenizer
+from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import exact_plans
 from narrative_twins.stories.story import Story
@@ -55,7 +55,7 @@ class JudgedStoriesCollator:
     are left out; equal texts are encoded once.
 
     Args:
-        tokens: the tokenizer of the encoder, `StoryEncoder.tokens`.
+        tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
         operations: names or `Operation`s that are trained; default all that are registered.
         across_windows: whether the sentences of all windows of a story are compared with each
             other, see `SalienceLoss`. Windows without a vote are then left out only if the story
@@ -259,7 +259,7 @@ class SalienceLoss(WindowLoss):
 
     def collator(self, tokens: StoryTokenizer) -> JudgedStoriesCollator:
         """What makes batches for this loss; `tokens` is the tokenizer of the encoder,
-        `StoryEncoder.tokens`."""
+        `StoryEncoder.tokenizer`."""
         return JudgedStoriesCollator(tokens, self.operations, across_windows=self.across_windows)
 
     def forward(

@@ -11,17 +11,25 @@ import torch
 from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from narrative_twins.encoder.adapters import tokenizer_source
-from narrative_twins.encoder.checkpoint import default_encoder, read_checkpoint_settings
-from narrative_twins.encoder.loading import adapter_at, hub_options, merge_adapter, without_hub
-from narrative_twins.encoder.models import check_checkpoint, model_limit
-from narrative_twins.encoder.names import resolve_name
-from narrative_twins.encoder.pooling import Pooling, check_pooling
-from narrative_twins.encoder.tokens import check_vocabulary
+from narrative_twins.encoder.loading import (
+    SAFELY,
+    Pooling,
+    adapter_at,
+    check_checkpoint,
+    check_pooling,
+    default_encoder,
+    hub_options,
+    load_tokenizer,
+    merge_adapter,
+    read_checkpoint_settings,
+    resolve_name,
+    without_hub,
+)
+from narrative_twins.encoder.tokenizer import check_vocabulary, model_limit
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +67,7 @@ def trainable_encoder(
     check_checkpoint(name, **options)
     kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
     adapter = adapter_at(name, **options)
+    tokenizer = load_tokenizer(name, **hub)
     if adapter is not None:
         name, hub = adapter.base, adapter.base_hub
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
@@ -67,18 +76,14 @@ def trainable_encoder(
         changes["attention_dropout"] = dropout
     transformer = Transformer(
         name,
-        model_kwargs={"dtype": "float32", "use_safetensors": True, **without_hub(options), **hub},
+        model_kwargs={"dtype": "float32", **SAFELY, **without_hub(options), **hub},
         config_kwargs={**hub, **changes},
         processor_kwargs=hub,
     )
     if adapter is not None:
         merge_adapter(transformer.auto_model, adapter)
-        source, tokenizer_hub = tokenizer_source(adapter)
-        transformer.processor = AutoTokenizer.from_pretrained(
-            source, trust_remote_code=False, **tokenizer_hub
-        )
-    vocabulary = transformer.auto_model.get_input_embeddings().num_embeddings
-    check_vocabulary(name, transformer.tokenizer, vocabulary)
+        transformer.processor = tokenizer
+    check_vocabulary(name, transformer.tokenizer, transformer.auto_model)
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
     card = SentenceTransformerModelCardData(
         local_files_only=Path(name).exists(),

@@ -21,10 +21,10 @@ from transformers import Trainer
 from transformers.trainer_utils import HubStrategy, has_length
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.attention import using_attention
-from narrative_twins.encoder.checkpoint import module_settings
-from narrative_twins.encoder.models import story_tokenizer
+from narrative_twins.encoder.loading import module_settings
+from narrative_twins.encoder.passes import using_attention
 from narrative_twins.encoder.precision import fast_linear_layers
+from narrative_twins.encoder.tokenizer import StoryTokenizer
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import HubError, create_repository, full_id, push_encoder
@@ -458,8 +458,11 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator with the settings of the arguments. Raises ValueError if these set prompts
         for twins."""
-        tokens = story_tokenizer(
-            model[0].auto_model, model.tokenizer, module_settings(model), args.context_tokens
+        tokens = StoryTokenizer.of_model(
+            model[0].auto_model,
+            model.tokenizer,
+            module_settings(model).lowercase,
+            args.context_tokens,
         )
         if args.prompts and not (
             isinstance(args.prompts, dict) and set(args.prompts) <= set(self._others)

@@ -15,7 +15,7 @@ from datasets import disable_progress_bars
 from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.commands.make_from_texts import parse_similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.encoder.checkpoint import default_encoder
+from narrative_twins.encoder.loading import default_encoder
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.making.alignment import SentenceEmbedder
@@ -120,7 +120,7 @@ def test_rows_are_loaded_and_trained_on(align, tmp_path):
     )
     assert [len(row["story"]) for row in rows] == [4] * 5 and rows[0]["title"] == "Work 0"
     checked_rows(rows, "twins", silent=True)
-    batch = TwinsCollator(small().tokens)(list(rows))
+    batch = TwinsCollator(small().tokenizer)(list(rows))
     assert set(batch["texts_window_ids"].unique().tolist()) == {-1, 0, 1, 2, 3}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors import safe_open
@@ -31,7 +32,7 @@ def test_stored_in_float16_and_loaded_in_float32(default):
 
 
 def test_every_row_of_the_embeddings_has_a_token(default):
-    ids = default.tokens.tokenizer.get_vocab().values()
+    ids = default.tokenizer.tokenizer.get_vocab().values()
     assert sorted(ids) == list(range(default.model.config.vocab_size))
 
 
@@ -68,6 +69,7 @@ def test_card_describes_the_model_and_contains_no_rows():
             assert not any(sentence in text for sentence in sentences)
 
 
+@pytest.mark.slow
 def test_twins_are_more_similar_than_distractors():
     """The encoder was trained: an untrained encoder is right on an eighth of these rows."""
     model = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)

@@ -19,7 +19,6 @@ from narrative_twins.encoder.precision import (
 
 from support.models import encoder_of
 
-PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
 STORY = [
     "Nadia found a map under the floor of the old mill.",
     "It rained.",
@@ -28,8 +27,14 @@ STORY = [
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7), (1, 0, 7)])
-def test_linear_layer_has_the_same_result_and_gradients(shape, bias):
+@pytest.mark.parametrize("shape", [(7,), (2, 3, 7), (1, 0, 7)])
+@pytest.mark.parametrize("machine", ["x86_64", "arm64"])
+def test_linear_layer_has_the_same_result_and_gradients(shape, bias, machine, monkeypatch):
+    """Also as a convolution, on x86 processors."""
+    monkeypatch.setattr(precision.platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    assert linear_is_convolution(torch.device("cpu")) == (machine == "x86_64")
+    assert not linear_is_convolution(torch.device("cuda"))
     torch.manual_seed(0)
     layer = torch.nn.Linear(7, 5, bias=bias)
     states = torch.randn(shape, requires_grad=True)
@@ -44,26 +49,12 @@ def test_linear_layer_has_the_same_result_and_gradients(shape, bias):
         assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(wanted, got, strict=True))
 
 
-def test_linear_layers_are_convolutions_only_on_x86_cpus(monkeypatch):
-    cpu = torch.device("cpu")
-    monkeypatch.setattr(precision.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    assert linear_is_convolution(cpu) and not linear_is_convolution(torch.device("cuda"))
-    monkeypatch.setattr(precision.platform, "machine", lambda: "arm64")
-    assert not linear_is_convolution(cpu)
-    layer, states = torch.nn.Linear(7, 5), torch.randn(3, 7)
-    with MatrixProducts():
-        assert torch.equal(layer(states), F.linear(states, layer.weight, layer.bias))
-
-
 def test_weights_are_cast_once_and_again_after_a_change():
     layer, states = torch.nn.Linear(64, 8), torch.randn(4, 64)
     products = MatrixProducts(torch.bfloat16)
     with products, torch.inference_mode():
         first = layer(states)
-        assert first.dtype == torch.bfloat16 and torch.allclose(
-            first.float(), layer(states).float()
-        )
+        assert first.dtype == torch.bfloat16 and torch.equal(first, layer(states))
         assert len(products._casts) == 2
     with torch.no_grad():
         layer.weight.mul_(2)
@@ -79,62 +70,44 @@ def test_weights_are_cast_once_and_again_after_a_change():
 def test_queries_keys_and_first_layers_keep_the_precision_of_their_weights(kind):
     model, _ = encoder_of(kind)
     settings = model.config.to_dict() | {"num_hidden_layers": 4, "layer_types": None}
-    model = type(model)(
-        type(model.config)(**{key: value for key, value in settings.items() if value is not None})
-    )
+    known = {key: value for key, value in settings.items() if value is not None}
+    model = type(model)(type(model.config)(**known))
     weights = sensitive_weights(model)
     names = {id(weight): name for name, weight in model.named_parameters()}
+    first = [any(part in names[id(weight)] for part in (".0.", ".1.")) for weight in weights]
     # A layer of ModernBERT has four products, with queries, keys and values in one of them; other
     # models have six.
-    per_layer, first = ((4, 1) if kind == "modernbert" else (6, 2)), (".0.", ".1.")
-    assert (
-        sum(any(part in names[id(weight)] for part in first) for weight in weights)
-        == 2 * per_layer[0]
-    )
-    assert (
-        sum(not any(part in names[id(weight)] for part in first) for weight in weights)
-        == 2 * per_layer[1]
-    )
+    products, sensitive = (4, 1) if kind == "modernbert" else (6, 2)
+    assert sum(first) == 2 * products and len(first) - sum(first) == 2 * sensitive
     states = torch.randn(4, weights[0].shape[1])
     with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
         exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
     with MatrixProducts():
         expected = F.linear(states, weights[0])
     assert exact.dtype == rounded.dtype == torch.bfloat16
-    assert torch.equal(exact, expected.bfloat16())
-    assert not torch.equal(exact, rounded)
+    assert torch.equal(exact, expected.bfloat16()) and not torch.equal(exact, rounded)
 
 
-def test_fast_dtype_is_bfloat16_on_cpus_with_fast_native_support(monkeypatch):
-    cpu = torch.device("cpu")
-    for level, features, expected in [
+@pytest.mark.parametrize(
+    ("level", "features", "expected"),
+    [
         ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
-        ("AVX512", {"avx512_bf16": False, "amx_bf16": True}, torch.bfloat16),
-        (
-            "AVX512",
-            {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel Xeon"},
-            torch.bfloat16,
-        ),
-        (
-            "AVX512",
-            {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "Intel Xeon"},
-            torch.float32,
-        ),
-        (
-            "AVX512",
-            {"avx512_bf16": True, "amx_bf16": False, "cpu_name": "AMD Zen4"},
-            torch.bfloat16,
-        ),
-        ("AVX512", {"avx512_bf16": False}, torch.float32),
+        ("AVX512", {"amx_bf16": True}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel"}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": True, "cpu_name": "Intel Xeon"}, torch.float32),
+        ("AVX512", {"avx512_bf16": True, "cpu_name": "AMD Zen4"}, torch.bfloat16),
+        ("AVX512", {}, torch.float32),
         ("AVX2", {"avx512_bf16": True}, torch.float32),
-    ]:
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda level=level: level)
-        monkeypatch.setattr(
-            torch.cpu, "get_capabilities", lambda features=features: features, raising=False
-        )
-        assert fast_dtype(cpu) == expected
+    ],
+)
+def test_fast_dtype_is_bfloat16_on_cpus_with_fast_native_support(
+    level, features, expected, monkeypatch
+):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
+    assert fast_dtype(torch.device("cpu")) == expected
     monkeypatch.delattr(torch.cpu, "get_capabilities")
-    assert fast_dtype(cpu) == torch.float32
+    assert fast_dtype(torch.device("cpu")) == torch.float32
     assert fast_dtype(torch.device("mps")) == torch.float32
 
 
@@ -145,58 +118,42 @@ def fast(monkeypatch):
 
 
 @pytest.mark.parametrize("attention", ["auto", "padded"])
-@pytest.mark.parametrize("kind", [*PACKING, "mpnet"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "modernbert", "mpnet"])
 def test_precision_is_chosen_only_if_dtype_is_not_given(fast, kind, attention, tmp_path):
-    for part in encoder_of(kind):
-        part.save_pretrained(tmp_path)
+    """Weights stored in half precision keep their values; sums and norms are in float32."""
+    model, tokenizer = encoder_of(kind)
+    model.half().save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
     options = {"device": "cpu", "attention": attention}
     chosen = StoryEncoder.from_pretrained(tmp_path, **options)
     given = StoryEncoder.from_pretrained(tmp_path, dtype="float32", **options)
-    assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32), (
-        "sums and norms stay in float32"
-    )
+    assert (chosen.dtype, chosen.model.dtype) == (torch.bfloat16, torch.float32)
     assert (given.dtype, given.model.dtype) == (torch.float32, torch.float32)
-    assert chosen.passes.attention == ("padded" if kind == "mpnet" else given.passes.attention)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight.float(), chosen.model.state_dict()[name])
+    assert chosen.passes.attention == given.passes.attention
     (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, given))
     for name, scores in a.scores.items():
         assert scores == pytest.approx(b.scores[name], abs=0.05)
         assert scores[1:] != b.scores[name][1:]
 
 
-def test_weights_stored_in_half_precision_keep_their_values(fast, tmp_path):
-    """On a CPU they are cast to float32, unless another dtype is given."""
-    model, tokenizer = encoder_of("bert")
-    model.half().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
-    assert encoder.model.dtype == torch.float32
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight.float(), encoder.model.state_dict()[name])
-    assert (
-        StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float16").dtype == torch.float16
-    )
-    model.float()
+def test_other_precisions_are_those_of_the_weights(fast, bert_folder):
+    half = StoryEncoder.from_pretrained(bert_folder, device="cpu", dtype="float16")
+    assert half.dtype == half.model.dtype == torch.float16
+    assert StoryEncoder(*encoder_of("bert")).dtype == torch.float32, "of a loaded model"
 
 
-def test_model_that_fails_with_mixed_precisions_runs_in_that_of_its_weights(fast, caplog, tmp_path):
+def test_model_that_fails_with_mixed_precisions_runs_in_that_of_its_weights(fast, caplog):
     """For example a model that multiplies the result of a linear layer with a float32 tensor."""
     model, tokenizer = encoder_of("bert")
     model.precision = "auto"
-    model.pooler = None
-    hook = model.encoder.layer[0].register_forward_hook(
-        lambda module, inputs, output: (
-            torch.bmm(
-                module.output.dense(module.intermediate(inputs[0])).float(),
-                module.output.dense(module.intermediate(inputs[0])).transpose(1, 2),
-            )
-            @ output
-        )
-    )
+
+    def mix(module, inputs, output):
+        states = module.output.dense(module.intermediate(inputs[0]))
+        return torch.bmm(states.float(), states.transpose(1, 2)) @ output
+
+    model.encoder.layer[0].register_forward_hook(mix)
     with caplog.at_level(logging.INFO, "narrative_twins"):
         assert StoryEncoder(model, tokenizer).dtype == torch.float32
-    hook.remove()
     assert "BertModel is run in the precision of its weights" in caplog.text
-
-
-def test_loaded_model_keeps_its_precision(fast):
-    assert StoryEncoder(*encoder_of("bert")).dtype == torch.float32

@@ -106,7 +106,7 @@ def test_rows_load_and_train(style, tmp_path):
     encoder = model_of()
     operations = ["summarization", "deletion"]
     batch = JudgedStoriesCollator(
-        StoryEncoder.from_sentence_transformer(encoder).tokens, operations
+        StoryEncoder.from_sentence_transformer(encoder).tokenizer, operations
     )(list(rows))
     judged = batch["texts_judged"]
     expected = [

@@ -38,7 +38,7 @@ def test_one_pass_equals_the_oracle(kind, windows, attention):
     encoder = small(kind, attention=attention)
     result = score_story({"sentences": STORY, "windows": windows}, encoder, approximate="one-pass")
     assert result.approximate == "one-pass" and result.to_dict()["approximate"] == "one-pass"
-    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(
+    expected = Oracle(encoder.model, encoder.tokenizer.tokenizer).score_one_pass(
         result.sentences, result.windows
     )
     assert list(result.scores) == ["deletion", "disruption", "summarization"]
@@ -54,7 +54,7 @@ def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
     result = score_story(
         {"sentences": sentences, "windows": sizes}, encoder, approximate="one-pass"
     )
-    expected = Oracle(encoder.model, encoder.tokens.tokenizer).score_one_pass(
+    expected = Oracle(encoder.model, encoder.tokenizer.tokenizer).score_one_pass(
         sentences, result.windows
     )
     for name, scores in expected.items():

@@ -40,7 +40,7 @@ def test_parity_with_oracle(kind, windows, pooling, attention):
     assert len(result) == 12
     assert_close(
         result.scores,
-        Oracle(encoder.model, encoder.tokens.tokenizer, pooling).score(
+        Oracle(encoder.model, encoder.tokenizer.tokenizer, pooling).score(
             result.sentences, result.windows
         ),
     )
@@ -57,7 +57,7 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     result = score_story({"sentences": sentences, "windows": sizes}, encoder)
     assert_close(
         result.scores,
-        Oracle(encoder.model, encoder.tokens.tokenizer).score(sentences, result.windows),
+        Oracle(encoder.model, encoder.tokenizer.tokenizer).score(sentences, result.windows),
     )
 
 
@@ -69,7 +69,7 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
     result = score_story(TALE, encoder, windows=6, on_truncation="ignore")
     assert result.truncated
     tokens = encoder.tokenize(result.sentences)
-    oracle = Oracle(encoder.model, encoder.tokens.tokenizer)
+    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer)
     for span in result.windows:
         window = tokens.window(span)
         assert 2 < window.stop - window.start < 12
@@ -171,7 +171,7 @@ def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, ca
     result = score_story(story, encoder, windows="auto")
     assert result.truncated
     assert result.context_tokens == 32
-    total = len(encoder.tokens.tokenizer(" ".join(story), add_special_tokens=False)["input_ids"])
+    total = len(encoder.tokenizer.tokenizer(" ".join(story), add_special_tokens=False)["input_ids"])
     assert result.cut_tokens == total - 30
     assert all(
         len(scores) == sentences and np.isfinite(scores).all() for scores in result.scores.values()

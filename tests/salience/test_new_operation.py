@@ -62,7 +62,7 @@ def test_it_is_scored_everywhere(opening, encoder):
     assert "opening" in one_pass.scores and "shifting" not in one_pass.scores
     assert one_pass.scores["opening"][0] == pytest.approx(1)
 
-    pipe = SaliencePipeline(encoder.model, encoder.tokens.tokenizer, device="cpu")
+    pipe = SaliencePipeline(encoder.model, encoder.tokenizer.tokenizer, device="cpu")
     assert pipe(SENTENCES[0], operations="opening")["scores"] == {"opening": [pytest.approx(1)]}
 
     book = score_book(book_of(["One", *SENTENCES], ["Two", *SENTENCES]), encoder)

@@ -147,7 +147,7 @@ def features(model: SentenceTransformer, texts, **options) -> dict[str, torch.Te
                 side: sentences,
                 f"{side}_windows": [[window] if window >= 0 else [] for window in windows],
             }
-    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens, **options)(rows)
+    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokenizer, **options)(rows)
     # `StoryEncoder` has turned dropout off: restore the mode.
     model.train(model.training)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}

@@ -8,7 +8,7 @@ import pytest
 from datasets import Dataset, DatasetInfo
 from huggingface_hub import ModelCard
 
-from narrative_twins.encoder.checkpoint import DEFAULT_ENCODER
+from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer

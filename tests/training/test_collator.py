@@ -27,7 +27,7 @@ COLUMNS = ("story", "twin", "negative", "negative_twin")
 
 
 def collator(kind: str = "bert", **options) -> TwinsCollator:
-    return TwinsCollator(small(kind).tokens, **options)
+    return TwinsCollator(small(kind).tokenizer, **options)
 
 
 def sides(batch) -> list[tuple[int, int]]:
@@ -184,7 +184,7 @@ def test_dropout_twins_are_the_same_text_twice():
 
 def test_text_beyond_the_context_is_cut_with_one_warning(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=8)
-    collate = TwinsCollator(encoder.tokens)
+    collate = TwinsCollator(encoder.tokenizer)
     row = {
         "story": [["Nadia swam across."], ["It rained all night."]],
         "twin": [["Nadia swam alone."], ["It rained all night."]],

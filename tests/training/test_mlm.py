@@ -54,7 +54,7 @@ def test_all_texts_of_all_data_sets_are_used(bert_folder, tmp_path):
     found = trainer.train_dataset["input_ids"][:]
     assert [len(texts) for texts in found] == [4, 3, 1]
     known = [STORY, TWIN, NEGATIVE, NEGATIVE_TWIN, STORY, TWIN, NEGATIVE, STORY * 50]
-    tokenizer = trainer.encoder.tokens.tokenizer
+    tokenizer = trainer.encoder.tokenizer.tokenizer
     plain = [tokenizer(" ".join(text))["input_ids"] for text in known]
     expected = [ids if len(ids) <= 30 else [*ids[:29], ids[-1]] for ids in plain]
     assert [ids for row in found for ids in row] == expected
@@ -65,7 +65,7 @@ def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     batch = trainer.data_collator(list(trainer.train_dataset))
     masked = batch["labels"] != -100
     special = torch.isin(
-        batch["labels"], torch.tensor(trainer.encoder.tokens.tokenizer.all_special_ids)
+        batch["labels"], torch.tensor(trainer.encoder.tokenizer.tokenizer.all_special_ids)
     )
     assert not (masked & special).any()
     assert masked.float().mean() == pytest.approx(0.15, abs=0.02)

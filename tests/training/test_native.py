@@ -73,7 +73,7 @@ def without_dropout():
 def stock_trainer(model, folder, rows=None, loss=None, **options) -> SentenceTransformerTrainer:
     """The trainer of sentence-transformers, with our loss and collator unless a loss is given."""
     arguments = SentenceTransformerTrainingArguments(str(folder), **PLAIN | options)
-    collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokens)
+    collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokenizer)
     return SentenceTransformerTrainer(
         model,
         arguments,

@@ -50,7 +50,7 @@ def double_model(pooling="mean"):
 
 def batch_of(model, rows, operations=None, **options):
     collator = JudgedStoriesCollator(
-        StoryEncoder.from_sentence_transformer(model).tokens, operations, **options
+        StoryEncoder.from_sentence_transformer(model).tokenizer, operations, **options
     )
     batch = collator(rows)
     model.train(model.training)
@@ -163,7 +163,7 @@ def test_what_is_left_out():
 
 def test_windows_beyond_the_context_are_left_out_with_a_warning(caplog):
     model = model_of()
-    tokens = StoryEncoder.from_sentence_transformer(model, context_tokens=30).tokens
+    tokens = StoryEncoder.from_sentence_transformer(model, context_tokens=30).tokenizer
     collator = JudgedStoriesCollator(tokens)
     row = {"story": [" ".join([S[3]] * 3), "It rained."], "counts": [1, 1]}
     assert collator([row, row])["texts_judged"] == [] and collator.truncated_windows == 2
@@ -280,7 +280,7 @@ def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
     model = trainable()
     labels = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     rows = [{"story": S[:6], "windows": [[0, 3], [3, 6]], "labels": labels}] * 2
-    tokens = StoryEncoder.from_sentence_transformer(model).tokens
+    tokens = StoryEncoder.from_sentence_transformer(model).tokenizer
     for across_windows, groups in ((False, [0, 1]), (True, [0, 0, 1, 1])):
         loss = SalienceLoss(model, "shifting", max_shifts=1, across_windows=across_windows)
         trainer = trainer_of(tmp_path, Dataset.from_list(rows), model, loss=loss, **OPTIONS)

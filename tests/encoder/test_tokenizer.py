@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from narrative_twins import Story, StoryError
-from narrative_twins.encoder.tokens import StoryTokenizer
+from narrative_twins.encoder.tokenizer import StoryTokenizer
 
 from support.models import FAMILIES, tokenizer_of
 from support.strategies import any_text, sentence, stories
@@ -81,7 +81,9 @@ def test_special_tokens():
     assert tokens.head.tolist() == [tokens.tokenizer.cls_token_id]
     assert tokens.tail.tolist() == [tokens.tokenizer.sep_token_id]
     assert tokens.max_text_tokens == 98
-    with pytest.raises(ValueError, match="context_tokens=2 leaves no room beside 2 special tokens"):
+    with pytest.raises(
+        ValueError, match="context_tokens=2 leaves no room for text: there are 2 special tokens"
+    ):
         tokens_of("roberta", 2)
 
 

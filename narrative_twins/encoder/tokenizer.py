@@ -1,12 +1,11 @@
-"""Token ids of stories, made by concatenating those of sentences, and the context around windows.
-Needs no torch."""
+"""Tokenization of stories: token ids, made by concatenating those of sentences, and the context
+around windows. Needs no torch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,36 +30,6 @@ class Chunk(NamedTuple):
     pooled: Mask
 
 
-def plain_ids(tokenizer: Any) -> list[int]:
-    """The ids of a tokenizer's vocabulary in ascending order, without those of special tokens."""
-    return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
-
-
-def check_vocabulary(name: str | Path, tokenizer: Any, size: int | None) -> None:
-    """Check that a model has an embedding for each token of its tokenizer.
-
-    Args:
-        name: the model, for errors.
-        tokenizer: a `transformers` tokenizer.
-        size: how many ids the model has; None if that is not known.
-
-    Raises:
-        ValueError: the tokenizer has no vocabulary, or ids that the model does not have.
-    """
-    if len(plain_ids(tokenizer)) < 3:
-        raise ValueError(
-            f"the tokenizer of {str(name)!r} has no vocabulary; its files are missing, as"
-            " tokenizer.json"
-        )
-    token, last = max(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    if size is not None and last >= size:
-        raise ValueError(
-            f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
-            " ids; it is that of another model, or tokens were added: save the model with its own"
-            " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
-        )
-
-
 class StoryTokenizer:
     """Turns stories into token ids for an encoder.
 
@@ -72,7 +41,8 @@ class StoryTokenizer:
 
     Attributes:
         head, tail: ids of the special tokens before and after a text.
-        room: how many tokens of a text fit between them.
+        max_text_tokens: how many tokens of a text fit between them.
+        pad_id: the token id to pad with.
     """
 
     def __init__(self, tokenizer: Any, context_tokens: int, lowercase: bool = False) -> None:
@@ -87,11 +57,30 @@ class StoryTokenizer:
         self.head, self.tail = full[:start], full[start + len(bare) :]
         self.context_tokens = context_tokens
         self.max_text_tokens = context_tokens - len(self.head) - len(self.tail)
+        # Padding is masked, so any id will do if the tokenizer has no padding token.
+        self.pad_id: int = tokenizer.pad_token_id or 0
         if self.max_text_tokens < 1:
             special = len(self.head) + len(self.tail)
             raise ValueError(
-                f"context_tokens={context_tokens} leaves no room beside {special} special tokens"
+                f"context_tokens={context_tokens} leaves no room for text: there are {special}"
+                " special tokens"
             )
+
+    @classmethod
+    def of_model(
+        cls, model: Any, tokenizer: Any, lowercase: bool, context_tokens: int | None = None
+    ) -> StoryTokenizer:
+        """The tokenizer for a model, which reads at most `context_tokens` tokens at once; default
+        as many as the model can."""
+        limit = model_limit(model, tokenizer)
+        return cls(tokenizer, min(limit, context_tokens or limit), lowercase)
+
+    def probes(self) -> tuple[Ids, Ids]:
+        """Two short texts of equal length that differ in the last token only, to test a model."""
+        *start, last = plain_ids(self.tokenizer)[-3:]
+        first = np.array([*self.head, *start, last], np.int32)
+        second = np.array([*self.head, *start, start[0]], np.int32)
+        return first, second
 
     def ids(self, texts: list[str], special: bool = False) -> list[Ids]:
         """Token ids of each text, not truncated."""
@@ -162,6 +151,92 @@ class StoryTokenizer:
         return TokenizedStory(self, texts, first, later, exact)
 
 
+def plain_ids(tokenizer: Any) -> list[int]:
+    """The ids of a tokenizer's vocabulary in ascending order, without those of special tokens."""
+    return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
+
+
+def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
+    """The token ids of texts, padded on the right, and which of them are tokens; both of shape
+    (texts, tokens)."""
+    ids = np.full((len(rows), max(map(len, rows))), pad_id, np.int64)
+    is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
+    ids[is_token] = np.concatenate(rows)
+    return ids, is_token
+
+
+def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
+    """Check that a model has an embedding for each token of its tokenizer.
+
+    Args:
+        name: the model's name, for errors.
+        tokenizer: a `transformers` tokenizer.
+        model: a `transformers` model or a `PortableModel`.
+
+    Raises:
+        ValueError: the tokenizer has no vocabulary, or ids that the model does not have.
+    """
+    if len(plain_ids(tokenizer)) < 3:
+        raise ValueError(
+            f"the tokenizer of {str(name)!r} has no vocabulary; its files, such as tokenizer.json,"
+            " are missing"
+        )
+    if hasattr(model, "get_input_embeddings"):
+        size = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    else:
+        size = getattr(model.config, "vocab_size", None)
+    token, last = max(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    if size is not None and last >= size:
+        raise ValueError(
+            f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
+            " ids; it is that of another model, or tokens were added: save the model with its own"
+            " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
+        )
+
+
+def model_limit(model: Any, tokenizer: Any) -> int:
+    """How many tokens a model reads at once: its number of positions (without those that RoBERTa
+    models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
+    known."""
+    # A tokenizer without a limit has a huge number here.
+    limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
+    limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
+    known = (limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9)
+    return min(known, default=512)
+
+
+def first_position(model: Any) -> int:
+    """The position id of the first token of a text: 0, or in RoBERTa models the id after that of
+    padding."""
+    paddings = (table.padding_idx for table in _position_tables(model))
+    return max((padding + 1 for padding in paddings if padding is not None), default=0)
+
+
+def _position_tables(model: Any) -> list[Any]:
+    """The embeddings of positions that are a table."""
+    modules = model.named_modules() if hasattr(model, "named_modules") else ()
+    return [
+        module
+        for name, module in modules
+        if name.endswith("position_embeddings") and hasattr(module, "padding_idx")
+    ]
+
+
+def is_truncated(model: Any, text: str) -> bool:
+    """Whether a `SentenceTransformer` truncates a text; False if the model does not say how much it
+    reads."""
+    limit, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+    # A token has at least one byte, so only long texts must be tokenized; no tokenizer adds more
+    # than four special tokens.
+    if (
+        limit is None
+        or not callable(tokenizer)
+        or len(text.encode("utf-8", "replace")) + 4 <= limit
+    ):
+        return False
+    return bool(len(tokenizer(text, verbose=False)["input_ids"]) > limit)
+
+
 def _splits_at_spaces(tokenizer: Any) -> bool:
     """Whether no token of the vocabulary extends from one word into the next."""
     # How the vocabulary writes a space: byte-level, as SentencePiece does, as it is, or not at all.
@@ -205,8 +280,10 @@ class TokenizedStory:
         else:
             # The length of a text is known only after tokenizing it; each sentence alone plus a
             # space is the maximum.
-            lengths, slack = [len(ids) + 1 for ids in self.first], 0
-        self._max_text_tokens = max(1, self.tokenizer.max_text_tokens - slack)
+            lengths = [len(ids) + 1 for ids in self.first]
+            slack = 0
+        # How many of the story's tokens can be read at once.
+        self.max_text_tokens = max(1, self.tokenizer.max_text_tokens - slack)
         # How many tokens the first i sentences have, for each i.
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
@@ -215,9 +292,9 @@ class TokenizedStory:
         if possible."""
         lo, hi = span
         ends = self._ends
-        if ends[-1] <= self._max_text_tokens:
+        if ends[-1] <= self.max_text_tokens:
             return Window(0, lo, hi, len(self.texts))
-        spare = self._max_text_tokens - (ends[hi] - ends[lo])
+        spare = self.max_text_tokens - (ends[hi] - ends[lo])
         if spare <= 0:
             return Window(lo, lo, hi, hi)
         # Before the window: half of the spare tokens, or what the sentences after it do not need.
@@ -233,11 +310,6 @@ class TokenizedStory:
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
-    @property
-    def max_text_tokens(self) -> int:
-        """How many of the story's tokens can be read at once."""
-        return self._max_text_tokens
-
     def count_tokens(self, span: Span) -> int:
         """How many tokens a range of sentences has."""
         return int(self._ends[span[1]] - self._ends[span[0]])
@@ -249,7 +321,7 @@ class TokenizedStory:
     def cut_tokens(self, window: Window) -> int:
         """How many of the story's tokens are not read together with a window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
-        return int(self._ends[-1]) - min(read, self._max_text_tokens)
+        return int(self._ends[-1]) - min(read, self.max_text_tokens)
 
     def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
         """The text of an order of sentences as chunks to encode: one, or several if it exceeds the
@@ -303,14 +375,9 @@ class TokenizedStory:
     def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
         """Token ids of the text of an order of sentences, and the sentence that each token belongs
         to."""
-        return self._concatenated(order) if self.exact else self._joined(order)
-
-    def _concatenated(self, order: Order) -> tuple[Ids, Ids]:
+        sentences = np.array(order, np.int32)
+        if not self.exact:
+            ids, owners = self.tokenizer.tokenize_joined([self.texts[i] for i in order])
+            return ids, sentences[owners]
         rows = [self.first[order[0]], *(self.later[i] for i in order[1:])]
-        return np.concatenate(rows), np.repeat(
-            np.array(order, np.int32), [len(row) for row in rows]
-        )
-
-    def _joined(self, order: Order) -> tuple[Ids, Ids]:
-        ids, owners = self.tokenizer.tokenize_joined([self.texts[i] for i in order])
-        return ids, np.array(order, np.int32)[owners]
+        return np.concatenate(rows), np.repeat(sentences, [len(row) for row in rows])
