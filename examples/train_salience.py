@@ -1,4 +1,4 @@
-"""Train an encoder to agree with readers on which sentences carry a story, beside narrative twins.
+"""Train an encoder to agree with readers on which sentences carry a story, next to narrative twins.
 
     accelerate launch examples/train_salience.py --smoke
     accelerate launch examples/train_salience.py --train_source votes.jsonl --encoder runs/roc/final

@@ -24,6 +24,7 @@ from narrative_twins.plots.style import (
     printable,
     save_figure,
 )
+from narrative_twins.training.losses import NarrativeTwinsLoss
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         base_model=base,
         base_model_id=base_id,
         training_data="; ".join(described) or "none",
-        objective=f"{_objective(args)}; {settings}",
+        objective=f"{_objectives(trainer)}; {settings}",
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
         figures=figures,
@@ -143,6 +144,18 @@ def _windows(rows: Any) -> str:
     if not story:
         return "texts without windows"
     return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
+
+
+def _objectives(trainer: Any) -> str:
+    """The objective, of each data set if their losses differ."""
+    losses = getattr(trainer, "loss", None)
+    if not isinstance(losses, Mapping):
+        return _objective(trainer.args)
+    described = []
+    for name, loss in losses.items():
+        is_twins = isinstance(loss, NarrativeTwinsLoss)
+        described.append(f"{name}: {_objective(trainer.args) if is_twins else type(loss).__name__}")
+    return "; ".join(described)
 
 
 def _objective(args: Any) -> str:

@@ -13,8 +13,10 @@ from narrative_twins.training.arguments import MaskedLanguageModelTrainingArgume
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer
 from narrative_twins.training.reporting import last_metrics, training_facts
+from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.trainable import trainable_encoder
 
+from support.models import trainable
 from support.twins_batches import FILMS, TWINS, trainer_of
 
 JUDGED = [{"story": ["Nadia found a map.", "It rained.", "She laughed."], "counts": [3, 0, 1]}]
@@ -73,6 +75,14 @@ def test_the_objective_is_that_of_the_arguments(tmp_path, options, expected, une
     run = trainer_of(tmp_path, Dataset.from_list(TWINS), **options)
     objective = training_facts(run, "").objective
     assert expected in objective and unexpected not in objective
+
+
+def test_each_loss_is_named(tmp_path):
+    model = trainable()
+    data = {"twins": Dataset.from_list(TWINS), "judged": Dataset.from_list(JUDGED)}
+    run = trainer_of(tmp_path, data, model, loss={"judged": SalienceLoss(model)})
+    objective = training_facts(run, "").objective
+    assert "judged: SalienceLoss; " in objective and "twins: symmetric InfoNCE" in objective
 
 
 def test_streams_and_no_data(tmp_path):

@@ -1,4 +1,4 @@
-"""The salience loss: equal to a naive account of it, and trained alone and beside the twins
+"""The salience loss: equal to a naive account of it, and trained alone and next to the twins
 loss."""
 
 from __future__ import annotations
