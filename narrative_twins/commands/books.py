@@ -3,8 +3,6 @@ sentences."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,7 @@ from narrative_twins.commands.options import (
 from narrative_twins.commands.outputs import Output, output_options
 from narrative_twins.commands.score import load_encoder, run_settings
 from narrative_twins.commands.stories import language_hint
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError, digest
 from narrative_twins.salience.books.extract import DEFAULT_SHARE
 from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.books.result import book_line, read_book_salience
@@ -97,13 +95,14 @@ def book(
     out = AtomicFile(output.out)
     found, scorer = _load(file, levels, scoring, loading)
     if output.format != JSON_LINES:
-        chapters = scorer.chapters(found, progress=shows_progress(quiet))
-        output.write_book(scorer.result(found, chapters), out)
+        scored = scorer.chapters(found, progress=shows_progress(quiet))
+        output.write_book(scorer.result(found, scored), out)
         return 0
     # Each operation once, of whatever levels.
     named = {one.name: one for chosen in scorer.operations.values() for one in chosen}
     settings = run_settings(scoring, named.values(), loading, scorer.encoder)
-    settings |= {"levels": list(scorer.levels), "book": _digest(found)}
+    chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
+    settings |= {"levels": list(scorer.levels), "book": digest([found.title, found.text, chapters])}
     out = ResumableFile(output.out, settings, resume)
     with on_interrupt(lambda: resume_hint(output.out)):
         _write_lines(found, scorer, out, output, quiet)
@@ -148,15 +147,6 @@ def _write_lines(
                 out.write(output.encoded(chapter_line(chapter)))
         if not complete:
             out.write(output.encoded(book_line(scorer.result(found, chapters))))
-
-
-def _digest(book: Book) -> str:
-    form = [
-        book.title,
-        book.text,
-        [(heading, spans, sorted(marks)) for heading, spans, marks in book.chapters],
-    ]
-    return hashlib.sha256(json.dumps(form).encode("ascii")).hexdigest()[:16]
 
 
 def _percentage(text: str) -> float:

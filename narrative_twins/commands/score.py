@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ from narrative_twins.commands.stories import (
     files_argument,
     story_options,
 )
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile
 from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.report import Report
@@ -198,14 +197,11 @@ def _digests(out: ResumableFile) -> list[str]:
     """The digests of the stories in the output of an earlier run, in order. Raises `ResumeError` if
     it is invalid."""
     digests = []
-    for number, line in enumerate(out.lines, start=1):
+    for number, row in enumerate(out.rows(), start=1):
         try:
-            row = json.loads(line)
             digests.append(story_digest(row.get("id"), row["sentences"], row["windows"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ResumeError(
-                f"can't resume {out.path}: line {number} is not a result of this command"
-            ) from None
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise out.not_resumable(number, "is not a result of this command") from None
     return digests
 
 
