@@ -191,9 +191,12 @@ def test_a_format_of_books_is_added_in_one_place(monkeypatch, contents):
     """A record in `BOOK_FORMATS`, which files of stories, the command line and the page know."""
     from narrative_twins.app.scoring import book_suffixes
 
+    from support.make_interface import usage
+
     shout = books.BookFormat((".shout",), lambda data: plain_book(data.decode().upper()))
     monkeypatch.setitem(books.BOOK_FORMATS, "shout", shout)
     (found,) = contents("tale.shout", "It rained.")
     assert Story.parse(found).sentences == ("IT RAINED.",)
     assert books.book_of("tale.shout", b"It rained.").text == "IT RAINED."
     assert "shout" in input_formats() and ".shout" in book_suffixes()
+    assert "shout" in usage()["score"]
