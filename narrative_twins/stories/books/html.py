@@ -302,7 +302,7 @@ def _checked(data: bytes) -> str:
 
 
 def _check_limits(*messages: str) -> None:
-    """Raise a `ValueError` if the messages of a parser tell of one of its limits."""
+    """Raise a `ValueError` if a message of a parser names one of its limits."""
     for message in messages:
         if "Excessive depth" in message:
             raise ValueError("has too many elements in each other; convert it to plain text")

@@ -88,7 +88,7 @@ def is_of_gutenberg(text: str) -> bool:
 
 
 def cut_licence(text: str) -> tuple[str, str | None, bool]:
-    """A text without the header and the licence of Project Gutenberg, the title the header tells,
+    """A text without the header and the licence of Project Gutenberg, the title in the header,
     and whether there was any."""
     begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
     start = begins[-1].end() if begins else 0

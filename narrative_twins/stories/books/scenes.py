@@ -19,7 +19,7 @@ SCENE = 60
 """Sentences of a scene, about, where a text without marked breaks is divided; twice as many are
 still one scene."""
 BLOCK = 20
-"""Sentences before and behind a place whose words are compared."""
+"""Sentences before and after a place whose words are compared."""
 
 _WORD = re.compile(r"\w+")
 
@@ -75,7 +75,7 @@ def _scenes(book: Book, chapter: int, sentences: Sequence[BookSentence]) -> tupl
     starts, begun = paragraph_starts(sentences), 0
     marked: list[int] = []
     for start in starts:
-        # A paragraph without a sentence, behind a break, leaves the break to the next one.
+        # A paragraph without a sentence, after a break, leaves the break to the next one.
         passed = bisect_right(breaks, sentences[start].paragraph)
         if passed > begun and start:
             marked.append(start)
@@ -91,7 +91,7 @@ def scene_spans(
 
     Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes
     of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of a
-    paragraph: to the one where the words before and behind it have least in common. Lexical
+    paragraph: to the one where the words before and after it have least in common. Lexical
     cohesion is measured as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph
     Subtopic Passages" (Computational Linguistics 23:1), by the cosine of the counts of words in two
     blocks; here words count less the more sentences have them, in place of a list of stop words,
@@ -128,21 +128,16 @@ def _borders(sentences: Sequence[str], lo: int, hi: int, starts: Sequence[int]) 
 
 
 def _cohesion(words: Sequence[Counter[str]], place: int, weights: Mapping[str, float]) -> float:
-    """The cosine of the weighted counts of words in the blocks before and behind a place."""
-    before, behind = Counter[str](), Counter[str]()
-    for block, part in (
-        (before, words[max(0, place - BLOCK) : place]),
-        (behind, words[place : place + BLOCK]),
-    ):
-        for found in part:
-            block.update(found)
+    """The cosine of the weighted counts of words in the blocks before and after a place."""
+    before, after = (
+        Counter(word for found in block for word in found.elements())
+        for block in (words[max(0, place - BLOCK) : place], words[place : place + BLOCK])
+    )
     product = sum(
-        count * behind[word] * weights[word] ** 2
-        for word, count in before.items()
-        if word in behind
+        count * after[word] * weights[word] ** 2 for word, count in before.items() if word in after
     )
     norms = [
         sum((count * weights[word]) ** 2 for word, count in block.items())
-        for block in (before, behind)
+        for block in (before, after)
     ]
     return product / math.sqrt(norms[0] * norms[1]) if norms[0] * norms[1] else 0.0
