@@ -130,23 +130,12 @@ def test_pronouns_override_the_gender_of_a_given_name():
     assert first == second and first in WOMEN
 
 
-def test_surnames_do_not_indicate_a_gender():
-    for seed in range(9):
-        substitution = EntitySubstitution(Found("Zelda Will"), NAMES, seed, same_names=True)
-        found = substitution({"story": ["Zelda Will ran."]}, "a").row["story"]
-        if found[0].split()[0] in WOMEN:
-            return
-    raise AssertionError("only men")
-
-
 @pytest.mark.parametrize(
     ("name", "begun"),
     [
         ("Little Red Riding Hood", "Little did she know."),
-        ("Little Red Riding Hood", "It rained. Little did she know."),
         ("Little Red Riding Hood", '"Little did she know," he said.'),
         ("Little Red Riding Hood", "LITTLE DID SHE KNOW."),
-        ("Old Will", "Old habits die hard."),
         ("His Majesty", "His hat fell."),
         ("Hers Truly", "HERS FELL."),
     ],
@@ -160,13 +149,6 @@ def test_common_words_at_the_beginning_of_a_sentence_are_kept(name, begun, times
     assert found[0].split()[-1] == found[2].split()[-1] != name.split()[-1], (
         "the name itself is replaced"
     )
-
-
-def test_pronouns_in_a_name_are_kept():
-    found = sentences(
-        "We saw His Majesty.", "Her Majesty fell.", pipeline=Found("His Majesty", "Her Majesty")
-    )
-    assert found[0].startswith("We saw His ") and found[1].startswith("Her ")
 
 
 @pytest.mark.parametrize(
@@ -263,46 +245,6 @@ def test_names_in_upper_case():
 def test_names_with_punctuation(name, short):
     found = sentences(f"We met {name}.", f"Then {short} ran.", pipeline=Found(name))
     assert names_in("We met {}.", found[0]) == names_in("Then {} ran.", found[1])
-
-
-def test_straight_and_curly_apostrophes_are_equal():
-    found = sentences(
-        "We met Sean O'Hara.", "Then O’Hara ran.", pipeline=Found("Sean O'Hara", "O’Hara")
-    )
-    assert names_in("We met {}.", found[0]) == names_in("Then {} ran.", found[1])
-
-
-TITLES = {
-    "f": (
-        "Countess Duchess Baroness Mother Grandmother Aunt Madame Mademoiselle Señora Princess"
-        " Queen Lady Mrs."
-    ),
-    "m": "Count Duke Baron Father Grandfather Uncle Monsieur Señor Prince King Lord Sir Mr.",
-    None: (
-        "Colonel General Major Captain Lieutenant Sergeant Inspector Detective Officer Rev."
-        " Reverend Saint Dr."
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("gender", "title"), [(gender, word) for gender in TITLES for word in TITLES[gender].split()]
-)
-def test_titles_stay_and_indicate_a_gender(gender, title):
-    drawn = set()
-    for seed in range(12):
-        row = {"story": [f"Then {title} Forster ran."]}
-        (found,) = EntitySubstitution(Found(f"{title} Forster"), NAMES, seed, same_names=True)(
-            row, "a"
-        ).row["story"]
-        drawn.update(names_in(f"Then {title} {{}} ran.", found))
-    wanted = {"f": set(WOMEN), "m": set(MEN)}.get(gender)
-    assert drawn <= wanted if wanted else drawn & set(WOMEN) and drawn & set(MEN)
-
-
-def test_nearest_title_with_a_gender_counts():
-    (found,) = sentences("Then Mrs. Dr. Vronsky ran.", pipeline=Found("Vronsky"))
-    assert names_in("Then Mrs. Dr. {} ran.", found)[0] in WOMEN
 
 
 # Pieces of rows: text before a name, the entities it may refer to, the name, text after it; or only

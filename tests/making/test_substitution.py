@@ -142,51 +142,6 @@ def test_only_names_in_twins_are_replaced(drawn):
         assert of_kind == [f"{kind} {letter}" for letter in "ABCD"[: len(of_kind)]]
 
 
-@given(row.map(with_full_name))
-def test_only_names_are_replaced_by_the_same_in_all_texts(drawn):
-    before = {name: written(content) for name, content in drawn.items()}
-    given_row = copy.deepcopy(before)
-    after = same_names(recognizer())(before, "a").row
-    assert before == given_row, "the input is not changed"
-    seen: set[str] = set()
-    ordered = {
-        name: drawn[name]
-        for name in ("story", "twin", "negative", "negative_twin")
-        if name in drawn
-    }
-    expected = r"\[" + ", ".join(pattern(content, seen) for content in ordered.values()) + r"\]"
-    found = re.fullmatch(
-        expected, json.dumps([after[name] for name in ordered], ensure_ascii=False), re.S
-    )
-    assert found, (before, after)
-    new = {who: found[who] for who in seen}
-    assert len(set(new.values())) == len(new), "entities have different names"
-    for who, name in new.items():
-        assert name not in WHO[who]
-    people = {name for who, name in new.items() if who in ("anna", "vronsky")}
-    assert not people & words_of(before)
-    places = [new[who] for who in re.findall(r"\?P<(moscow|york)>", expected)]
-    assert places == ["Location A", "Location B"][: len(places)]
-    assert new.get("acme", "Organization A") == "Organization A"
-
-
-@given(
-    st.lists(st.lists(any_text.map(lambda text: f"x{text}"), min_size=1), min_size=1), st.integers()
-)
-def test_row_without_entities_stays(texts, seed):
-    row = {"story": texts, "twin": texts[0], "title": "Anna", "key": [1], "other": {"Anna": None}}
-    nobody = EntitySubstitution(recognizer({"PERSON": ["Nobodyatall"]}), seed=seed)
-    result = nobody(row, "a")
-    assert result.row == row and not result.counts
-
-
-@given(st.integers(), st.text())
-def test_names_depend_on_seed_and_id_only(seed, id):
-    row = {"story": ["Anna met Vronsky in Moscow."], "twin": ["Karenina ran."]}
-    first, again = (EntitySubstitution(recognizer(), seed=seed)(row, id).row for _ in range(2))
-    assert first == again
-
-
 def test_other_seeds_and_ids_draw_other_names():
     row = {"story": ["Anna met Vronsky."], "twin": ["Anna and Vronsky met."]}
     by_seed = {
@@ -234,14 +189,6 @@ def test_names_that_are_missed_somewhere():
     assert great[1] == "Great news."
 
 
-def test_missed_surname_of_two_people_is_that_of_the_first():
-    pipeline = recognizer({"PERSON": ["Tom Brown", "Mary Ann Brown"]})
-    found = sentences(
-        "Tom Brown met Mary Ann Brown.", "Brown left.", pipeline=pipeline, names=ADA_AND_CID
-    )
-    assert found[1] == f"{found[0].split()[0]} left."
-
-
 def test_names_are_whole_words():
     text = "Ann, Anna, Ann_, Ann\u0301 Ann\u200dx नाम नामी (Ann)"
     found = list(occurrences(text, ["Anna", "Ann", "नाम"]))
@@ -251,21 +198,6 @@ def test_names_are_whole_words():
         (text.index("नाम "), text.index(" नामी")),
         (text.index("(") + 1, text.index(")")),
     ]
-
-
-def test_ambiguous_word_at_the_beginning_of_a_sentence():
-    class Once:
-        """Finds the first occurrence of a name only."""
-
-        def pipe(self, texts):
-            for document in recognizer({"PERSON": ["Will"]}).pipe(texts):
-                document.ents = document.ents[:1]
-                yield document
-
-    found = sentences("Will ran.", "Will you?", pipeline=Once())
-    assert not any("Will" in sentence for sentence in found)
-    found = sentences("Will ran.", "Will you?", "I will.", pipeline=Once())
-    assert "Will" not in found[0] and found[1:] == ["Will you?", "I will."]
 
 
 def test_partially_recognized_name():
@@ -294,14 +226,6 @@ def test_only_names_in_a_cluster_are_replaced():
         pipeline=pipeline,
     )
     assert found == ["Cid slept, the old man, and he dreamt.", "Cid woke.", "Cid's brother ran."]
-
-
-def test_name_within_a_cluster_of_another_person():
-    pipeline = Clustered(["Bill's brother", "Tom Brown"])
-    assert sentences("Bill's brother was Tom Brown.", pipeline=pipeline, names=TWO_MEN) in (
-        ["Cid's brother was Dov."],
-        ["Dov's brother was Cid."],
-    )
 
 
 def test_clusters_resolve_a_shared_name():
@@ -357,12 +281,6 @@ def test_titles_quotes_and_articles_stay():
     assert found[2] == "She"
 
 
-def test_entities_without_letters_stay():
-    assert sentences("Anna 🙂 ... ran.", pipeline=recognizer({"PERSON": ["🙂", "..."]})) == [
-        "Anna 🙂 ... ran."
-    ]
-
-
 def test_entities_of_other_kinds_stay():
     pipeline = recognizer({"PERSON": ["Anna Karenina"], "DATE": ["the Karenina", "June"]})
     assert sentences("Anna Karenina read the Karenina in June.", pipeline=pipeline) == [
@@ -370,9 +288,7 @@ def test_entities_of_other_kinds_stay():
     ]
 
 
-@pytest.mark.parametrize(
-    "label", ["MISC", "NORP", "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE", "PRODUCT"]
-)
+@pytest.mark.parametrize("label", ["MISC", "NORP", "WORK_OF_ART"])
 def test_miscellaneous_entities(label):
     pipeline = recognizer({label: ["Danish", "the Iliad"], "GPE": ["Troy"], "CARDINAL": ["two"]})
     row = {
@@ -383,33 +299,6 @@ def test_miscellaneous_entities(label):
     assert own.row == row | {"twin": ["In Location A two of the Entity A read the Entity B."]}
     assert same.row["story"] == ["The Entity A read the Entity B in Location A."]
     assert own.counts == same.counts == {"miscellaneous": 2, "place": 1}
-
-
-def test_twins_of_people_in_all_texts():
-    """The paper's example, in all four columns; whatever is no name stays."""
-    texts = {
-        "story": ["Anna Karenina left Moscow.", "Vronsky wept."],
-        "narrative_twin": ["Karenina went away from Moscow.", "It made Vronsky cry."],
-        "negative": ["Anna stayed in Moscow.", "Vronsky laughed."],
-        "negative_narrative_twin": ["Anna did not leave Moscow.", "It made Vronsky laugh."],
-    }
-    result = EntitySubstitution(recognizer())(texts | {"title": "Anna"}, "a")
-    after = result.row
-    assert {name: after[name] for name in ("story", "negative", "title")} == {
-        "story": texts["story"],
-        "negative": texts["negative"],
-        "title": "Anna",
-    }
-    twin = re.fullmatch(
-        r"(\w+) went away from Location A\. It made (\w+) cry\.", " ".join(after["narrative_twin"])
-    )
-    other = re.fullmatch(
-        r"(\w+) did not leave Location B\. It made (\w+) laugh\.",
-        " ".join(after["negative_narrative_twin"]),
-    )
-    assert twin and other and len({*twin.groups(), *other.groups()}) == 4
-    assert not {*twin.groups(), *other.groups()} & words_of(texts)
-    assert result.counts == {"person": 2, "place": 1}, "an entity of both twins is counted once"
 
 
 def test_name_found_only_in_the_story_is_replaced_in_the_twin():
@@ -425,12 +314,6 @@ def test_name_found_only_in_the_story_is_replaced_in_the_twin():
     assert EntitySubstitution(FirstText(), ADA_AND_CID)(row, "a").row["twin"] == [
         "And off went Ada."
     ]
-
-
-def test_rows_without_a_twin_stay():
-    row = {"story": ["Anna ran."], "negative": ["Anna sat."], "twin": None}
-    result = EntitySubstitution(recognizer())(row, "a")
-    assert result.row == row and not result.counts
 
 
 def test_entity_across_a_sentence_boundary():
@@ -476,25 +359,15 @@ def test_labels_in_the_row_are_not_used():
     )
 
 
-def test_counts():
-    row = {"story": ["Anna, Karenina and Anna Karenina in Moscow."], "twin": ["Acme"]}
-    assert same_names(recognizer())(row, "a").counts == {"person": 1, "place": 1, "organization": 1}
-    assert EntitySubstitution(recognizer())(row, "a").counts == {"organization": 1}
-
-
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
         ({}, "no column 'story'"),
-        ({"story": "Anna ran."}, "'story' is one text"),
-        ({"story": ["Anna", ""]}, "'story': sentence 1 is empty"),
-        ({"story": ["Anna"], "twin": [["Anna"], "Tom"]}, "'twin'"),
         (
             {"story": ["Anna"], "negative_narrative": {"section_1": "x"}},
             r"negative_narrative\['section_1'\]",
         ),
         ({"story": ["\ud800"]}, "lone surrogate"),
-        ({"story": ["Anna"], "negative": 3}, "'negative' is int"),
     ],
 )
 def test_invalid_rows_are_named(row, problem):
