@@ -48,6 +48,7 @@ LIBRARIES = {
     "markdown_it": "stories",
     "matplotlib": "evaluation plots salience show",
     "mteb": "integrations",
+    "faker": "making",
     "openai": "llm",
     "pandas": "salience",
     "peft": "encoder",

@@ -310,7 +310,7 @@ class _Saved:
         with self.file as file:
             for result in results:
                 rows.append(_row(result))
-                file.write(json.dumps(rows[-1]) + "\n")
+                file.write_row(rows[-1])
         return rows
 
 
