@@ -100,9 +100,8 @@ def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options
     """Push, or print what would be pushed."""
     from transformers.utils import logging
 
-    from narrative_twins.hub.checked import checked_encoder
     from narrative_twins.hub.facts import EncoderFacts, read_facts
-    from narrative_twins.hub.push import encoder_files, push_encoder
+    from narrative_twins.hub.push import checked_encoder, encoder_files, push_encoder
 
     logging.disable_progress_bar()
     facts = read_facts(EncoderFacts, facts_file) if facts_file else None
@@ -128,7 +127,7 @@ def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options
 @click.argument("folder")
 def data_export(folder: str) -> int:
     """Write the folder, and list its files."""
-    from narrative_twins.hub.corpora import export_corpora
+    from narrative_twins.hub.push import export_corpora
 
     for name in export_corpora(folder):
         print(name)

@@ -10,14 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import (
-    DatasetCard,
-    DatasetCardData,
-    EvalResult,
-    ModelCard,
-    ModelCardData,
-    RepoCard,
-)
+from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard, ModelCardData
 
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
 
@@ -122,12 +115,6 @@ def dataset_card(
         repo_id=repo_id,
     )
     return card
-
-
-def metric_card(repo_id: str) -> RepoCard:
-    """The card of the metric."""
-    text = template("metric_card.md").replace(PLACEHOLDER_ID, repo_id)
-    return RepoCard(text)
 
 
 def fill_in_id(card: str, repo_id: str) -> str:

@@ -4,31 +4,42 @@ commit. Local files are only read."""
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitOperationAdd, HfApi, RepoCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-from huggingface_hub.utils._validators import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from narrative_twins.encoder.loading import read_checkpoint_settings
+from narrative_twins.data.sources import (
+    CARD,
+    CORPORA,
+    configurations,
+    corpus_files,
+    corpus_rows,
+    source_files,
+)
+from narrative_twins.encoder.adapters import adapter_kind
+from narrative_twins.encoder.backends import BACKENDS
+from narrative_twins.encoder.export import check_export
+from narrative_twins.encoder.loading import DEFAULT_ENCODER, read_checkpoint_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
+    PLACEHOLDER_ID,
     card_of_rows,
     encoder_card,
     fill_in_id,
-    metric_card,
     splits_by_configuration,
     template,
 )
-from narrative_twins.hub.checked import checked_encoder
-from narrative_twins.hub.dataset_folder import dataset_files
-from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
-from narrative_twins.hub.layout import encoder_layout
+from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, read_facts
 from narrative_twins.hub.self_contained import self_contained_files
 
 logger = logging.getLogger(__name__)
@@ -39,6 +50,35 @@ Files: TypeAlias = dict[str, Path | bytes]
 WITH_CODE = "with-code"
 """The branch for the self-contained form of an encoder."""
 
+_ENCODER_FILES = (
+    "config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    "sentence_*bert*_config.json",
+    "sentence_xlnet_config.json",
+    "[0-9]_[A-Z]*/config.json",
+    "[0-9]_[A-Z]*/model.safetensors",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+    "LICENSE",
+    "LICENSE.txt",
+    "LICENSE.md",
+)
+"""Patterns of the files of an encoder in the layout of sentence-transformers. None matches
+checkpoints, optimizer states, logs, data or pickled weights, which training leaves beside them."""
+_INDEX = "model.safetensors.index.json"
+_SHARDS = "model-?????-of-?????.safetensors"
+"""Weights in several files, which an index lists."""
+
 HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
     kind
     for kind in HfHubHTTPError.__mro__
@@ -46,12 +86,17 @@ HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
 )
 """Connection errors of the HTTP client of huggingface_hub; the client depends on the release."""
 
-_SERVER_ERRORS: tuple[type[Exception], ...] = (HfHubHTTPError, *HTTP_ERRORS)
-_INITIAL_FILES = {".gitattributes"}
-
 
 class HubError(OSError):
     """A push failed; the message has the reason and the fix."""
+
+
+class _Commit(NamedTuple):
+    """Files to push together; a branch is created if it is missing, None is `main`."""
+
+    files: Files
+    message: str
+    branch: str | None = None
 
 
 def push_encoder(
@@ -68,8 +113,8 @@ def push_encoder(
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    Only files of the encoder are pushed, by their exact names: no checkpoints, optimizer states,
-    logs, pickled weights, nor links out of the folder.
+    Only files of the encoder are pushed, by their names: no checkpoints, optimizer states, logs,
+    pickled weights, nor links out of the folder.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, also one
@@ -96,26 +141,101 @@ def push_encoder(
     with tempfile.TemporaryDirectory() as scratch:
         folder, facts = checked_encoder(encoder, Path(scratch), facts)
         content = encoder_files(folder, repo_id, facts)
-        with _pushing(repo_id, "model", token, private, update) as hub:
-            hub.commit(content, message or "Story encoder", revision)
-            if with_code:
-                complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
-                try:
-                    hub.commit(complete, "Self-contained form", WITH_CODE)
-                except _SERVER_ERRORS as error:
-                    raise HubError(
-                        f"{hub.address} has the encoder, but the branch {WITH_CODE!r} could not be"
-                        f" pushed: {' '.join(str(error).split())}; run it again with update=True"
-                        " (--update)"
-                    ) from error
-            return hub.address
+        commits = [_Commit(content, message or "Story encoder", revision)]
+        if with_code:
+            complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
+            commits.append(_Commit(complete, "Self-contained form", WITH_CODE))
+        return _push(repo_id, "model", commits, private, update, token)
+
+
+def checked_encoder(
+    encoder: Any, scratch: Path, facts: EncoderFacts | None
+) -> tuple[Path, EncoderFacts | None]:
+    """The folder and facts of an encoder to push.
+
+    It is checked by loading it, and saved to `scratch` unless it is a folder in the layout of
+    sentence-transformers. A PEFT adapter is merged into the saved weights, and the facts then name
+    its base, unless they name one.
+
+    Raises:
+        ImportError: the library of an exported model in the folder is missing.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be
+            merged, or an exported model in its folder differs from it.
+    """
+    if isinstance(encoder, (str, Path)):
+        if not Path(encoder).is_dir():
+            raise FileNotFoundError(
+                f"{encoder} is not a local folder; give the folder of a saved encoder"
+            )
+        loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
+        if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
+            _check_exports(Path(encoder))
+            return Path(encoder), facts
+    elif isinstance(encoder, StoryEncoder):
+        loaded = encoder
+    else:
+        loaded = StoryEncoder.from_sentence_transformer(encoder)
+    loaded.save_pretrained(scratch)
+    if adapter_kind(loaded.model) is not None and (facts is None or facts.base_model == UNKNOWN):
+        base, base_id = base_model(loaded.model)
+        known = facts or EncoderFacts()
+        facts = replace(known, base_model=base, base_model_id=known.base_model_id or base_id)
+    return scratch, facts
+
+
+def _check_exports(folder: Path) -> None:
+    """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as
+    after training."""
+    found = [name for name, backend in BACKENDS.items() if (folder / backend.files()[0]).is_file()]
+    if found:
+        encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
+    for backend in found:
+        try:
+            check_export(encoder, folder, backend)
+        except ImportError:
+            raise
+        except Exception as error:  # of any kind, since the file may contain anything
+            export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
+            raise ValueError(
+                f"{error}; export it again (`{export}`), or remove {folder / backend}"
+            ) from error
+
+
+def base_model(model: Any) -> tuple[str, str | None]:
+    """A description of the base of a `transformers` model without any local path, and its Hub id if
+    it has one."""
+    name = str(getattr(model.config, "_name_or_path", "") or "")
+    kind = adapter_kind(model)
+    adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""
+    if name == str(DEFAULT_ENCODER):
+        return f"the default encoder of narrative_twins{adapter}", None
+    try:
+        validate_repo_id(name)
+        is_local = Path(name).exists()
+    except HFValidationError:
+        is_local = True
+    if is_local:
+        return f"a local {model.config.model_type} model{adapter}", None
+    return f"[{name}](https://huggingface.co/{name}){adapter}", name
 
 
 def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None = None) -> Files:
-    """The files of a folder that `push_encoder` pushes, see `encoder_layout`, with the card."""
+    """The files of a folder that `push_encoder` pushes, with the card.
+
+    Raises:
+        ValueError: there are no weights in safetensors, or a file is a link out of the folder.
+    """
     folder = Path(folder)
-    content: Files = {path.relative_to(folder).as_posix(): path for path in encoder_layout(folder)}
-    readme = folder / "README.md"
+    patterns = [*_ENCODER_FILES, *(name for kind in BACKENDS.values() for name in kind.files())]
+    if (folder / _INDEX).is_file():
+        patterns += [_INDEX, _SHARDS]
+    found = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+    if not any(path.suffix == ".safetensors" for path in found):
+        raise ValueError(
+            f"{folder} has no safetensors weights; load the model and save it with save_pretrained"
+        )
+    content = _inside(folder, found)
+    readme = folder / CARD
     if facts is None and readme.is_file() and not readme.is_symlink():
         card = readme.read_text(encoding="utf-8")
     else:
@@ -124,7 +244,20 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
                 "%s has no card; give facts, so that users know how the encoder was trained", folder
             )
         card = str(encoder_card(facts or EncoderFacts()))
-    return content | {"README.md": fill_in_id(card, repo_id).encode()}
+    return content | {CARD: fill_in_id(card, repo_id).encode()}
+
+
+def _inside(folder: Path, paths: Iterable[Path]) -> Files:
+    """Files of a folder by name. Raises a ValueError if one is a link out of the folder, which may
+    lead to a secret."""
+    root, found = folder.resolve(), Files()
+    for path in paths:
+        if not path.resolve().is_relative_to(root):
+            raise ValueError(
+                f"{path} is a link to {path.resolve()}, outside of the folder; copy the file there"
+            )
+        found[path.relative_to(folder).as_posix()] = path
+    return found
 
 
 def push_dataset(
@@ -155,33 +288,94 @@ def push_dataset(
         HubError, ValueError: the push failed, or a configuration or split has no rows.
         FileNotFoundError: the folder, its card or its data files are missing.
     """
-    if isinstance(data, (str, Path)):
-        if facts is not None:
-            raise ValueError(
-                f"facts are for the card of rows; {data} has a card, so edit its README.md"
-            )
-        files = dataset_files(Path(data), repo_id)
-        with _pushing(repo_id, "dataset", token, private, update) as hub:
-            hub.commit(files, message or "Data set", revision)
-            return hub.address
-    configurations = splits_by_configuration(data)
-    if facts is None:
-        logger.warning(
-            "the card has no facts about the data set; give facts, so that users know what it is"
+    with tempfile.TemporaryDirectory() as scratch:
+        if isinstance(data, (str, Path)):
+            if facts is not None:
+                raise ValueError(
+                    f"facts are for the card of rows; {data} has a card, so edit its {CARD}"
+                )
+            content = _dataset_files(Path(data), repo_id)
+        else:
+            if facts is None:
+                logger.warning(
+                    "the card has no facts about the data set; give facts, so that users know what"
+                    " it is"
+                )
+            card = card_of_rows(data, facts or DatasetFacts(), repo_id)
+            content = {CARD: str(card).encode()}
+            for name, splits in splits_by_configuration(data).items():
+                for split, rows in splits.items():
+                    file = Path(scratch) / f"{name}-{split}.parquet"
+                    rows.to_parquet(file)
+                    content[f"{name}/{split}-00000-of-00001.parquet"] = file
+        commits = [_Commit(content, message or "Data set", revision)]
+        return _push(repo_id, "dataset", commits, private, update, token)
+
+
+def _dataset_files(folder: Path, repo_id: str) -> Files:
+    """The files of a data set by name: its card, the data files that the configurations of the card
+    name, and cards beside these. `user/name` in cards becomes the Hub id."""
+    if not (folder / CARD).is_file():
+        raise FileNotFoundError(
+            f"{folder} is not a folder with a {CARD}; give one, such as that of `data export`"
         )
-    card = card_of_rows(data, facts or DatasetFacts(), repo_id)
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        _pushing(repo_id, "dataset", token, private, update) as hub,
-    ):
-        content: Files = {"README.md": str(card).encode()}
-        for name, splits in configurations.items():
-            for split, rows in splits.items():
-                file = Path(scratch) / f"{name}-{split}.parquet"
-                rows.to_parquet(file)
-                content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        hub.commit(content, message or "Data set", revision)
-        return hub.address
+    names = configurations(folder)
+    if not names:
+        raise ValueError(
+            f"{folder / CARD} has no `configs` in its metadata, which name the data files; add them"
+        )
+    splits = [source_files(folder, name=name) for name in names]
+    data = {Path(file) for found in splits for files in found.values() for file in files}
+    cards = {folder / CARD, *(path.parent / CARD for path in data)}
+    content = _inside(folder, sorted(data | {card for card in cards if card.is_file()}))
+    for name, path in content.items():
+        if isinstance(path, Path) and path in cards:
+            content[name] = fill_in_id(path.read_text(encoding="utf-8"), repo_id).encode()
+    return content
+
+
+def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
+    """Write the corpora of the package into a folder: `datasets.load_dataset(folder, "stories")`,
+    or `"synopses"`, `"everyday"` and `"prose"`. The folder appears when it is complete;
+    `push_dataset` pushes it.
+
+    Args:
+        folder: a new or empty folder.
+
+    Returns:
+        The names of its files, relative to the folder.
+
+    Raises:
+        FileExistsError: the folder is not empty.
+        OSError: the folder can't be written; then it is not there, or as before.
+    """
+    target = Path(folder).resolve()
+    if target.exists() and (not target.is_dir() or any(target.iterdir()) or target == Path.cwd()):
+        raise FileExistsError(
+            f"{folder} is a file, the working directory or a folder with files; name a new folder"
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"the folder of {folder} does not exist; create it first")
+    with as_file(files("narrative_twins.hub_cards").joinpath("corpora.yaml")) as path:
+        facts = read_facts(DatasetFacts, path)
+    card = card_of_rows({name: corpus_rows(name) for name in CORPORA}, facts)
+    content = {CARD: str(card).encode()}
+    for name in CORPORA:
+        own = RepoCard(template(f"dataset_card_{name}.md"), ignore_metadata_errors=True)
+        load = f'load_dataset("{PLACEHOLDER_ID}"'
+        text = own.text.lstrip().replace(f"{load})", f'{load}, "{name}")')
+        content[f"{name}/{CARD}"] = text.encode()
+        for split, (file,) in corpus_files(name).items():
+            content[f"{name}/{split}-00000-of-00001.parquet"] = Path(file).read_bytes()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
+        made = Path(scratch) / "made"
+        for name, data in content.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(data)
+        if target.exists():
+            target.rmdir()
+        os.replace(made, target)
+    return sorted(content)
 
 
 def push_metric(
@@ -192,16 +386,13 @@ def push_metric(
 
     Arguments, return value and errors are as in `push_encoder`.
     """
-    card = metric_card(repo_id)
     content: Files = {
-        "README.md": str(card).encode(),
+        CARD: fill_in_id(template("metric_card.md"), repo_id).encode(),
         # The file name that `evaluate` requires.
         f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
         "requirements.txt": template("metric_requirements.txt").encode(),
     }
-    with _pushing(repo_id, "space", token, private, update) as hub:
-        hub.commit(content, "Metric", None)
-        return hub.address
+    return _push(repo_id, "space", [_Commit(content, "Metric")], private, update, token)
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
@@ -222,56 +413,42 @@ def create_repository(name: str, *, private: bool = False, token: str | bool | N
         The Hub id. A HubError if pushes would fail.
     """
     repo_id = full_id(name, token)
-    with _pushing(repo_id, "model", token, private, update=True):
-        return repo_id
+    _push(repo_id, "model", [], private, update=True, token=token)
+    return repo_id
 
 
-class _Repository:
-    """A repository on the Hub."""
-
-    def __init__(self, repo_id: str, kind: str, token: str | bool | None) -> None:
-        self.api = HfApi(token=token, library_name="narrative_twins")
-        self.repo_id, self.kind, self.token = repo_id, kind, token
-        self.address = ""
-
-    def make(self, private: bool, update: bool) -> None:
-        """Create the repository if it does not exist; unless `update`, raise HubError if it has
-        files."""
-        sdk = "static" if self.kind == "space" else None
-        url = self.api.create_repo(
-            self.repo_id, repo_type=self.kind, private=private, exist_ok=True, space_sdk=sdk
+def _push(
+    repo_id: str,
+    kind: str,
+    commits: Iterable[_Commit],
+    private: bool,
+    update: bool,
+    token: str | bool | None,
+) -> str:
+    """Create a repository if it does not exist, and push to it; returns its URL. Raises HubError if
+    the push fails, or if the repository has files and `update` is not given."""
+    with _clear_errors(repo_id):
+        validate_repo_id(repo_id)
+        api = HfApi(token=token, library_name="narrative_twins")
+        sdk = "static" if kind == "space" else None
+        url = api.create_repo(
+            repo_id, repo_type=kind, private=private, exist_ok=True, space_sdk=sdk
         )
-        self.address = str(url)
-        existing = set(self.api.list_repo_files(self.repo_id, repo_type=self.kind)) - _INITIAL_FILES
+        existing = set(api.list_repo_files(repo_id, repo_type=kind)) - {".gitattributes"}
         # An interrupted push leaves a repository without files, into which the next attempt pushes.
         if existing and not update:
             raise HubError(
-                f"{self.repo_id} is already on the Hub, with {len(existing)} files; choose another"
-                " name, or update it with update=True (--update)"
+                f"{repo_id} is already on the Hub, with {len(existing)} files; choose another name,"
+                " or update it with update=True (--update)"
             )
-
-    def commit(self, content: Files, message: str, revision: str | None) -> None:
-        """Push files in one commit."""
-        if revision is not None:
-            self.api.create_branch(
-                self.repo_id, repo_type=self.kind, branch=revision, exist_ok=True
+        for content, message, branch in commits:
+            if branch is not None:
+                api.create_branch(repo_id, repo_type=kind, branch=branch, exist_ok=True)
+            operations = [CommitOperationAdd(name, source) for name, source in content.items()]
+            api.create_commit(
+                repo_id, operations, commit_message=message, repo_type=kind, revision=branch
             )
-        operations = [CommitOperationAdd(name, source) for name, source in content.items()]
-        self.api.create_commit(
-            self.repo_id, operations, commit_message=message, repo_type=self.kind, revision=revision
-        )
-
-
-@contextmanager
-def _pushing(
-    repo_id: str, kind: str, token: str | bool | None, private: bool, update: bool
-) -> Iterator[_Repository]:
-    """Create a repository and push to it, with errors of the Hub as `HubError`."""
-    with _clear_errors(repo_id):
-        validate_repo_id(repo_id)
-        hub = _Repository(repo_id, kind, token)
-        hub.make(private, update)
-        yield hub
+        return str(url)
 
 
 @contextmanager
@@ -284,35 +461,28 @@ def _clear_errors(repo_id: str) -> Iterator[None]:
     except OfflineModeIsEnabled as error:
         raise HubError(f"{repo_id} can't be pushed offline; unset HF_HUB_OFFLINE") from error
     except HfHubHTTPError as error:
-        raise HubError(f"{repo_id} can't be pushed: {_reason(error)}") from error
+        code = error.response.status_code
+        fix = _FIXES.get(code, "the Hub had a problem; run it again later")
+        message = getattr(error, "server_message", None) or str(error).splitlines()[0]
+        raise HubError(f"{repo_id} can't be pushed: {fix} (HTTP {code}: {message})") from error
     except HTTP_ERRORS as error:
         raise HubError(
             f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}:"
-            f" {error}); no file was changed on the Hub or locally, so run it again"
+            f" {error}); local files are unchanged, so run it again"
         ) from error
 
 
-def _reason(error: HfHubHTTPError) -> str:
-    """The reason for an error response of the Hub, and the fix."""
-    code = error.response.status_code
-    reasons = {
-        401: (
-            "the Hub token is missing or invalid; set one with write access by `hf auth login` or"
-            " HF_TOKEN"
-        ),
-        403: (
-            "the token has no write access there; create one at huggingface.co/settings/tokens, or"
-            " choose a name of your own"
-        ),
-        404: "the repository does not exist, or the token has no access to it",
-        409: (
-            "the repository was created or changed by someone else meanwhile; check it, and run it"
-            " again"
-        ),
-        413: "it is too large for the Hub",
-        429: "too many requests; wait, and run it again",
-    }
-    message = getattr(error, "server_message", None) or str(error).splitlines()[0]
-    return (
-        f"{reasons.get(code, 'the Hub had a problem; run it again later')} (HTTP {code}: {message})"
-    )
+_FIXES = {
+    401: (
+        "the Hub token is missing or invalid; set one with write access by `hf auth login` or"
+        " HF_TOKEN"
+    ),
+    403: (
+        "the token has no write access there; create one at huggingface.co/settings/tokens, or"
+        " choose a name of your own"
+    ),
+    404: "the repository does not exist, or the token has no access to it",
+    409: "the repository was changed by someone else meanwhile; check it, and run it again",
+    413: "it is too large for the Hub",
+}
+"""The reason for an error response of the Hub, and the fix, by its status."""

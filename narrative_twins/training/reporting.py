@@ -13,8 +13,8 @@ from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
 from narrative_twins.files import AtomicFile
-from narrative_twins.hub.checked import base_model
 from narrative_twins.hub.facts import EncoderFacts, Figure
+from narrative_twins.hub.push import base_model
 from narrative_twins.plots.style import (
     PAGE,
     check_figure,

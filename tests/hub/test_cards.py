@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from huggingface_hub import ModelCard, RepoCard
+from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.hub.cards import dataset_card, encoder_card, fill_in_id, metric_card, template
+from narrative_twins.hub.cards import dataset_card, encoder_card, fill_in_id, template
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_facts
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40)
@@ -67,15 +67,6 @@ def test_card_of_a_data_set(name, what, column):
     assert [file["split"] for file in configuration["data_files"]] == ["train", "test"]
 
 
-def test_card_of_the_metric():
-    card = metric_card("a/b")
-    assert (
-        isinstance(card, RepoCard)
-        and 'evaluate.load("a/b")' in card.content
-        and "user/name" not in str(card)
-    )
-
-
 def test_card_of_the_default_encoder_follows_the_template():
     """It has the headings of the current template, and the same figures in its metadata and its
     last table, of stories that no setting was chosen by."""
@@ -98,3 +89,18 @@ def test_facts_from_a_file(tmp_path):
     )
     with pytest.raises(ValueError, match="unknown key 'figures'"):
         read_facts(DatasetFacts, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("nme: x", "unknown key 'nme'"),
+        ("- a", "is not a mapping"),
+        ("a: [", "not valid YAML"),
+        ("figures: [{x: 1}]", "metric"),
+    ],
+)
+def test_invalid_facts(content, problem, tmp_path):
+    (tmp_path / "facts.yaml").write_text(content)
+    with pytest.raises(ValueError, match=problem):
+        read_facts(EncoderFacts, tmp_path / "facts.yaml")

@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from urllib.parse import unquote
 
 import huggingface_hub.constants
+import huggingface_hub.hf_api
 import pytest
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
@@ -338,5 +339,6 @@ def hub(monkeypatch, tmp_path):
         }
         for name, value in settings.items():
             monkeypatch.setattr(huggingface_hub.constants, name, value)
+        monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
         monkeypatch.setenv("HF_TOKEN", "secret")
         yield hub

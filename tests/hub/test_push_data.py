@@ -1,0 +1,169 @@
+"""Pushes of data sets, of the corpora of the package and of the metric: plain libraries load them
+from the Hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
+from huggingface_hub import DatasetCard
+
+from narrative_twins.commands.cli import main
+from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.hub import DatasetFacts, export_corpora, push_dataset, push_metric
+
+from support.processes import run_python
+
+NAME = "somebody/stories"
+CORPORA = ["stories", "synopses", "everyday", "prose"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "corpora"
+    export_corpora(folder)
+    return folder
+
+
+def downloaded(hub, folder: Path) -> str:
+    """The files of a data set on the Hub, in a folder."""
+    for name, content in hub.files("datasets", NAME).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return str(folder)
+
+
+def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
+    rows = [{"id": "1", "story": ["Omar-7 ran."], "twin": None}, {"id": "2", "story": ["He fell."]}]
+    twins = DatasetDict(train=Dataset.from_list(rows), validation=Dataset.from_list(rows[:1]))
+    labeled = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
+    facts = DatasetFacts(
+        name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0"
+    )
+    push_dataset({"twins": twins, "labeled": labeled}, NAME, facts=facts)
+    folder = downloaded(hub, tmp_path / "folder")
+    for name, expected in (("twins", twins), ("labeled", {"train": labeled})):
+        found = load_dataset(folder, name, cache_dir=str(tmp_path / "cache"))
+        for split, part in expected.items():
+            assert found[split].to_list() == part.to_list()
+    card = hub.files("datasets", NAME)["README.md"].decode()
+    assert "Omar-7" not in card and "{{ 7 * 7 }}" in card
+    for line in (
+        "| train | 2 |",
+        "| validation | 1 |",
+        "| `counts` | list of int64 |",
+        f'load_dataset("{NAME}", "labeled")',
+    ):
+        assert line in card
+    with pytest.raises(ValueError, match="no rows"):
+        push_dataset({"twins": Dataset.from_list([])}, NAME)
+
+
+LOAD = f"""
+import json, sys
+import evaluate
+from datasets import load_dataset
+
+print(load_dataset("{NAME}", "stories")["validation"]["id"][:])
+metric = evaluate.load("somebody/salience_agreement")
+predictions, references = [[0.3, 0.9, 0.1], [0.2, 0.4], [1.0]], [[0, 3, 1], [1, 0], [1]]
+print(metric.compute(predictions=predictions, references=references))
+"""
+
+
+@pytest.mark.slow
+def test_plain_libraries_load_the_corpora_and_the_metric(exported, hub, tmp_path):
+    pytest.importorskip("evaluate")
+    push_dataset(exported, NAME)
+    push_metric("somebody/salience_agreement")
+    environment = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "secret", "HF_HUB_OFFLINE": "0"}
+    environment |= {"HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "home")}
+    environment |= {"HF_EVALUATE_OFFLINE": "0"}
+    ids, metrics = run_python("-c", LOAD, env=os.environ | environment).splitlines()
+    assert ids == str(load_story_twins(split="validation")["id"][:])
+    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; the metrics of a story of one
+    # sentence are undefined.
+    for words in ("'spearman': -0.25", "'spearman_stories': 2", "'auc': 0.25", "'auc_stories': 2"):
+        assert words in metrics
+
+
+def test_push_of_the_exported_folder(exported, hub):
+    (exported / "notes.txt").write_text("private")
+    push_dataset(exported, NAME)
+    files = hub.files("datasets", NAME)
+    assert len(files) == 14 and "notes.txt" not in files
+    assert b"user/name" not in files["stories/README.md"]
+    assert f'load_dataset("{NAME}", "stories")'.encode() in files["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)]
+)
+def test_exported_rows_are_those_of_the_package(exported, name, load, tmp_path):
+    expected = load(split="validation")
+    stock = load_dataset(str(exported), name, split="validation", cache_dir=str(tmp_path))
+    own = load(exported, "validation", name=name, cache_dir=str(tmp_path))
+    assert stock.features == expected.features
+    assert stock.to_list() == own.to_list() == expected.to_list()
+
+
+def test_cards_of_the_exported_corpora(exported):
+    assert get_dataset_config_names(str(exported)) == CORPORA
+    card = DatasetCard.load(exported / "README.md")
+    assert card.data.license == "cc0-1.0" and card.data.configs[0]["default"]
+    assert "| `negative_twin` | list of string |" in card.text and "| train | 1,721 |" in card.text
+    for name in CORPORA:
+        text = (exported / name / "README.md").read_text()
+        assert text.startswith("# ")
+        for loads in (card.text, text):
+            assert f'load_dataset("user/name", "{name}")' in loads
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", card.text):
+        assert (exported / target).is_file(), "links of the card lead to files"
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert main(["data", "export", "empty"]) == 0
+    listed = capsys.readouterr().out.split()
+    files = [path for path in Path("empty").rglob("*") if path.is_file()]
+    assert sorted(path.relative_to("empty").as_posix() for path in files) == sorted(listed)
+    assert len(files) == 13
+    assert main(["data", "export", "empty"]) == 1
+    assert "a folder with files; name a new folder" in capsys.readouterr().err
+    assert main(["data", "export", "no/where"]) == 1
+    assert "the folder of no/where does not exist" in capsys.readouterr().err
+
+
+def test_an_export_is_whole_or_not_there(tmp_path, monkeypatch):
+    written = []
+
+    def full(self, data):
+        written.append(self)
+        if len(written) == 5:
+            raise OSError("no space left")
+        return write(self, data)
+
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space left"):
+        export_corpora(tmp_path / "data")
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_that_can_not_be_pushed(exported, tmp_path):
+    with pytest.raises(ValueError, match=r"facts are for the card of rows; .* has a card"):
+        push_dataset(exported, NAME, facts=DatasetFacts())
+    with pytest.raises(FileNotFoundError, match=r"is not a folder with a README\.md"):
+        push_dataset(tmp_path, NAME)
+    (tmp_path / "README.md").write_text("# Rows\n")
+    with pytest.raises(ValueError, match="has no `configs` in its metadata"):
+        push_dataset(tmp_path, NAME)
+    card = "---\nconfigs:\n- config_name: a\n  data_files: rows.jsonl\n---\n"
+    (tmp_path / "README.md").write_text(card)
+    (tmp_path / "rows.jsonl").symlink_to("/etc/hostname")
+    with pytest.raises(ValueError, match="outside of the folder"):
+        push_dataset(tmp_path, NAME)

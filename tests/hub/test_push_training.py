@@ -1,0 +1,159 @@
+"""Pushes by trainers: of the encoder alone, with a card of the run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from huggingface_hub import ModelCard
+
+from narrative_twins import (
+    MaskedLanguageModelTrainer,
+    MaskedLanguageModelTrainingArguments,
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    SalienceEvaluator,
+    StoryEncoder,
+    trainable_encoder,
+)
+from narrative_twins.encoder.adapters import has_adapter
+from narrative_twins.hub.push import HubError
+
+NAME = "somebody/encoder"
+SECRET = "The heliotrope marmoset of Zanzibar whistled."
+ROWS = [{"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "He fell down."]}] * 4
+FILES = {"modules.json", "config.json", "model.safetensors", "tokenizer.json", "README.md"}
+STATE = ("checkpoint", "curves", "eval", "training", "runs", "optimizer", "rng_state")
+SETTINGS = {"report_to": "none", "use_cpu": True, "hub_model_id": NAME}
+
+
+def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
+    labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
+    evaluation = {"eval_strategy": "steps", "eval_steps": 2}
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path / "run"), max_steps=2, seed=7, **evaluation, **SETTINGS
+    )
+    trainer = NarrativeTwinsTrainer(
+        trainable_encoder(bert_folder, pooling="first"),
+        arguments,
+        Dataset.from_list(ROWS),
+        Dataset.from_list(ROWS[:2]),
+        evaluator=SalienceEvaluator(labeled, name="salience"),
+    )
+    trainer.train()
+    trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
+    assert trainer.push_to_hub(license="cc0-1.0") == f"{hub.address}/{NAME}"
+    files = hub.files("models", NAME)
+    assert FILES <= set(files) and not [name for name in files if name.startswith(STATE)]
+    text = files["README.md"].decode()
+    card = ModelCard(text)
+    assert card.data.license == "cc0-1.0"
+    found = {result.metric_name: result.metric_value for result in card.data.eval_results}
+    key = "eval_salience_deletion_auc"
+    logged = next(entry for entry in trainer.state.log_history if key in entry)
+    assert found["AUC of deletion"] == logged[key]
+    assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
+    for words in (
+        "four rows (CC0)",
+        "temperature 0.05",
+        "2 steps",
+        "Seeds: 7",
+        "one window per story",
+        f'model="{NAME}"',
+    ):
+        assert words in text
+    assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
+    arguments.hub_model_id = None
+    assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
+
+
+TRAINERS = {
+    "twins": (NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder),
+    "masked": (MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments, str),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy", "commits"), [("twins", "every_save", 2), ("masked", "end", 0)]
+)
+def test_pushes_in_training_are_of_the_encoder_only(
+    kind, strategy, commits, bert_folder, hub, tmp_path
+):
+    """Each of them complete, with a card of the run in place of a draft."""
+    trainer_class, arguments_class, load = TRAINERS[kind]
+    hub_settings = {"push_to_hub": True, "hub_always_push": True, "hub_private_repo": True}
+    settings = {"hub_strategy": strategy, **hub_settings, **SETTINGS}
+    arguments = arguments_class(str(tmp_path / "run"), max_steps=4, save_steps=2, **settings)
+    trainer = trainer_class(load(bert_folder), arguments, Dataset.from_list(ROWS))
+    trainer.train()
+    counts = []
+    for _ in range(2):
+        pushed = [files for files in hub.repositories["models", NAME]["main"] if len(files) > 1]
+        counts.append(len(pushed))
+        for files in pushed:
+            assert FILES <= set(files) and not [name for name in files if name.startswith(STATE)]
+            assert f'model="{NAME}"' in files["README.md"].decode()
+        trainer.save_model()
+    assert counts == [commits, commits + 1] and NAME in hub.private
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_strategies_that_push_the_state_of_training_are_refused(kind, bert_folder, hub, tmp_path):
+    trainer_class, arguments_class, load = TRAINERS[kind]
+    settings = {**SETTINGS, "hub_strategy": "all_checkpoints"}
+    refused = arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings)
+    with pytest.raises(ValueError, match="hub_strategy='all_checkpoints'.*'every_save'"):
+        trainer_class(load(bert_folder), refused, Dataset.from_list(ROWS))
+    assert hub.asked == []
+
+
+def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, caplog):
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path / "run"), max_steps=2, save_steps=1, push_to_hub=True, **SETTINGS
+    )
+    trainer = NarrativeTwinsTrainer(
+        trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS)
+    )
+    hub.fault = lambda method, path: 403 if "/commit/" in path else None
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert any("no write access" in record.getMessage() for record in caplog.records)
+    with pytest.raises(HubError, match="no write access"):
+        trainer.push_to_hub()
+
+
+def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub, tmp_path):
+    """Its checkpoints have the adapter alone, from which a run resumes."""
+    peft = pytest.importorskip("peft")
+
+    def adapted():
+        model = trainable_encoder(bert_folder).cpu()
+        model.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "value"]))
+        return model
+
+    settings = {"max_steps": 2, "save_steps": 1, "learning_rate": 0.01, **SETTINGS}
+    arguments = NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
+    trainer = NarrativeTwinsTrainer(adapted(), arguments, Dataset.from_list(ROWS))
+    trainer.train()
+
+    def weights(encoder: StoryEncoder) -> np.ndarray:
+        layer = encoder.model.encoder.layer[0].attention.self.query
+        return layer.weight.detach().float().numpy()
+
+    trainer.save_encoder(tmp_path / "final")
+    trainer.push_to_hub()
+    assert not [name for name in hub.files("models", NAME) if name.startswith("adapter")]
+    found = [
+        weights(StoryEncoder.from_pretrained(str(name), device="cpu", dtype="float32"))
+        for name in (bert_folder, tmp_path / "final", NAME)
+    ]
+    assert np.allclose(found[1], found[2]) and not np.allclose(found[0], found[1], atol=1e-4)
+    assert "with an adapter (LORA) merged" in hub.files("models", NAME)["README.md"].decode()
+    assert has_adapter(trainer.model[0].auto_model)
+    checkpoint = tmp_path / "run" / "checkpoint-1"
+    assert (checkpoint / "adapter_model.safetensors").is_file()
+    resumed = NarrativeTwinsTrainer(adapted(), arguments, Dataset.from_list(ROWS))
+    resumed.train(str(checkpoint))
+    resumed.save_encoder(tmp_path / "resumed")
+    again = StoryEncoder.from_pretrained(tmp_path / "resumed", device="cpu", dtype="float32")
+    assert np.allclose(weights(again), found[1], atol=1e-5)
