@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import huggingface_hub.constants
 import huggingface_hub.hf_api
 import pytest
+import transformers.utils.hub
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
 LARGE = (".safetensors", ".parquet")
@@ -340,5 +341,7 @@ def hub(monkeypatch, tmp_path):
         for name, value in settings.items():
             monkeypatch.setattr(huggingface_hub.constants, name, value)
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
+        # transformers keeps a client of the first address.
+        monkeypatch.setattr(transformers.utils.hub, "_hf_api", None, raising=False)
         monkeypatch.setenv("HF_TOKEN", "secret")
         yield hub
