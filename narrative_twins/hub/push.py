@@ -173,6 +173,11 @@ def checked_encoder(
             return Path(encoder), facts
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
+    elif type(encoder).__name__ == StoryEncoder.__name__:
+        raise ValueError(
+            "this encoder was loaded by the code of a repository; to push it, import"
+            " narrative_twins and load it from the branch main without trust_remote_code"
+        )
     else:
         loaded = StoryEncoder.from_sentence_transformer(encoder)
     loaded.save_pretrained(scratch)
