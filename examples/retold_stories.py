@@ -13,7 +13,7 @@ be compared by it.
 Half of the stories, by a hash of their id, is written to `looked.jsonl`, to choose by, and the
 other half to `unseen.jsonl`, to report once. The labels follow shared words: a retelling in other
 words looks as if it kept nothing, and long sentences share more words. Read `given position and
-length` beside the plain Spearman.
+length` next to the plain Spearman.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python examples/score_corpus_datatrove.py stories --out scores --tasks 8 --workers 2
 
 The folder has JSON Lines with `text` and perhaps `id`. Each task reads its files, and writes
-`scores/00000.jsonl` and so on, with the scores in `metadata`. The same command goes on after an
-interruption: tasks that are complete (`--logs` has a file for each) are skipped, others begin anew.
+`scores/00000.jsonl` and so on, with the scores in `metadata`. The same command resumes after an
+interruption: tasks that are complete (`--logs` has a file for each) are skipped, others start over.
 The number of tasks can't change within a run. The reader leaves out documents without text. On a
 cluster put `SlurmPipelineExecutor` in the place of `LocalPipelineExecutor`.
 """

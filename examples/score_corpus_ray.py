@@ -5,7 +5,7 @@
     id --workers 2
 
 Each worker is an actor that holds its own encoder. Ray starts a worker again that ends, and after
-an interruption of the whole run the same command goes on: Ray keeps the ids of the rows that are
+an interruption of the whole run the same command resumes: Ray keeps the ids of the rows that are
 written in `--checkpoint`, a folder that all machines can reach. Ids must be unique, and all of them
 are held in memory.
 """
@@ -54,7 +54,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_arguments()
-    # On this machine, two slots beside those of the workers, to read and write, and to leave out
+    # On this machine, two slots apart from those of the workers, to read and write, and to leave out
     # what is written; without them Ray waits forever. A cluster has numbers of its own.
     cores = None if "RAY_ADDRESS" in os.environ else max(os.cpu_count() or 1, options.workers + 2)
     ray.init(num_cpus=cores, log_to_driver=False)

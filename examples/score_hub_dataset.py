@@ -9,7 +9,7 @@ shard.
     --flavor l4x1 --secrets HF_TOKEN examples/score_hub_dataset.py user/stories your-name/scores
 
 Rows are streamed, so the data set may be larger than the disk. Each commit has a shard of scores,
-the card, and `run.json`, which says how far the run is: the same command goes on after an
+the card, and `run.json`, which says how far the run is: the same command resumes after an
 interruption, also on another machine, and reads the same commit of the source. A story that can't
 be scored is a row with its `error`. `load_dataset` loads the result as usual. The token is that of
 `hf auth login`, or HF_TOKEN.

@@ -51,7 +51,7 @@ class Labels(NamedTuple):
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
     """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`)
     and `windows`, labels in one of the forms of `load_story_salience`, and `summaries` (or
-    `summary`), besides labels or alone."""
+    `summary`), with labels or alone."""
     column, summaries = _label_column(row), find_column(row, *SUMMARIES)
     if column is None and summaries is None:
         require_column(row, where, *LABEL_COLUMNS, *SUMMARIES)

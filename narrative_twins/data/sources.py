@@ -28,7 +28,7 @@ SplitFiles: TypeAlias = dict[str, list[str]]
 JUDGED_CORPORA = ("stories", "everyday", "prose")
 """The corpora of the package with votes of readers for sentences, as judged by a language model."""
 CORPORA = ("stories", "synopses", "everyday", "prose")
-"""The names of all corpora of the package, each a folder of Parquet files beside this module."""
+"""The names of all corpora of the package, each a folder of Parquet files next to this module."""
 
 PUBLISHED: dict[str, str | None] = {
     "igorsterner/rocstory-narrative-twins": None,

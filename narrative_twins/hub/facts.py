@@ -71,7 +71,7 @@ class EncoderFacts:
 
 @dataclass
 class DatasetFacts:
-    """Facts for the card of a data set, besides its columns and counts; texts may be Markdown.
+    """Facts for the card of a data set, apart from its columns and counts; texts may be Markdown.
 
     Attributes:
         name: the title of the card.

@@ -74,7 +74,7 @@ _ENCODER_FILES = (
     "LICENSE.md",
 )
 """Patterns of the files of an encoder in the layout of sentence-transformers. None matches
-checkpoints, optimizer states, logs, data or pickled weights, which training leaves beside them."""
+checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
 _INDEX = "model.safetensors.index.json"
 _SHARDS = "model-?????-of-?????.safetensors"
 """Weights in several files, which an index lists."""
@@ -283,7 +283,7 @@ def push_dataset(
         data: a data set, its splits, or several configurations by name; or a folder with a card
             whose configurations name the data files, such as that of `narrative-twins data export`,
             which is pushed as it is.
-        facts: facts for the card, besides columns and counts; not for a folder, which has a card.
+        facts: facts for the card, apart from columns and counts; not for a folder, which has a card.
         repo_id, private, update, revision, token, message: as in `push_encoder`.
 
     Returns:
@@ -319,7 +319,7 @@ def push_dataset(
 
 def _dataset_files(folder: Path, repo_id: str) -> Files:
     """The files of a data set by name: its card, the data files that the configurations of the card
-    name, and cards beside these. `user/name` in cards becomes the Hub id."""
+    name, and cards next to these. `user/name` in cards becomes the Hub id."""
     if not (folder / CARD).is_file():
         raise FileNotFoundError(
             f"{folder} is not a folder with a {CARD}; give one, such as that of `data export`"

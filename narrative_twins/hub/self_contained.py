@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
 _OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate", "onnxruntime", "onnxscript")
 """Libraries that may be missing, since only some functions need them. `syntok` is not among them,
-so that transformers says that it is missing, before it loads the code: texts are split by it."""
+so transformers reports it before loading the code: texts are split by it."""
 
 
 def self_contained_files(

@@ -114,7 +114,7 @@ class NarrativeTwinsStories(_TripletTask):
 
     metadata: ClassVar[TaskMetadata] = _metadata(
         "NarrativeTwinsStories",
-        "Find the story with the same plot in other words beside a story with another plot in"
+        "Find the story with the same plot in other words, next to a story with another plot in"
         " nearly the same words.",
     )
 
@@ -127,7 +127,7 @@ class NarrativeTwinsSynopses(_TripletTask):
 
     metadata: ClassVar[TaskMetadata] = _metadata(
         "NarrativeTwinsSynopses",
-        "Find the synopsis with the same plot in other words beside another plot for the same"
+        "Find the synopsis with the same plot in other words, next to another plot for the same"
         " film.",
     )
 
