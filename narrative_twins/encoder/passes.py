@@ -282,13 +282,6 @@ def using_attention(model: Any, attention: str | None) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-def training_attention(model: Any) -> str | None:
-    """The attention to train a model with if its own is slow, else None: eager attention in
-    bfloat16 on a CPU, where torch's attention with dropout is slow (`benchmarks/training.py`)."""
-    slow = model.device.type == "cpu" and model.dtype == torch.bfloat16
-    return "eager" if slow and model.config._attn_implementation == "sdpa" else None
-
-
 def packed_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
