@@ -114,8 +114,8 @@ def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setitem(RECIPES, "longer", Recipe(steps, ("expand",), ("twin",)))
     with pytest.raises(SystemExit):
-        main(["make", "twins", "--help"])
-    assert "longer" in capsys.readouterr().out
+        main(["make", "twins", "s.jsonl", "--recipe", "novels"])
+    assert "'stories', 'synopses', 'longer'" in capsys.readouterr().err
     (tmp_path / "s.jsonl").write_text(json.dumps(STORY) + "\n")
     out = tmp_path / "o.jsonl"
     with serving(Model()) as model:
