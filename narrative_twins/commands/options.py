@@ -154,7 +154,7 @@ def _poolings() -> Iterable[str]:
 
 
 def _attentions() -> Iterable[str]:
-    from narrative_twins.encoder.passes import ATTENTIONS
+    from narrative_twins.encoder.loading import ATTENTIONS
 
     return ATTENTIONS
 

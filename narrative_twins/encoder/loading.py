@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 Pooling: TypeAlias = Literal["mean", "first"]
 
+Attention: TypeAlias = Literal["auto", "packed", "padded"]
+
 POOLINGS: tuple[str, ...] = get_args(Pooling)
+ATTENTIONS: tuple[str, ...] = get_args(Attention)
 
 DEFAULT_ENCODER = Path(__file__).parent / "default"
 

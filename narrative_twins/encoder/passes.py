@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from threading import RLock
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +15,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from narrative_twins.encoder.loading import Pooling
+from narrative_twins.encoder.loading import ATTENTIONS, Attention, Pooling
 from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, sensitive_weights
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, first_position, padded
 
 logger = logging.getLogger(__name__)
-
-Attention: TypeAlias = Literal["auto", "packed", "padded"]
-
-ATTENTIONS: tuple[Attention, ...] = ("auto", "packed", "padded")
 
 # Not named "flash": transformers looks for a kernel of any attention whose name contains that word.
 PACKED = "narrative_twins_packed"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
 from narrative_twins.encoder.backends import PortableModel, PortablePasses, portable_backend
 from narrative_twins.encoder.loading import (
+    Attention,
     Pooling,
     check_pooling,
     default_encoder,
@@ -33,8 +34,6 @@ from narrative_twins.encoder.tokenizer import (
 
 if TYPE_CHECKING:
     import torch
-
-    from narrative_twins.encoder.passes import Attention
 
 logger = logging.getLogger(__name__)
 
