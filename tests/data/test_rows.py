@@ -134,7 +134,7 @@ def windows(row, where):
         (film, FILM | {"turning_points": [0, 1, 2, 4, 6]}, "'turning_points' has 6; .* from 0 to 5"),
         (film, FILM | {"turning_points": [0, 1, 2, 4]}, "4 turning points; five are needed"),
         (film, FILM | {"turning_points": [0, 1, 2, 3, 4]}, "turning point 4 is sentence 3, which is"),
-        (film, {"sentences": A, "turning_points": [0, 0, 0, 1, 1]}, r"windows=5 for 2 sentence"),
+        (film, {"sentences": A, "turning_points": [0, 0, 0, 1, 1]}, "windows=5 .*2 sentence"),
     ],
 )  # fmt: skip
 def test_invalid_rows(convert, row, message):
