@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
@@ -148,6 +150,33 @@ def test_processes_that_can_not_start():
             next(results)
 
 
+def has_ended(process):
+    """Whether a process has ended; it is a zombie until somebody asks for its exit code."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+TASKS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from narrative_twins.salience.engine import in_processes
+from support import tasks
+
+for number, pid, task in in_processes(tasks.start, iter(range(10**9)), 2):
+    if task < 9:
+        print(pid, flush=True)
+"""
+
+
+def test_processes_end_with_a_parent_that_is_killed():
+    tests = Path(tasks.__file__).parents[1]
+    with started(sys.executable, "-c", TASKS, tests, stdout=subprocess.PIPE) as process:
+        workers = [
+            psutil.Process(pid) for pid in {int(process.stdout.readline()) for _ in range(3)}
+        ]
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: all(map(has_ended, workers)))
+
+
 # The command
 
 
@@ -174,18 +203,8 @@ def assert_same_rows(found, expected):
 
 
 def test_the_command_with_processes(source, bert_folder, tmp_path):
-    command = [
-        COMMAND,
-        "score",
-        "--model",
-        bert_folder,
-        "--dtype",
-        "float32",
-        "-f",
-        "jsonl",
-        source,
-        "-q",
-    ]
+    command = [COMMAND, "score", "--model", bert_folder, "--dtype", "float32", "-q"]
+    command += ["-f", "jsonl", source]
     expected = run_command(*command)
     done = run_command(*command, "--processes", "2", "--batch-size", "3")
     assert (done.returncode, done.stderr) == (
@@ -203,19 +222,8 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
             for i in range(5000)
         )
     )
-    command = [
-        COMMAND,
-        "score",
-        "--model",
-        bert_folder,
-        "-f",
-        "jsonl",
-        "-o",
-        out,
-        "--batch-size",
-        "1",
-        source,
-    ]
+    command = [COMMAND, "score", "--model", bert_folder, "--batch-size", "1"]
+    command += ["-f", "jsonl", "-o", out, source]
     options = {"stderr": subprocess.PIPE, "start_new_session": True}
     with started(*command, "--processes", "2", **options) as process:
         wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
@@ -224,10 +232,5 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
         _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, err
     assert "interrupted" in err and "Traceback" not in err and "leaked" not in err
-    # Those that ended are zombies if nobody asks for their exit code.
-    wait_until(
-        lambda: all(
-            not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE for worker in workers
-        )
-    )
+    wait_until(lambda: all(map(has_ended, workers)))
     assert rows_of(part.read_text())
