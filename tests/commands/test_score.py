@@ -184,7 +184,7 @@ def test_headings_lines_and_paragraphs(score, tmp_path):
         (["--dtype", "nonsense"], "dtype 'nonsense' is not supported"),
         (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
         (["--context-tokens", "2"], "leaves no room"),
-        (["--model", "/nowhere/nothing"], "nothing' can't be loaded (no folder of this name"),
+        (["--model", "/nowhere/nothing"], "nothing' (no folder, so taken as a Hub id) can't be"),
         (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
         (["--out", "/dev/full"], "/dev/full can't be written: No space left on device"),
     ],
