@@ -4,8 +4,8 @@
 
 "Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the
 longest. The others are the steps of `NarrativeTwinsTrainer`, in float32 and with `bf16=True`. Each
-round runs all ways in turn; times are medians over rounds, ratios are medians of the ratios within a
-round.
+round runs all ways in turn; times are medians over rounds, ratios are medians of the ratios within
+a round.
 """
 
 from __future__ import annotations

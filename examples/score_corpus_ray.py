@@ -54,8 +54,8 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_arguments()
-    # On this machine, two slots apart from those of the workers, to read and write, and to leave out
-    # what is written; without them Ray waits forever. A cluster has numbers of its own.
+    # On this machine, two slots apart from those of the workers, to read and write, and to leave
+    # out what is written; without them Ray waits forever. A cluster has numbers of its own.
     cores = None if "RAY_ADDRESS" in os.environ else max(os.cpu_count() or 1, options.workers + 2)
     ray.init(num_cpus=cores, log_to_driver=False)
     context = ray.data.DataContext.get_current()

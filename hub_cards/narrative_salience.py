@@ -7,23 +7,25 @@ from narrative_twins.evaluation.agreement import turning_point_areas, turning_po
 from narrative_twins.evaluation.metrics import auc, label_entropy, mean, partial_spearman, spearman
 
 DESCRIPTION = """\
-Agreement of sentence scores with human labels of important sentences. The configurations are `labels` (the default):
-Spearman correlation and AUC within each story; `partial`: Spearman given position and length; `turning_points`: AUC of
-each turning point in its window; `entropy`: how much annotators agree on the sentences.
+Agreement of sentence scores with human labels of important sentences. The configurations are
+`labels` (the default): Spearman correlation and AUC within each story; `partial`: Spearman given
+position and length; `turning_points`: AUC of each turning point in its window; `entropy`: how much
+annotators agree on the sentences.
 """
 INPUTS = """\
 Args:
     predictions: for each story one score per sentence (not for `entropy`).
-    references: for each story the number of people who chose each sentence, or any label of each sentence; for
-        `turning_points` the indices of the turning points, counted from 0.
+    references: for each story the number of people who chose each sentence, or any label of each
+        sentence; for `turning_points` the indices of the turning points, counted from 0.
     lengths: with `partial`, for each story the number of words of each sentence.
-    windows: with `turning_points`, for each story its windows as half-open ranges, one for each turning point.
+    windows: with `turning_points`, for each story its windows as half-open ranges, one for each
+        turning point.
 Returns:
-    labels: spearman, auc: mean over the stories for which it is defined, nan if there are none; spearman_stories,
-        auc_stories: the number of these stories.
+    labels: spearman, auc: mean over the stories for which it is defined, nan if there are none;
+        spearman_stories, auc_stories: the number of these stories.
     partial: partial_spearman, over all stories together.
-    turning_points: auc_1 and so on, auc (the mean of these means), and left_out, the number of turning points outside
-        of the window with their number.
+    turning_points: auc_1 and so on, auc (the mean of these means), and left_out, the number of
+        turning points outside of the window with their number.
     entropy: entropy (in bits, mean over stories) and perplexity (two to the power of it).
 """
 NUMBERS = datasets.Sequence(datasets.Value("float64"))

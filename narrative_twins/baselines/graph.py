@@ -1,5 +1,5 @@
-"""Baselines that compare embeddings: TextRank and LexRank, which are PageRank of sentences in a graph
-of their similarities, and the similarity to the whole text.
+"""Baselines that compare embeddings: TextRank and LexRank, which are PageRank of sentences in a
+graph of their similarities, and the similarity to the whole text.
 
 Sources: Mihalcea and Tarau (2004), "TextRank: Bringing Order into Texts"; Erkan and Radev (2004),
 "LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", Journal of Artificial

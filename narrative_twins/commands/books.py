@@ -59,8 +59,8 @@ def _formats() -> list[str]:
 
 
 @command(
-    "Score the chapters of a book, the scenes of chapters and the sentences of scenes. FILE is text,"
-    " EPUB, Word, HTML, Markdown or PDF."
+    "Score the chapters of a book, the scenes of chapters and the sentences of scenes. FILE is"
+    " text, EPUB, Word, HTML, Markdown or PDF."
 )
 @click.argument("file")
 @option(

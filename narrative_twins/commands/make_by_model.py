@@ -237,8 +237,8 @@ _making_options = option_group(
         "model": {"required": True, "metavar": "NAME", "help": "Name of the model on the server."},
         "key_variable": {
             "metavar": "NAME",
-            "help": "Environment variable of the API key, which is sent only to the server (default:"
-            f" {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine).",
+            "help": "Environment variable of the API key, which is sent only to the server"
+            f" (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine).",
         },
         "concurrency": _number(COUNT, "N", Server.concurrency, "Parallel requests"),
         "retries": _number(_NATURAL, "N", Server.retries, "Retries of a request"),

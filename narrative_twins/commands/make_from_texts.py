@@ -1,5 +1,5 @@
-"""`narrative-twins make align` and `make entities`: narrative twins from several tellings of a work,
-and narrative twins with other names."""
+"""`narrative-twins make align` and `make entities`: narrative twins from several tellings of a
+work, and narrative twins with other names."""
 
 from __future__ import annotations
 
@@ -263,8 +263,8 @@ def _aligned_before(out: ResumableFile) -> Done:
 
 @command(
     "Replace the names of people, places, organizations and other entities in narrative twins: the"
-    " twin of a story and that of the distractor get names that occur nowhere else in the row. Names"
-    " are recognized by a spaCy pipeline.",
+    " twin of a story and that of the distractor get names that occur nowhere else in the row."
+    " Names are recognized by a spaCy pipeline.",
     extra="train",
 )
 @click.argument("rows", metavar="FILE")

@@ -161,9 +161,9 @@ def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
 
 
 @command(
-    "Show saved scores: what score wrote as jsonl, json or html, the folder of a report, and what"
-    " book wrote as json or jsonl; - or no FILE is standard input. Nothing is scored, and no encoder"
-    " is loaded."
+    "Show saved scores: what score wrote as jsonl or json, the folder of a report, and what"
+    " book wrote as json or jsonl; - or no FILE is standard input. Nothing is scored, and no"
+    " encoder is loaded."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @output_options(REPORT)

@@ -172,8 +172,8 @@ class Digest:
 
 
 def check_names(names: Sequence[str], shards: Iterable[Shard]) -> None:
-    """Refuse sources that seem to have been scored under other names, whose rows would be duplicated,
-    with a `ResumeError`; and duplicate names, with a `ValueError`."""
+    """Refuse sources that seem to have been scored under other names, whose rows would be
+    duplicated, with a `ResumeError`; and duplicate names, with a `ValueError`."""
     found, known = set(names), {segment.source for shard in shards for segment in shard.segments}
     if len(found) < len(names):
         raise ValueError(

@@ -205,7 +205,8 @@ def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
         default = [key for key, entry in found.items() if entry.get("default") or key == "default"]
         if not default and len(found) > 1:
             raise ValueError(
-                f"the data set has several configurations; choose one with name=: {', '.join(found)}"
+                "the data set has several configurations; choose one with name=:"
+                f" {', '.join(found)}"
             )
         name = next(iter(default or found), None)
     elif name not in found:

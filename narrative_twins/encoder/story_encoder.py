@@ -116,8 +116,9 @@ class StoryEncoder:
                 with native bfloat16, matrix products in bfloat16 and float32 between them, else
                 float32 throughout.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
-            backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes on
-                a CPU, in float32 and without importing torch; see `PortableModel` for the errors.
+            backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes
+                on a CPU, in float32 and without importing torch; see `PortableModel` for the
+                errors.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:

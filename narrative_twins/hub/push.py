@@ -283,7 +283,8 @@ def push_dataset(
         data: a data set, its splits, or several configurations by name; or a folder with a card
             whose configurations name the data files, such as that of `narrative-twins data export`,
             which is pushed as it is.
-        facts: facts for the card, apart from columns and counts; not for a folder, which has a card.
+        facts: facts for the card, apart from columns and counts; not for a folder, which has a
+            card.
         repo_id, private, update, revision, token, message: as in `push_encoder`.
 
     Returns:

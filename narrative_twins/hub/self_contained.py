@@ -57,7 +57,8 @@ def _card(plain: str, repo_id: str) -> bytes:
     """A card with how to load this form between its metadata and its text."""
     metadata = re.match(r"---\n.*?\n---\n+", plain, re.DOTALL)
     start = metadata.end() if metadata else 0
-    return f"{plain[:start]}{fill_in_id(template('with_code_card.md'), repo_id)}\n{plain[start:]}".encode()
+    note = fill_in_id(template("with_code_card.md"), repo_id)
+    return f"{plain[:start]}{note}\n{plain[start:]}".encode()
 
 
 def required_modules(module: str = _MAIN) -> set[str]:

@@ -107,8 +107,8 @@ def voting(style: VotingStyle, samples: int, attempts: int, prompts: str | Path 
 
 
 def _row(story: Story) -> dict[str, Any]:
-    """A story as the columns of a row. The windows of a long story are written even if it is a single
-    one, since it is split by default when the row is read."""
+    """A story as the columns of a row. The windows of a long story are written even if it is a
+    single one, since it is split by default when the row is read."""
     row: dict[str, Any] = {} if story.id is None else {"id": story.id}
     row["story"] = list(story.sentences)
     if len(story.windows) > 1 or len(story) > AUTO_SINGLE:

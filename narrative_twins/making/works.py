@@ -9,18 +9,18 @@ The keys that are read, after the authors' code (github.com/uhh-lt/story-emb, te
 - `title`: the English title, or the label in another language as an object with `value`;
 - `summaries`: texts by language (English may be missing), one line per paragraph, headings in lines
   that start with `#`;
-- `en_translated_summaries`: by language except English, objects with `text`, machine-translated into
-  English;
+- `en_translated_summaries`: by language except English, objects with `text`, machine-translated
+  into English;
 - `similarity`: `indexes`, a list of languages, with `"en"` if there is an English summary, and
-  `similarities`, a square matrix over them from 0 to 1 with a zero diagonal: the F1 of the mean best
-  matches between the sentences of two summaries, by the cosine of all-MiniLM-L6-v2;
+  `similarities`, a square matrix over them from 0 to 1 with a zero diagonal: the F1 of the mean
+  best matches between the sentences of two summaries, by the cosine of all-MiniLM-L6-v2;
 - `anonymized`: some of the texts with names replaced, by language including English.
 
 The authors' reader has a translation quality for each language (fr 68.1, de 67.4, it 61.2, es
 59.1), which it sorts languages by, and drops summaries with a similarity above 0.6 to an earlier
-one. A public script after the recipe of the paper on narrative twins uses these figures, in percent,
-as the highest similarity to the English summary at which a translation counts as an independent
-telling; so does `long_twins.MAX_SIMILARITY`.
+one. A public script after the recipe of the paper on narrative twins uses these figures, in
+percent, as the highest similarity to the English summary at which a translation counts as an
+independent telling; so does `long_twins.MAX_SIMILARITY`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The options of scoring: the one declaration of their types, defaults and help, from which functions,
-commands and the web page take them. Nothing here imports numpy, torch or transformers."""
+"""The options of scoring: the one declaration of their types, defaults and help, from which
+functions, commands and the web page take them. Nothing here imports numpy, torch or
+transformers."""
 
 # Without `from __future__ import annotations`: `SCORING_OPTIONS` is read from the annotations.
 

@@ -10,27 +10,28 @@ from __future__ import annotations
 import re
 
 _ENGLISH = set(
-    """a about after all am an and any are as at back be because been but by can could did do for from get go
-    got had has have he her him his how i if in into is it its just like me my no not now of off on one or our
-    out over said she so some that the their them then there they this to too up us very was we were what when
-    where which who why will with would you your""".split()
+    """a about after all am an and any are as at back be because been but by can could did do for
+    from get go got had has have he her him his how i if in into is it its just like me my no not
+    now of off on one or our out over said she so some that the their them then there they this to
+    too up us very was we were what when where which who why will with would you your""".split()
 )
 # The commonest words of German, Dutch, French, Spanish, Italian, Portuguese, Swedish, Danish and
 # Norwegian, Polish and Czech, without those that are English words too.
 _FOREIGN = set(
-    """aber auch auf aus bei das dass dem den der des doch du ein eine einen einer er es ging hatte ich ihm ihn
-    ihr im mit nach nicht noch nur sagte sich sie und uns vom von vor war weil wenn wie zu zum zur über de een
-    en haar het hij ik je maar met naar niet nog om ook op te toen van voor wat werd zei zijn ze zich au aux
-    avait avec ce cette dans elle est et était il ils la le les leur lui mais ne nous où par pas plus pour qu
-    que qui sa sans se ses sur tout un une vous al como cuando del el ella ellos era esta están estaba había las
-    lo los más muy nada para pero por su sus también todo una yo y ya anche aveva che chi ci da dei della di gli
-    ho lei ma mi nel nella non per più quando quella questo si sono ti tutto ao com dele dos ela ele em eram
-    essa estava eu foi isso mas nem não nos os ou pela pelo quem seu sua também tinha uma att av blev det dig ej
-    eller ett från för han hade hon honom hur inte jag kan mig med mot när och på sade sig ska som så till under
-    upp ut var vi är af at efter hans havde hun ikke ind jeg kom meg ned og sagde seg til ud ved være ale bo był
-    była było być co czy do go jak jej jest już któ która który mu na nie od po przez się tak to tylko tym w we
-    z za że ani aby byl byla být jako jeho její jen jsem ke když který mezi nebo nic pak pod pro proti před ten
-    už ve však že""".split()
+    """aber auch auf aus bei das dass dem den der des doch du ein eine einen einer er es ging hatte
+    ich ihm ihn ihr im mit nach nicht noch nur sagte sich sie und uns vom von vor war weil wenn wie
+    zu zum zur über de een en haar het hij ik je maar met naar niet nog om ook op te toen van voor
+    wat werd zei zijn ze zich au aux avait avec ce cette dans elle est et était il ils la le les
+    leur lui mais ne nous où par pas plus pour qu que qui sa sans se ses sur tout un une vous al
+    como cuando del el ella ellos era esta están estaba había las lo los más muy nada para pero por
+    su sus también todo una yo y ya anche aveva che chi ci da dei della di gli ho lei ma mi nel
+    nella non per più quando quella questo si sono ti tutto ao com dele dos ela ele em eram essa
+    estava eu foi isso mas nem não nos os ou pela pelo quem seu sua também tinha uma att av blev det
+    dig ej eller ett från för han hade hon honom hur inte jag kan mig med mot när och på sade sig
+    ska som så till under upp ut var vi är af at efter hans havde hun ikke ind jeg kom meg ned og
+    sagde seg til ud ved være ale bo był była było być co czy do go jak jej jest już któ która który
+    mu na nie od po przez się tak to tylko tym w we z za że ani aby byl byla být jako jeho její jen
+    jsem ke když který mezi nebo nic pak pod pro proti před ten už ve však že""".split()
 )
 _FOREIGN -= _ENGLISH
 _WORD = re.compile(r"[^\W\d_]+")

@@ -108,8 +108,8 @@ def read_stories(
 
 
 def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -> list[str]:
-    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in the
-    order of their names: not those in its folders, and no hidden ones. A folder without such
+    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in
+    the order of their names: not those in its folders, and no hidden ones. A folder without such
     files stays."""
     found: list[str] = []
     for path in paths:

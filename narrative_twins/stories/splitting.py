@@ -164,12 +164,13 @@ def in_english_marks(text: str) -> str:
 
 
 # Verbs of speech without their endings; `snapp?` is for "snaps" and "snapped".
-_REGULAR = """add admitt? agre announc answer argu ask assur bark beg?g? bellow bragg? call chant chid chirp command
-    comment complain conced conclud confess continu coo correct counter croak crow declar demand drawl echo enquir
-    exclaim explain gasp groan growl grumbl grunt hiss holler inquir insist interject interrupt intone? jok moan mumbl
-    murmur mutter nagg? object observ offer order persist plead promis prompt protest quer question quipp? remark remind
-    repeat report retort roar scoff scold scream shout shriek sigh snapp? sneer sobb? squeak squeal stammer stutter
-    suggest teas urg wail warn whimper whin whisper wonder yell"""
+_REGULAR = """add admitt? agre announc answer argu ask assur bark beg?g? bellow bragg? call chant
+    chid chirp command comment complain conced conclud confess continu coo correct counter croak
+    crow declar demand drawl echo enquir exclaim explain gasp groan growl grumbl grunt hiss holler
+    inquir insist interject interrupt intone? jok moan mumbl murmur mutter nagg? object observ offer
+    order persist plead promis prompt protest quer question quipp? remark remind repeat report
+    retort roar scoff scold scream shout shriek sigh snapp? sneer sobb? squeak squeal stammer
+    stutter suggest teas urg wail warn whimper whin whisper wonder yell"""
 _SPEECH = (
     r"(?:(?:"
     + "|".join(_REGULAR.split())
@@ -186,20 +187,26 @@ _MODIFIER = (
 _ENDS = r"(?=\s*(?:[.,;:!?…—–]|-\s|$))"
 # Only of these verbs an object may follow: "Tom asked her.", "Tom asked the old man, who ..."; not
 # "asked her to go".
-_ASKED = r"(?:asked|asks|told|tells|warned|warns|begged|begs|urged|urges|reminded|reminds|assured|assures)"
+_ASKED = (
+    r"(?:asked|asks|told|tells|warned|warns|begged|begs|urged|urges|reminded|reminds|assured"
+    r"|assures)"
+)
 _NOUNS = r"(?:the|a|an|my|his|their)(?:\s+(?!(?:to|about|for|if)\b)[\w'’-]+){1,3}?"
 _OBJECT = rf"\s+(?:me|us|him|her|them|you|{_NOUNS}|[A-Z][\w'’-]+){_ENDS}"
 _ADVERBS = r"(?:\s+(?:\w+ly|then|also|just|only|even|almost|at last|had))*"
 
 # Words with a capital letter that begin a sentence rather than name a speaker.
-_NO_NAME = """A After All Also Although An And Another As At Because Before Both But By Each Even Every
-    Everybody Everyone Everything Finally For From He Her Here His How However I If In It Its Just Later Many
-    Maybe Most My Neither Next No Nobody None Nothing Now Of On Once One Only Or Other Others Our People Perhaps
-    Quickly She Since Slowly So Some Somebody Someone Something Soon Still Suddenly That The Their Then There
-    These They This Those Though Three Through To Two Under Until We What When Where Which While Who Why With
-    Without Yet You Your"""
+_NO_NAME = """A After All Also Although An And Another As At Because Before Both But By Each Even
+    Every Everybody Everyone Everything Finally For From He Her Here His How However I If In It Its
+    Just Later Many Maybe Most My Neither Next No Nobody None Nothing Now Of On Once One Only Or
+    Other Others Our People Perhaps Quickly She Since Slowly So Some Somebody Someone Something Soon
+    Still Suddenly That The Their Then There These They This Those Though Three Through To Two Under
+    Until We What When Where Which While Who Why With Without Yet You Your"""
 _WORD = r"[A-ZÀ-ÖØ-Þ][\w'’-]*\.?"
-_NAME = rf"(?!(?:{'|'.join(_NO_NAME.split())})\b){_WORD}(?:\s+(?:{_WORD}|of|the|de|van|von|and)){{0,5}}?"
+_NAME = (
+    rf"(?!(?:{'|'.join(_NO_NAME.split())})\b){_WORD}"
+    rf"(?:\s+(?:{_WORD}|of|the|de|van|von|and)){{0,5}}?"
+)
 
 _TAG = re.compile(
     rf"(?:{_NAME}|I){_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER}))"
@@ -256,8 +263,8 @@ def is_cue(sentence: str) -> bool:
     return sentence.partition("(")[0].isupper() and _CUE.fullmatch(sentence) is not None
 
 
-# Headings. One that is taken for a sentence costs a score; a sentence that is taken for a heading is
-# lost. So every rule asks for a line of its own that has one of a few forms, and a line of which
+# Headings. One that is taken for a sentence costs a score; a sentence that is taken for a heading
+# is lost. So every rule asks for a line of its own that has one of a few forms, and a line of which
 # none is certain stays a sentence.
 
 MAX_LENGTH = 100

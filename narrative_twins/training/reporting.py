@@ -1,5 +1,5 @@
-"""What a run leaves behind: its curves as JSON and as a plot, facts for the model card, and a report
-of its metrics."""
+"""What a run leaves behind: its curves as JSON and as a plot, facts for the model card, and a
+report of its metrics."""
 
 from __future__ import annotations
 

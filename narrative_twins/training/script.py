@@ -5,7 +5,8 @@ arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, S
 train, validation = train_and_validation(load_story_twins, script)
 evaluator = validation_evaluator(script, validation, arguments=arguments)
 model = trainable_encoder(script.encoder, pooling=script.pooling)
-run_training(NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator), script)
+trainer = NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator)
+run_training(trainer, script)
 ```
 """
 

@@ -35,7 +35,8 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def any_release_of_peft(monkeypatch):
-    """transformers may ask for a release of peft that is not published yet, although others work."""
+    """transformers may ask for a release of peft that is not published yet, although others
+    work."""
     monkeypatch.setattr("transformers.integrations.peft.MIN_PEFT_VERSION", "0.20", raising=False)
 
 

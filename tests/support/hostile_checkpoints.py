@@ -67,7 +67,8 @@ def edited(name, **changes):
 
 
 def index_of(part, index=INDEX):
-    """An index in place of the weights that names one file for all of them, or has other content."""
+    """An index in place of the weights that names one file for all of them, or has other
+    content."""
 
     def apply(folder):
         names = load_file(folder / MODEL)

@@ -1,4 +1,5 @@
-"""The modules of the package that a call runs through, in the order in which a reader meets them."""
+"""The modules of the package that a call runs through, in the order in which a reader meets
+them."""
 
 import sys
 import threading

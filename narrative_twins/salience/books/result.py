@@ -458,8 +458,8 @@ def contents_cell(
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        "<div"
-        f' style="max-height:32em;overflow:auto;line-height:1.7">{"".join(contents.chapters(chapters))}</div>'
+        '<div style="max-height:32em;overflow:auto;line-height:1.7">'
+        f"{''.join(contents.chapters(chapters))}</div>"
         f"{below}</div>"
     )
 

@@ -13,7 +13,8 @@ from narrative_twins.stories.books.html import local_name
 
 _HEADING = re.compile(r"heading ?([1-9])")
 _BODY_LEVEL = 9  # the outline level of what is no heading
-# Text that was moved or deleted, earlier styles, pictures with text of their own, and copies for older programs.
+# Text that was moved or deleted, earlier styles, pictures with text of their own, and copies for
+# older programs.
 _SKIPPED = frozenset(
     "movefrom del pprchange drawing pict object alternatecontent rubypr rt".split()
 )

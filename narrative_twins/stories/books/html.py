@@ -25,9 +25,9 @@ empty string those for the document."""
 
 NOT_THE_STORY = frozenset(
     """
-    toc landmarks page-list loi lot lov loa cover titlepage halftitlepage copyright-page colophon imprint imprimatur
-    index bibliography glossary other-credits footnote footnotes endnote endnotes rearnote rearnotes noteref pagebreak
-    backlink annoref
+    toc landmarks page-list loi lot lov loa cover titlepage halftitlepage copyright-page colophon
+    imprint imprimatur index bibliography glossary other-credits footnote footnotes endnote endnotes
+    rearnote rearnotes noteref pagebreak backlink annoref
     """.split()
 )
 """Values of `epub:type`, and with `doc-` before them of `role`, of what is not the text of a
@@ -38,15 +38,16 @@ _SKIPPED_CLASSES = frozenset(
 _SKIPPED_IDS = frozenset(["pg-header", "pg-footer"])
 _SKIPPED = frozenset(
     """
-    script style template noscript svg math nav aside figcaption audio video iframe object button select textarea
-    rt rp del map canvas
+    script style template noscript svg math nav aside figcaption audio video iframe object button
+    select textarea rt rp del map canvas
     """.split()
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = frozenset(
     """
-    html head body p div section article main header footer blockquote ul ol li dl dt dd table caption thead tbody tfoot
-    tr figure pre address center fieldset form details summary hgroup title hr h1 h2 h3 h4 h5 h6
+    html head body p div section article main header footer blockquote ul ol li dl dt dd table
+    caption thead tbody tfoot tr figure pre address center fieldset form details summary hgroup
+    title hr h1 h2 h3 h4 h5 h6
     """.split()
 )
 _CELLS = frozenset(["tr", "li", "dd", "dt"])
