@@ -120,6 +120,14 @@ def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
     return NarrativeTwinsTrainer(model, arguments, data, **given)
 
 
+def without_dropout(model):
+    """A model that two runs train alike, even if one of them recomputes or compiles it."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model
+
+
 def logged(trainer, name: str = "loss") -> list[float]:
     """The values of a quantity that a trainer has logged."""
     return [entry[name] for entry in trainer.state.log_history if name in entry]

@@ -33,7 +33,7 @@ from narrative_twins.training.mlm import (
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support.processes import run_python
-from support.twins_batches import Seen
+from support.twins_batches import Seen, without_dropout
 
 
 def loss(file: Path, folder: Path) -> None:
@@ -73,9 +73,7 @@ def mlm(file: Path, folder: Path) -> None:
     # Processes share the rows of a step.
     settings["arguments"]["per_device_train_batch_size"] = len(settings["rows"]) // world
     args = MaskedLanguageModelTrainingArguments(str(folder / "output"), **settings["arguments"])
-    model = masked_language_model(
-        settings["model"], hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
+    model = without_dropout(masked_language_model(settings["model"]))
     collator = MaskedTextsCollator(mask_every_third)  # type: ignore[arg-type]
     rows = Dataset.from_list(settings["rows"])
     trainer = MaskedLanguageModelTrainer(model, args, rows, data_collator=collator)

@@ -16,7 +16,7 @@ from narrative_twins.training.arguments import MaskedLanguageModelTrainingArgume
 from narrative_twins.training.evaluators import TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
 
-from support.twins_batches import assert_same, gradients, trained
+from support.twins_batches import assert_same, gradients, trained, without_dropout
 
 STORY = ["Nadia found a map.", "It led to the mill."]
 TWIN = ["A map was found by Nadia.", "The mill was where it led."]
@@ -89,9 +89,7 @@ def naive_loss(model, batches):
 @pytest.fixture(scope="module")
 def plain_model(bert_folder):
     """A model without dropout in float64."""
-    return masked_language_model(
-        bert_folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    ).double()
+    return without_dropout(masked_language_model(bert_folder)).double()
 
 
 MIXED = [

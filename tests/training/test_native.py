@@ -37,6 +37,7 @@ from support.twins_batches import (
     model_of,
     trained,
     trainer_of,
+    without_dropout,
 )
 
 PLAIN = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
@@ -59,15 +60,6 @@ def pairs() -> Dataset:
 
 def linear_layers(model) -> set[type]:
     return {type(layer) for layer in model.modules() if isinstance(layer, torch.nn.Linear)}
-
-
-def without_dropout():
-    """A model that two runs train alike, even if one of them recomputes or compiles it."""
-    model = trainable()
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
-    return model
 
 
 def stock_trainer(model, folder, rows=None, loss=None, **options) -> SentenceTransformerTrainer:
@@ -93,13 +85,13 @@ def test_flags_train_as_without_them_and_as_in_the_stock_trainer(flag, tmp_path)
         options["torch_compile_backend"] = "aot_eager"
     found = []
     for flags in ({}, {flag: True}):
-        model = without_dropout()
+        model = without_dropout(trainable())
         trainer = trainer_of(tmp_path, twins(), model, **options, **flags)
         trainer.train()
         found.append(logged(trainer))
         assert linear_layers(model) == {torch.nn.Linear}, "training changes them for its time only"
         assert not any("orig_mod" in name or "Fast" in name for name in model.state_dict())
-    stock = stock_trainer(without_dropout(), tmp_path, **options, **{flag: True})
+    stock = stock_trainer(without_dropout(trainable()), tmp_path, **options, **{flag: True})
     stock.train()
     assert len(found[1]) == 3
     assert found[1] == pytest.approx(found[0], abs=1e-4)
@@ -154,7 +146,7 @@ def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
     made = []
 
     def model_init():
-        made.append(without_dropout())
+        made.append(without_dropout(trainable()))
         return made[-1]
 
     trainer = trainer_of(tmp_path, twins(), model_init=model_init, **options)
@@ -163,7 +155,7 @@ def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
     assert trainer.loss.model is trainer.model is made[-1]
     assert not trainer.data_collator.distractors
     for run, trial in zip(runs, trials, strict=True):
-        alone = trainer_of(tmp_path, twins(), without_dropout(), **options, **trial)
+        alone = trainer_of(tmp_path, twins(), without_dropout(trainable()), **options, **trial)
         alone.train()
         assert run.objective == pytest.approx(logged(alone)[0], abs=1e-4)
     assert all(linear_layers(model) == {torch.nn.Linear} for model in made)
