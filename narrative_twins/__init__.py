@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     )
     from narrative_twins.salience.result import SalientSentence, StorySalience
     from narrative_twins.stories.splitting import split_sentences
-    from narrative_twins.stories.story import Story, StoryError
-    from narrative_twins.stories.windows import Order, Window
+    from narrative_twins.stories.story import Order, Story, StoryError, Window
     from narrative_twins.training.arguments import (
         MaskedLanguageModelTrainingArguments,
         NarrativeTwinsTrainingArguments,
@@ -125,8 +124,7 @@ _LAZY = {
     "salience.operations": ("OPERATIONS", "Operation", "cosine", "register_operation"),
     "salience.result": ("SalientSentence", "StorySalience"),
     "stories.splitting": ("split_sentences",),
-    "stories.story": ("Story", "StoryError"),
-    "stories.windows": ("Order", "Window"),
+    "stories.story": ("Order", "Story", "StoryError", "Window"),
     "training.arguments": (
         "MaskedLanguageModelTrainingArguments",
         "NarrativeTwinsTrainingArguments",

@@ -20,9 +20,8 @@ from narrative_twins.llm.prompts import Template, read_templates
 from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected, Run, ask_until_valid, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
-from narrative_twins.stories.windows import Span
 
 logger = logging.getLogger(__name__)
 

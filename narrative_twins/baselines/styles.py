@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrative_twins.llm.prompts import AnswerError, Schema, list_schema, read_any_object, schema_of
+from narrative_twins.stories.splitting import Span
 from narrative_twins.stories.story import Story, shown_value
-from narrative_twins.stories.windows import Span
 
 READERS = 10
 """Number of readers whose votes `"shares"` asks for."""

@@ -238,7 +238,8 @@ _making_options = option_group(
         "key_variable": {
             "metavar": "NAME",
             "help": "Environment variable of the API key, which is sent only to the server"
-            f" (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine).",
+            f" (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this"
+            " machine).",
         },
         "concurrency": _number(COUNT, "N", Server.concurrency, "Parallel requests"),
         "retries": _number(_NATURAL, "N", Server.retries, "Retries of a request"),

@@ -13,7 +13,7 @@ from typing import Any
 from narrative_twins.data.labels import LABEL_COLUMNS, SUMMARIES, check_span
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import RowError, find_column
-from narrative_twins.stories.windows import Span
+from narrative_twins.stories.splitting import Span
 
 logger = logging.getLogger(__name__)
 

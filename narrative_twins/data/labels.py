@@ -26,8 +26,8 @@ from narrative_twins.data.rows import (
     title_of,
     vote_counts,
 )
+from narrative_twins.stories.splitting import Span
 from narrative_twins.stories.story import Story, shown_value
-from narrative_twins.stories.windows import Span
 
 CHOICES = ("choices", "most_important")
 HIGHLIGHTS = ("spans", "highlights")

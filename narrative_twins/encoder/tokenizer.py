@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.stories.story import StoryError
-from narrative_twins.stories.windows import Order, Span, Window
+from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.story import Order, StoryError, Window
 
 Ids: TypeAlias = NDArray[np.int32]
 Mask: TypeAlias = NDArray[np.bool_]

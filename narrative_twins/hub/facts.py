@@ -59,7 +59,10 @@ class EncoderFacts:
     seeds: str = UNKNOWN
     figures: Sequence[Figure] = ()
     table: str | None = None
-    limits: str = "Not measured beyond the figures above. Salience is computed from an encoder's similarities."
+    limits: str = (
+        "Not measured beyond the figures above."
+        " Salience is computed from an encoder's similarities."
+    )
     license: str | None = None
     language: str = "en"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from narrative_twins.data.rows import Row, RowError, twin_windows, window_sizes
 from narrative_twins.making.alignment import best_path, similarity_matrix
 from narrative_twins.making.works import Candidate, Work
-from narrative_twins.stories.windows import even_windows
+from narrative_twins.stories.story import even_windows
 
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
 """Maps sentences to their vectors, of shape (sentences, dimensions)."""

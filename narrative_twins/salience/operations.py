@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.registry import Registry
-from narrative_twins.stories.windows import Order, Span, Window
+from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.story import Order, Window
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
-from narrative_twins.stories.story import StoryError
-from narrative_twins.stories.windows import Order, Span, Window
+from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.story import Order, StoryError, Window
 
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 import syntok.segmenter
 
-from narrative_twins.stories.windows import Span
-
+Span: TypeAlias = tuple[int, int]
+"""A half-open range of characters, or of sentences."""
 SplitFunction: TypeAlias = Callable[[str], Iterable[str]]
 SplitName: TypeAlias = Literal["sentences", "lines", "paragraphs"]
 Splitter: TypeAlias = SplitName | SplitFunction

@@ -8,18 +8,20 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.splitting import (
+    Span,
     SplitFunction,
     Splitter,
     check_splitter,
     is_blank,
     text_regions,
 )
-from narrative_twins.stories.windows import Span, even_windows
 
+Order: TypeAlias = tuple[int, ...]
+"""Sentence indices in the order they are read."""
 Windows: TypeAlias = (
     int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 )
@@ -35,6 +37,26 @@ _EMPTY = "the story is empty; give it at least one sentence"
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
+
+
+class Window(NamedTuple):
+    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the
+    complete story, or as much of it around the window as fits the encoder's context."""
+
+    start: int
+    lo: int
+    hi: int
+    stop: int
+
+    @property
+    def base(self) -> Order:
+        """The sentences that are read, in story order."""
+        return tuple(range(self.start, self.stop))
+
+    @property
+    def size(self) -> int:
+        """The number of sentences that are scored."""
+        return self.hi - self.lo
 
 
 class StoryError(ValueError):
@@ -346,3 +368,10 @@ def _as_int(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
+    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by
+    at most one."""
+    edges = [w * sentences // count for w in range(count + 1)]
+    return tuple(zip(edges, edges[1:], strict=False))

@@ -16,8 +16,7 @@ from narrative_twins.data.rows import RowError, is_nested
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import exact_plans
-from narrative_twins.stories.story import Story
-from narrative_twins.stories.windows import Window
+from narrative_twins.stories.story import Story, Window
 from narrative_twins.training.collator import padded_texts
 from narrative_twins.training.losses import WindowLoss
 

@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 
 from narrative_twins.data.rows import twin_windows
 from narrative_twins.making.alignment import STEPS, SentenceEmbedder, best_path, similarity_matrix
-from narrative_twins.stories.windows import even_windows
+from narrative_twins.stories.story import even_windows
 
 from support.hostile_checkpoints import weights
 from support.models import SENTENCES, encoder_of, small

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
 from narrative_twins.salience.operations import Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans
-from narrative_twins.stories.windows import Window
+from narrative_twins.stories.story import Window
 
 from support.models import FAMILIES, encoder_of, small
 from support.oracle import Oracle

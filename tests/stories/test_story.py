@@ -8,8 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.story import partition
-from narrative_twins.stories.windows import even_windows
+from narrative_twins.stories.story import even_windows, partition
 
 from support.strategies import any_text, stories
 

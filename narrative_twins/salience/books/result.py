@@ -27,7 +27,7 @@ from narrative_twins.salience.books.units import (
 )
 from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.result import highest, listed, plotted, primary, ranks, saved_context
-from narrative_twins.stories.windows import Span
+from narrative_twins.stories.splitting import Span
 
 if TYPE_CHECKING:
     import pandas

@@ -29,9 +29,8 @@ from narrative_twins.salience.plans import check_finite, checked_scores, pooled_
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.books.scenes import DividedChapter, divided_chapters, paragraph_starts
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, partition
-from narrative_twins.stories.windows import Span
 
 _SHARE = 0.05
 """About the share of the work on a chapter that is the pass over its scenes, if its sentences are

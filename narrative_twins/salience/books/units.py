@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.salience.operations import compared_scores
 from narrative_twins.salience.result import saved_scores
-from narrative_twins.stories.windows import Span
+from narrative_twins.stories.splitting import Span
 
 Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from narrative_twins.stories.books.book import Book, Part, is_break, is_verse, make_book, wrap_width
-from narrative_twins.stories.splitting import find_headings, heading_level
-from narrative_twins.stories.windows import Span
+from narrative_twins.stories.splitting import Span, find_headings, heading_level
 
 if TYPE_CHECKING:
     from pypdf import PdfReader

@@ -13,9 +13,8 @@ from narrative_twins.stories.books.docx import docx_book
 from narrative_twins.stories.books.epub import epub_book
 from narrative_twins.stories.books.html import html_book, markdown_book
 from narrative_twins.stories.books.plain import pdf_book, plain_book
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import StoryError, sentence_spans
-from narrative_twins.stories.windows import Span
 
 MAX_FILE = 256_000_000
 """Bytes of the largest EPUB, Word or PDF file that is read as a book, with its pictures."""
