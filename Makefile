@@ -87,7 +87,7 @@ lint: $(VENV)/dev  ## linters and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-encoder: encoder-twins  ## train the default encoder anew, from that of encoder-twins, into the folder `runs`
+encoder: encoder-twins  ## train the default encoder again, from that of encoder-twins, into the folder `runs`
 	@if [ -e runs/twins/encoder/modules.json ]; then \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --base runs/twins/encoder --out runs/votes; fi
 
@@ -112,7 +112,7 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
 	"docs/evaluation.md, and set DATA=)"; fi
 
-known: $(VENV)/dev  ## known numbers of the real data, counted anew
+known: $(VENV)/dev  ## known numbers of the real data, counted again
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
 
 tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
@@ -191,7 +191,7 @@ order: $(VENV)/package  ## whether scores follow an event or its place; two minu
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py --corpus everyday
 
-notebook: $(VENV)/dev  ## execute examples/salience.ipynb anew, with its outputs
+notebook: $(VENV)/dev  ## execute examples/salience.ipynb again, with its outputs
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.notebook
 
 picture: $(VENV)/package  ## the README's picture

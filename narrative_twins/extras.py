@@ -1,5 +1,5 @@
-"""Check of the libraries of an extra of this package, so that a missing or old one is an error with
-the cure."""
+"""Check of the libraries of an extra of this package, so that a missing or old one is an error that
+says what to install."""
 
 from __future__ import annotations
 

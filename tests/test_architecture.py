@@ -1,4 +1,4 @@
-"""The architecture: layers of rooms, imports from lower layers only, no import cycles."""
+"""The architecture: layers of subpackages, imports from lower layers only, no import cycles."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ evaluation pipeline show making integrations corpora
 training app
 commands
 """.split("\n")
-"""Rooms (packages, and modules beside them), lowest layer first. Rooms on the same line do not
+"""Subpackages and modules at the top, lowest layer first. Those on the same line do not
 import each other."""
-LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms.split()}
-# The root package re-exports names of rooms, and `__main__` starts the command line.
+LEVEL = {name: level for level, names in enumerate(ORDER) for name in names.split()}
+# The root package re-exports names of subpackages, and `__main__` starts the command line.
 LEVEL |= {"__init__": len(ORDER), "__main__": len(ORDER)}
 
 DEFERRED = {"encoder.story_encoder": "hub.push"}
@@ -65,10 +65,10 @@ LIBRARIES = {
     "uvicorn": "app",
     "yaml": "data hub training",
 }
-"""The rooms that import each library, anywhere in their modules."""
+"""The subpackages that import each library, anywhere in their modules."""
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[0]
 
 
@@ -99,17 +99,17 @@ def own_imports(module: str) -> frozenset[str]:
     return frozenset(found - {DEFERRED.get(module)})
 
 
-def test_every_module_is_in_a_room():
-    assert {room_of(module) for module in MODULES} == set(LEVEL)
+def test_every_module_is_in_a_layer():
+    assert {package_of(module) for module in MODULES} == set(LEVEL)
 
 
-def test_rooms_import_only_from_lower_rooms():
+def test_imports_are_from_lower_layers_only():
     upward = [
         f"{module} imports {imported}"
         for module in MODULES
         for imported in own_imports(module)
-        if room_of(imported) != room_of(module)
-        and LEVEL[room_of(imported)] >= LEVEL[room_of(module)]
+        if package_of(imported) != package_of(module)
+        and LEVEL[package_of(imported)] >= LEVEL[package_of(module)]
     ]
     assert not upward
 
@@ -160,13 +160,13 @@ def test_modules_import_names_from_where_they_are_defined():
     assert not indirect
 
 
-def test_libraries_stay_in_their_rooms():
+def test_libraries_stay_in_their_subpackages():
     found = {
         library: {
-            room_of(module)
+            package_of(module)
             for module in MODULES
             if library in {name.split(".")[0] for name in imports_of(module)}
         }
         for library in LIBRARIES
     }
-    assert found == {library: set(rooms.split()) for library, rooms in LIBRARIES.items()}
+    assert found == {library: set(names.split()) for library, names in LIBRARIES.items()}

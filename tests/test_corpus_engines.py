@@ -47,7 +47,7 @@ def expected(bert_folder):
 
 
 def assert_same(rows, expected):
-    assert sorted(row["id"] for row in rows) == sorted(expected), "none is lost, none stands twice"
+    assert sorted(row["id"] for row in rows) == sorted(expected), "none is lost, none is duplicated"
     for row in rows:
         other = expected[row["id"]]
         assert {name: row[name] for name in other} | {"scores": None} == other | {"scores": None}
@@ -56,7 +56,7 @@ def assert_same(rows, expected):
 
 
 def test_ray(source, expected, tmp_path, bert_folder):
-    """One of two workers is killed, then the whole cluster; the same command goes on."""
+    """One of two workers is killed, then the whole cluster; the same command resumes."""
     pytest.importorskip("ray", reason="ray is not installed; make corpora-test installs it")
     out, home = tmp_path / "scores", tmp_path / "ray"
     home.mkdir()
@@ -101,7 +101,7 @@ def test_ray(source, expected, tmp_path, bert_folder):
 
 
 def test_datatrove(source, expected, tmp_path, bert_folder):
-    """Killed when one of its tasks is complete; the same command goes on."""
+    """Killed when one of its tasks is complete; the same command resumes."""
     pytest.importorskip(
         "datatrove", reason="datatrove is not installed; make corpora-test installs it"
     )

@@ -90,7 +90,7 @@ def main() -> None:
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         raise SystemExit(f"make_tables: {error}") from None
     except KeyboardInterrupt:
-        raise SystemExit("make_tables: interrupted; the same command goes on from here") from None
+        raise SystemExit("make_tables: interrupted; the same command resumes from here") from None
 
 
 def make(arguments: argparse.Namespace) -> None:

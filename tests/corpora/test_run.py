@@ -241,7 +241,7 @@ def test_runs_that_are_killed_anywhere_go_on(kills):
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
 def test_a_full_disk(tmp_path, monkeypatch, step):
-    """The error names the file, the shards in the folder stay, and a rerun goes on."""
+    """The error names the file, the shards in the folder stay, and a rerun resumes."""
     score_corpus(corpus(9, 6), tmp_path / "expected", Lengths(), rows=4)
     real, calls = getattr(os, step), []
 

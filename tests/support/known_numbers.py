@@ -1,4 +1,4 @@
-"""Known numbers of the real data, which can't be redistributed: counted anew, and compared.
+"""Known numbers of the real data, which can't be redistributed: counted again, and compared.
 
     python -m support.known_numbers DATA
 
