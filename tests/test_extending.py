@@ -33,7 +33,7 @@ def registries():
 
 def evaluated(labels: str, bert_folder: str, capsys) -> str:
     """What the command prints on the labels."""
-    assert main(["evaluate", f"tiny={bert_folder}", "--data", labels]) == 0
+    assert main(["evaluate", labels, "--model", f"tiny={bert_folder}"]) == 0
     return capsys.readouterr().out
 
 

@@ -225,7 +225,11 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
         if options.get("config") is None:
             known = ("subfolder", "trust_remote_code")
             found = hub_options(options) | {key: options[key] for key in known if key in options}
-            options["config"] = AutoConfig.from_pretrained(name, **found)
+            config = AutoConfig.from_pretrained(name, **found)
+            # Settings of the configuration itself, such as a dropout.
+            changed = (options.keys() & config.to_dict().keys()) - {"dtype", "attn_implementation"}
+            config.update({key: options.pop(key) for key in changed})
+            options["config"] = config
         model, info = kind.from_pretrained(name, **options)
         problem = _misfit(model, info, pooler) or _degenerate(model)
         if problem:
