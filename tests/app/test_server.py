@@ -460,7 +460,10 @@ def test_addresses_that_can_not_be_used(bert_folder, capsys):
     assert main(["app", "--model", bert_folder, "--host", "no.such.host.invalid"]) == 1
     assert "choose another --port or --host" in capsys.readouterr().err
     assert main(["app", "--port", "0", "--model", "no/such"]) == 1
-    assert "encoder 'no/such' can't be loaded" in capsys.readouterr().err
+    assert (
+        "encoder 'no/such' (no folder, so taken as a Hub id) can't be loaded"
+        in capsys.readouterr().err
+    )
     for port in ("70000", "-1", "http"):
         with pytest.raises(SystemExit, match="2"):
             main(["app", "--port", port])

@@ -188,7 +188,7 @@ def test_error_handlers_get_the_document(settings):
     assert [doc.text for doc in pipeline.pipe(TEXTS)] == TEXTS[:1]
     assert [text for _, text, _ in failed] == TEXTS[1:]
     assert failed[0][0] == "narrative_salience" and failed[0][2].startswith(
-        "windows=3 for 2 sentence(s)"
+        "windows=3 does not partition the 2 sentence(s)"
     )
 
 

@@ -153,7 +153,7 @@ def other_pooler(folder):
 def test_random_pooler_is_never_used(change, tmp_path):
     folder = saved("bert", tmp_path)
     change(folder)
-    with pytest.raises(OSError, match=r"has no weights of the pooler \(.*pooler\.dense\.\w+\)"):
+    with pytest.raises(OSError, match="it has no weights of a pooler"):
         SentenceEmbedder(folder, "cpu", pooling="pooler")
 
 
@@ -163,5 +163,5 @@ def test_pooler_that_is_not_trained_is_refused(tmp_path):
     with pytest.raises(OSError, match="name mean pooling, so its pooler is not trained; use that"):
         SentenceEmbedder(tmp_path / "mean", "cpu", pooling="pooler")
     folder = saved("modernbert", tmp_path)
-    with pytest.raises(OSError, match=r"models of this kind \(ModernBertModel\) have no pooler"):
+    with pytest.raises(OSError, match="it has no weights of a pooler"):
         SentenceEmbedder(folder, "cpu", pooling="pooler")

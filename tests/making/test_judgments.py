@@ -128,7 +128,7 @@ def test_a_long_story_in_a_single_window_is_read_in_a_single_window(tmp_path):
     assert len(model.bodies) == 1
     (row,) = load_story_salience(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert row["windows"] == [[0, 12]] and sum(row["counts"]) == 10
-    tokens = StoryEncoder.from_sentence_transformer(model_of()).tokens
+    tokens = StoryEncoder.from_sentence_transformer(model_of()).tokenizer
     assert len(JudgedStoriesCollator(tokens, "summarization")([row])["texts_judged"]) == 1
 
 

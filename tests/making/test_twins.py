@@ -266,7 +266,11 @@ def test_stories_that_are_not_asked_about(make, tmp_path, capsys):
         printed = capsys.readouterr().err
         assert make(model, [*stories(1, 41), wordy]) == 1
         assert not model.bodies
-    for problem in ("no sentence of 'twin' is in window 1", "windows=5 for 4", "story is empty"):
+    for problem in (
+        "no sentence of 'twin' is in window 1",
+        "windows=5 does not partition the 4",
+        "story is empty",
+    ):
         assert problem in printed
     assert "s.jsonl, line 3: the synopsis has 2 windows" in printed
     long, large = read(tmp_path / "o.jsonl.rejects")
