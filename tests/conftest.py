@@ -1,4 +1,4 @@
-"""Fixtures: small random encoders, each built once; the network is off."""
+"""Fixtures: small random encoders, each built once, and a local hub; the network is off."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hypothesis import settings  # noqa: E402
 
 from narrative_twins import StoryEncoder  # noqa: E402
 
+from support.hub import hub as hub  # noqa: E402
 from support.models import encoder_of, small  # noqa: E402
 
 torch.set_num_threads(1)

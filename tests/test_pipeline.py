@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import pickle
 import sys
 from itertools import count, islice
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 import torch
 from datasets import Dataset, IterableDataset, disable_progress_bars
@@ -24,12 +24,11 @@ from transformers.pipelines.pt_utils import KeyDataset
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
-from narrative_twins.encoder.loading import default_encoder
+from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK, register_pipeline
 
-from support.hub import Hub, running
 from support.models import encoder_of, modules
-from support.processes import run_command, run_python
+from support.processes import run_command
 
 disable_progress_bars()
 
@@ -56,6 +55,14 @@ STORIES = [
 @pytest.fixture(scope="module")
 def salience():
     return pipeline(TASK, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def small_salience(bert_folder):
+    """One operation with a small random encoder, for tests where scores are not the subject."""
+    return pipeline(
+        TASK, model=bert_folder, device="cpu", dtype="float32", operations="summarization"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -201,17 +208,17 @@ def test_other_iterables(salience):
 
 
 @pytest.mark.parametrize("load", [load_story_twins, load_story_salience, load_window_twins])
-def test_rows_of_the_package_are_stories(load, salience, tmp_path):
+def test_rows_of_the_package_are_stories(load, small_salience, tmp_path):
     rows = load(split="validation[:2]", cache_dir=str(tmp_path))
-    found = list(salience(rows))
+    found = list(small_salience(rows))
     assert [result["id"] for result in found] == rows["id"][:]
     for result, row in zip(found, rows, strict=True):
         windows = row["story"] if isinstance(row["story"][0], list) else [row["story"]]
         assert [result["sentences"][lo:hi] for lo, hi in result["windows"]] == windows
-    assert salience(rows[0]) == salience([rows[0]])[0]
+    assert small_salience(rows[0]) == small_salience([rows[0]])[0]
     path = tmp_path / "rows.jsonl"
     rows.to_json(path)
-    assert [salience(json.loads(line))["sentences"] for line in path.open()] == [
+    assert [small_salience(json.loads(line))["sentences"] for line in path.open()] == [
         row["sentences"] for row in found
     ]
 
@@ -219,7 +226,7 @@ def test_rows_of_the_package_are_stories(load, salience, tmp_path):
 ROWS = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]
 
 
-def test_batches_of_a_data_set(salience):
+def test_batches_of_a_data_set(small_salience):
     """As in `datasets.map(batched=True)`: a column of a batch is a list of stories, a batch itself
     is not a story."""
     rows = Dataset.from_dict(
@@ -229,25 +236,28 @@ def test_batches_of_a_data_set(salience):
     def scores(found):
         return {"scores": [result["scores"]["summarization"] for result in found]}
 
+    def scores_of_row(row):
+        return {"scores": small_salience(row)["scores"]["summarization"]}
+
     columns = [
-        rows.map(lambda batch, column=column: scores(salience(batch[column])), batched=True)[
+        rows.map(lambda batch, column=column: scores(small_salience(batch[column])), batched=True)[
             "scores"
         ][:]
         for column in ("story", "text")
     ]
-    rowwise = rows.map(lambda row: {"scores": salience(row)["scores"]["summarization"]})["scores"][
-        :
-    ]
+    rowwise = rows.map(scores_of_row)["scores"][:]
     assert columns == [rowwise, rowwise]
     for names in (["id", "story"], ["story"], ["text"], ["id", "text"]):
         with pytest.raises(
             StoryError, match=r"of a batch of rows pass a single column, such as batch\['text'\]"
         ):
-            rows.select_columns(names).map(lambda batch: scores(salience(batch)), batched=True)
+            rows.select_columns(names).map(
+                lambda batch: scores(small_salience(batch)), batched=True
+            )
     with pytest.raises(
         StoryError, match="the id is list; .* of a batch of rows pass a single column"
     ):
-        salience(rows[:2])
+        small_salience(rows[:2])
 
 
 # Options and loading
@@ -306,52 +316,37 @@ def test_unknown_options_are_errors_with_the_way_to_pass_them(name):
         pipeline("narrative-salience", **{name: "x"})
 
 
-FROM_HUB = """
-import json, sys
-import narrative_twins
-from transformers import pipeline
-
-for options in json.loads(sys.argv[1]):
-    found = []
-    for task in ("feature-extraction", "narrative-salience"):
-        try:
-            pipe = pipeline(task, model="somebody/encoder", **options)
-            found.append(bool(pipe("Nadia ran.")))
-        except Exception as error:
-            found.append(False)
-    print(json.dumps(found))
-"""
-
-
-def test_loading_from_the_hub(tmp_path):
+def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
     """`revision`, `token`, a cache of its own, and then without requests: as a stock pipeline."""
+    monkeypatch.delenv("HF_TOKEN")
     token, cache = {"token": "secret"}, {"model_kwargs": {"cache_dir": str(tmp_path / "cache")}}
-    hub = Hub("secret")
-    hub.put("models", "somebody/encoder", Path(default_encoder()), branch="v1")
+    hub.put("models", "somebody/encoder", Path(bert_folder), branch="v1")
 
-    def run(*calls: dict, offline: str = "0") -> list[list[bool]]:
-        settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
-        environment = os.environ | settings | {"HF_HUB_OFFLINE": offline}
-        return [
-            json.loads(line)
-            for line in run_python("-c", FROM_HUB, json.dumps(calls), env=environment).splitlines()
-        ]
+    def loads(**options):
+        """Whether a stock pipeline and that of this package are loaded, which must agree."""
+        found = set()
+        for task in ("feature-extraction", TASK):
+            try:
+                found.add(bool(pipeline(task, model="somebody/encoder", **options)("Nadia ran.")))
+            except (OSError, CheckpointError):
+                found.add(False)
+        (same,) = found
+        return same
 
     v1 = {"revision": "v1"}
-    with running(hub):
-        assert run(v1 | token | cache, v1 | {"token": "wrong"}, token) == [
-            [True, True],
-            [False, False],
-            [False, False],
-        ]
-        hub.asked.clear()
-        local = {"local_files_only": True} | v1
-        assert run(local | cache, local) == [[True, True], [False, False]]
-        # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever
-        # `local_files_only` is.
-        asked = [path for _, path in hub.asked if not path.endswith("adapter_config.json")]
-        assert not [path for path in asked if "somebody/encoder" in path]
-    assert run(v1 | cache, offline="1") == [[True, True]]
+    assert loads(**v1, **token, **cache)
+    assert not loads(**v1, token="wrong")
+    assert not loads(**token), "there is no branch main"
+    hub.asked.clear()
+    local = {"local_files_only": True} | v1
+    assert loads(**local, **cache) and not loads(**local)
+    # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever
+    # `local_files_only` is.
+    asked = [path for _, path in hub.asked if not path.endswith("adapter_config.json")]
+    assert not [path for path in asked if "somebody/encoder" in path]
+    hub.asked.clear()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert loads(**v1, **cache) and not hub.asked
 
 
 def test_encoders_from_disk(bert_folder, tmp_path):
@@ -403,17 +398,17 @@ def test_pickled(pipe):
 # Registration and messages
 
 
-def test_the_task_is_registered_once_in_any_order_of_imports():
+def test_the_task_is_registered_once():
     before = PIPELINE_REGISTRY.supported_tasks[TASK]
     register_pipeline()
     assert PIPELINE_REGISTRY.supported_tasks[TASK] is before
-    code = "import transformers.pipelines as pipelines, narrative_twins"
-    out = run_python("-c", f"{code}; print(pipelines.check_task({TASK!r})[1]['impl'].__module__)")
-    assert out.strip() == "narrative_twins.pipeline"
 
 
-def test_the_default_encoder_is_loaded_without_messages():
-    code = f"import narrative_twins, transformers; transformers.pipeline({TASK!r})({TEXTS[0]!r})"
+@pytest.mark.slow
+@pytest.mark.parametrize("imports", ["transformers.pipelines, narrative_twins", "narrative_twins"])
+def test_the_default_encoder_is_loaded_without_messages(imports):
+    """In any order of imports."""
+    code = f"import {imports}, transformers; transformers.pipeline({TASK!r})({TEXTS[0]!r})"
     done = run_command(sys.executable, "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -22,6 +22,7 @@ MESSAGES = {
 }
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount"
     ),

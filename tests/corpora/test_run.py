@@ -223,20 +223,24 @@ def killed_at(step, torn, sources, folder):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no fork")
-@settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=6))
-def test_runs_that_are_killed_anywhere_go_on(kills):
-    with TemporaryDirectory() as folder:
-        expected, found = Path(folder, "expected"), Path(folder, "found")
-        score_corpus(corpus(9, 6), expected, Lengths(), rows=4)
-        for step, torn in kills:
-            killed_at(step, torn, corpus(9, 6), found)
-            shards = [path for path in found.glob("scores-*.parquet")] if found.exists() else []
-            assert all(
-                path.read_bytes() == (expected / path.name).read_bytes() for path in shards
-            ), "all are complete"
-        score_corpus(corpus(9, 6), found, Lengths(), rows=4)
-        assert files_of(found) == files_of(expected)
+@pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.slow)])
+def test_runs_that_are_killed_anywhere_resume(examples):
+    @settings(max_examples=examples)
+    @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=6))
+    def check(kills):
+        with TemporaryDirectory() as folder:
+            expected, found = Path(folder, "expected"), Path(folder, "found")
+            score_corpus(corpus(9, 6), expected, Lengths(), rows=4)
+            for step, torn in kills:
+                killed_at(step, torn, corpus(9, 6), found)
+                shards = list(found.glob("scores-*.parquet")) if found.exists() else []
+                assert all(
+                    path.read_bytes() == (expected / path.name).read_bytes() for path in shards
+                ), "all are complete"
+            score_corpus(corpus(9, 6), found, Lengths(), rows=4)
+            assert files_of(found) == files_of(expected)
+
+    check()
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
@@ -318,6 +322,7 @@ def test_two_runs_do_not_write_the_same_shards(tmp_path):
     assert score_corpus([("a.jsonl", rows())], tmp_path, Lengths()).rows == 1
 
 
+@pytest.mark.slow
 def test_processes_write_what_one_writes(tmp_path, bert_folder):
     sources = [("a", [f"Nadia ran {n} miles. It rained." for n in range(25)] + [" "])]
     options = {"operations": "summarization", "loading": {"device": "cpu", "dtype": "float32"}}
@@ -337,6 +342,7 @@ def test_a_folder_that_can_not_be_written(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount")
+@pytest.mark.slow
 def test_a_real_full_disk_and_a_read_only_one(tmp_path, bert_folder):
     source, disk = tmp_path / "in.jsonl", tmp_path / "disk"
     texts = (

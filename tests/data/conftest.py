@@ -1,4 +1,4 @@
-"""Fixtures: writing rows to a file and loading them with a cache of their own; a local hub."""
+"""Fixtures: writing rows to a file and loading them with a cache of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset, disable_progress_bars
-
-from support.hub import hub as hub
 
 disable_progress_bars()
 

@@ -78,6 +78,7 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
     assert len(found[2][1]) == 2 and "story 4 (long) is longer than" in found[2][2][0]
 
 
+@pytest.mark.slow
 def test_truncated_stories_as_errors_and_operations_of_users(encoder):
     options = {
         "operations": ["deletion", FixedScores([2.0, 1.0])],
@@ -202,6 +203,7 @@ def assert_same_rows(found, expected):
             assert scores == pytest.approx(other["scores"][name], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_command_with_processes(source, bert_folder, tmp_path):
     command = [COMMAND, "score", "--model", bert_folder, "--dtype", "float32", "-q"]
     command += ["-f", "jsonl", source]
@@ -214,6 +216,7 @@ def test_the_command_with_processes(source, bert_folder, tmp_path):
     assert_same_rows(rows_of(done.stdout), rows_of(expected.stdout))
 
 
+@pytest.mark.slow
 def test_interrupting_ends_all_processes(bert_folder, tmp_path):
     source, out, part = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
     source.write_text(

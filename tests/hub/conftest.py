@@ -1,3 +1,0 @@
-"""Fixtures: a local hub."""
-
-from support.hub import hub as hub
