@@ -52,6 +52,13 @@ def bert_folder(tmp_path_factory) -> str:
     return str(folder)
 
 
+@pytest.fixture
+def any_release_of_peft(monkeypatch) -> None:
+    """transformers may ask for a release of peft that is not published yet, although others
+    work."""
+    monkeypatch.setattr("transformers.integrations.peft.MIN_PEFT_VERSION", "0.20", raising=False)
+
+
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """The names of tests with files as parameters: without their content, which may have the time
     in it."""

@@ -20,6 +20,7 @@ from support.hostile_checkpoints import edited, evil
 from support.models import encoder_of, modules
 
 peft = pytest.importorskip("peft")
+pytestmark = pytest.mark.usefixtures("any_release_of_peft")
 
 TEXT = "Nadia found a map. It led to a mill."
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -31,13 +32,6 @@ KINDS = {
     ),
     "ia3": lambda: peft.IA3Config(target_modules=["value", "dense"], feedforward_modules=["dense"]),
 }
-
-
-@pytest.fixture(autouse=True)
-def any_release_of_peft(monkeypatch):
-    """transformers may ask for a release of peft that is not published yet, although others
-    work."""
-    monkeypatch.setattr("transformers.integrations.peft.MIN_PEFT_VERSION", "0.20", raising=False)
 
 
 def changed(model):

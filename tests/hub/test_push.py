@@ -25,6 +25,8 @@ from support.hub import Hub, commit_of
 from support.models import modules, small
 from support.processes import run_command
 
+pytestmark = pytest.mark.usefixtures("any_release_of_peft")
+
 TEXT = "Omar cleaned a window. A man cried. Omar wrote a word."
 NAME = "somebody/encoder"
 """The name where nothing is loaded: libraries keep what they found under a name in this process."""
@@ -321,7 +323,7 @@ def test_revisions_are_distinct(checkpoint, bert_folder, hub):
     for revision, pooling in ((pinned, "first"), ("plain", "mean"), ("main", "mean")):
         found = StoryEncoder.from_pretrained("somebody/revisions", revision=revision, device="cpu")
         assert found.pooling == pooling
-    with pytest.raises(OSError, match="encoder 'somebody/revisions' can't be loaded"):
+    with pytest.raises(OSError, match="encoder 'somebody/revisions' .* can't be loaded"):
         StoryEncoder.from_pretrained("somebody/revisions", revision="nothing", device="cpu")
 
 
@@ -434,7 +436,7 @@ def test_adapters_that_can_not_be_merged_are_refused_before_the_push(bert_folder
     folder = wrapped(adapted(bert_folder), tmp_path / "given")
     settings = (folder / "adapter_config.json").read_text()
     (folder / "adapter_config.json").write_text(settings.replace(bert_folder, "/gone/base"))
-    with pytest.raises(OSError, match="adapter of '/gone/base'.*base_model_name_or_path"):
+    with pytest.raises(OSError, match="encoder '/gone/base'.*base_model_name_or_path"):
         push_encoder(folder, NAME)
     config = peft.PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=3)
     prefixed = peft.get_peft_model(AutoModel.from_pretrained(bert_folder), config)

@@ -19,6 +19,8 @@ from narrative_twins import (
 from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.hub.push import HubError
 
+pytestmark = pytest.mark.usefixtures("any_release_of_peft")
+
 NAME = "somebody/encoder"
 SECRET = "The heliotrope marmoset of Zanzibar whistled."
 ROWS = [{"story": ["Omar ran.", SECRET], "twin": ["He went fast.", "He fell down."]}] * 4
@@ -98,13 +100,12 @@ def test_pushes_in_training_are_of_the_encoder_only(
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_strategies_that_push_the_state_of_training_are_refused(kind, bert_folder, hub, tmp_path):
-    trainer_class, arguments_class, load = TRAINERS[kind]
+def test_strategies_that_push_the_state_of_training_are_refused(kind, tmp_path):
+    _, arguments_class, _ = TRAINERS[kind]
     settings = {**SETTINGS, "hub_strategy": "all_checkpoints"}
-    refused = arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings)
     with pytest.raises(ValueError, match="hub_strategy='all_checkpoints'.*'every_save'"):
-        trainer_class(load(bert_folder), refused, Dataset.from_list(ROWS))
-    assert hub.asked == []
+        arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings)
+    arguments_class(str(tmp_path / "run"), **settings)
 
 
 def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, caplog):
