@@ -226,8 +226,9 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             known = ("subfolder", "trust_remote_code")
             found = hub_options(options) | {key: options[key] for key in known if key in options}
             config = AutoConfig.from_pretrained(name, **found)
-            # Settings of the configuration itself, such as a dropout.
-            changed = (options.keys() & config.to_dict().keys()) - {"dtype", "attn_implementation"}
+            # Settings of the configuration itself, such as a dropout: those of its class, as
+            # `config.json` could name any option, such as `revision` or `use_safetensors`.
+            changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
             options["config"] = config
         model, info = kind.from_pretrained(name, **options)

@@ -173,6 +173,14 @@ def test_attention_of_a_checkpoint_is_ignored(key, load, folder):
         assert found._attn_implementation == "sdpa"
 
 
+def test_settings_of_the_configuration_are_options(folder):
+    """But an option that is none of them is kept, even if the file of the configuration names
+    it."""
+    edited("config.json", output_loading_info=False, use_safetensors=False)(folder)
+    encoder = StoryEncoder.from_pretrained(folder, device="cpu", hidden_dropout_prob=0.25)
+    assert encoder.model.config.hidden_dropout_prob == 0.25
+
+
 def test_files_that_a_tokenizer_names_are_not_read(folder):
     """A vocabulary of its own folder is read in their place."""
     evil(folder.parent / "secret")
