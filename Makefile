@@ -202,14 +202,18 @@ picture: $(VENV)/package  ## the README's picture
 screenshots: $(VENV)/browser  ## the README's picture of the web page, by headless Chromium
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots docs
 
-lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then of all
+# Where libraries are used: `make lowest` tests these.
+WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub llm making plots salience stories training \
+	test_pipeline.py test_interface.py)
+
+lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then where libraries are used
 	rm -rf .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/python tests/support/scoring_alone.py
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
-	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup --max-worker-restart 0
+	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup --max-worker-restart 0 $(WITH_LIBRARIES)
 
 docs: $(VENV)/docs  ## the documentation site into the folder `site`, offline; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
