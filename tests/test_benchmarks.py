@@ -130,7 +130,7 @@ def test_agreement_is_measured(script, bert_folder, labels):
     ("arguments", "lines"),
     [
         (["order.py", "--stories", 4], 12),
-        (["training.py", "--rounds", 1], 10),
+        (["training.py", "--rounds", 1], 8),
         (["first_result.py", "--rounds", 1], 8),
         (["alignment.py"], 5),
     ],

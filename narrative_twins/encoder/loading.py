@@ -115,7 +115,8 @@ def load_model_and_tokenizer(
     model = load_story_model(name, dtype=dtype, **options)
     tokenizer = load_tokenizer(name, **options)
     if device is None:
-        device = torch.accelerator.current_accelerator(check_available=True) or "cpu"
+        has_accelerator = torch.accelerator.is_available()
+        device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
     try:
         model.to(device)
     except (RuntimeError, AssertionError) as error:
