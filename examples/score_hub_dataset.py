@@ -5,8 +5,9 @@
 """Score the stories of a data set on the Hub, and push the scores to another data set, shard by
 shard.
 
-    uv run examples/score_hub_dataset.py user/stories your-name/scores --column text hf jobs uv run
-    --flavor l4x1 --secrets HF_TOKEN examples/score_hub_dataset.py user/stories your-name/scores
+    uv run examples/score_hub_dataset.py user/stories your-name/scores --column text
+    hf jobs uv run --flavor l4x1 --secrets HF_TOKEN examples/score_hub_dataset.py \\
+        user/stories your-name/scores
 
 Rows are streamed, so the data set may be larger than the disk. Each commit has a shard of scores,
 the card, and `run.json`, which says how far the run is: the same command resumes after an

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
+from datasets import load_dataset
 from packaging.requirements import Requirement
 
 from narrative_twins import StoryEncoder, score_stories
 
-from support.examples import EXAMPLES
-from support.hub import Hub, running
-from support.processes import run_command, run_python
+from support.examples import EXAMPLES, run
 
 SCRIPT = EXAMPLES / "score_hub_dataset.py"
 TEXTS = [
@@ -31,63 +30,26 @@ TARGET = ("datasets", "somebody/scores")
 
 
 @pytest.fixture
-def hub(tmp_path):
+def job(hub, tmp_path, bert_folder):
+    """Runs the script with options; returns what it prints, or raises SystemExit with its error."""
     folder = tmp_path / "source"
     folder.mkdir()
     rows = [
         {"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)
     ]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    hub = Hub("secret")
     hub.put("datasets", "somebody/stories", folder)
-    with running(hub):
-        yield hub
+    command = ("somebody/stories", TARGET[1], "--column", "body", "--id-column", "key")
+    command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2")
+    return partial(run, SCRIPT.name, *command)
 
 
-@pytest.fixture
-def job(hub, tmp_path, bert_folder):
-    """Runs the script with options."""
-    home = tmp_path / "home"
-    settings = {
-        "HF_ENDPOINT": hub.address,
-        "HF_HOME": str(home),
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_TOKEN": "secret",
-    }
-    environment = os.environ | settings | {"HF_HUB_OFFLINE": "0"}
-
-    def run(*options: str):
-        command = (
-            SCRIPT,
-            "somebody/stories",
-            "somebody/scores",
-            "--column",
-            "body",
-            "--id-column",
-            "key",
-        )
-        command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2", *options)
-        return run_command(sys.executable, *command, env=environment)
-
-    run.environment = environment
-    return run
-
-
-def pushed(job) -> list[dict]:
+def pushed() -> list[dict]:
     """The rows of the target, as plain `datasets` loads them."""
-    code = (
-        "from datasets import load_dataset; import json; rows = load_dataset('somebody/scores',"
-        " split='train')"
-    )
-    return [
-        json.loads(line)
-        for line in run_python(
-            "-c", f"{code}\nfor row in rows: print(json.dumps(row))", env=job.environment
-        ).splitlines()
-    ]
+    return load_dataset(TARGET[1], split="train").to_list()
 
 
-def test_an_interrupted_job_goes_on(hub, job, bert_folder):
+def test_an_interrupted_job_resumes(hub, job, bert_folder):
     commits = []
 
     def refuse(method: str, path: str) -> int | None:
@@ -96,8 +58,8 @@ def test_an_interrupted_job_goes_on(hub, job, bert_folder):
         return 403 if len(commits) == 2 and "/commit/" in path else None
 
     hub.fault = refuse
-    done = job()
-    assert done.returncode == 1 and "nothing of what was pushed is lost" in done.stderr, done.stderr
+    with pytest.raises(SystemExit, match="nothing of what was pushed is lost"):
+        job()
     assert set(hub.files(*TARGET)) == {
         ".gitattributes",
         "README.md",
@@ -110,14 +72,12 @@ def test_an_interrupted_job_goes_on(hub, job, bert_folder):
         {"train.jsonl": b'{"key": "x", "body": "New."}\n'}
     )
 
-    done = job()
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert job().splitlines() == [
         "Scores of rows 2 to 3",
         "Scores of rows 4 to 4",
         "Complete: 5 rows",
     ]
-    rows = pushed(job)
+    rows = pushed()
     assert [row["row"] for row in rows] == [*range(5)] and [row["id"] for row in rows] == [
         f"s{n}" for n in range(5)
     ]
@@ -145,22 +105,20 @@ def test_an_interrupted_job_goes_on(hub, job, bert_folder):
     )
 
     before = len(hub.repositories[TARGET]["main"])
-    assert job().stdout == "somebody/scores is complete: 5 rows\n"
+    assert job() == "somebody/scores is complete: 5 rows\n"
     assert len(hub.repositories[TARGET]["main"]) == before
 
 
 def test_what_is_refused(hub, job):
-    done = job("--column", "text")
-    assert done.returncode == 1 and "has no column 'text'; it has key, body, other" in done.stderr
-    assert job("--limit", "1", "--operations", "summarization").returncode == 0
-    assert [list(row["scores"]) for row in pushed(job)] == [["summarization"]]
-    done = job("--limit", "1")
-    assert (
-        done.returncode == 1
-        and "was scored with another operations; choose another target" in done.stderr
-    )
+    with pytest.raises(SystemExit, match="has no column 'text'; it has key, body, other"):
+        job("--column", "text")
+    job("--limit", "1", "--operations", "summarization")
+    assert [list(row["scores"]) for row in pushed()] == [["summarization"]]
+    with pytest.raises(SystemExit, match="scored with another operations; choose another target"):
+        job("--limit", "1")
     hub.repositories[TARGET]["main"].append({"notes.txt": b""})
-    assert "has files of something else; choose another target" in job().stderr
+    with pytest.raises(SystemExit, match="has files of something else; choose another target"):
+        job()
 
 
 def test_the_header_names_what_the_script_imports():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -17,7 +16,6 @@ from datasets import Dataset, disable_progress_bars, load_dataset
 from narrative_twins import StorySalience, score_stories
 
 from support.command import run
-from support.hub import Hub, running
 from support.processes import COMMAND, run_command, started
 
 disable_progress_bars()
@@ -205,24 +203,14 @@ def test_an_interruption_says_how_to_continue(tmp_path, bert_folder):
     assert "the shards in out/ are complete; the same command continues" in errors
 
 
-def test_data_sets_on_the_hub_are_streamed(tmp_path, bert_folder):
+def test_data_sets_on_the_hub_are_streamed(hub, corpus, tmp_path):
     source = tmp_path / "source"
     write(source / "train.jsonl", [{"id": row["id"], "body": row["text"]} for row in stories(5)])
     write(source / "test.jsonl", [{"id": "t", "body": "The mill burned. Nobody knew."}])
-    hub = Hub("secret")
     hub.put("datasets", "somebody/stories", source)
     names = ["somebody/stories", "hf://datasets/somebody/stories/test.jsonl"]
-    with running(hub):
-        settings = {
-            "HF_ENDPOINT": hub.address,
-            "HF_HOME": str(tmp_path / "home"),
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_TOKEN": "secret",
-        }
-        command = [COMMAND, "corpus", *names, "--model", bert_folder, "--column", "body"]
-        done = run_command(*command, "--out", "out", cwd=tmp_path, env=os.environ | settings)
-    assert done.returncode == 0 and "7 stories in 1 shard in out (7 new)" in done.stderr
+    done = corpus(*names, "--column", "body", "--out", "out")
+    assert done.code == 0 and "7 stories in 1 shard in out (7 new)" in done.err
     rows = rows_of(tmp_path / "out")
     assert {row["source"] for row in rows} == {
         "somebody/stories, train",

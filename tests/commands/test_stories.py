@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from operator import length_hint
 
@@ -13,8 +12,6 @@ from datasets import Dataset, disable_progress_bars
 from narrative_twins.commands.stories import StoryFormat, StoryInput, read_inputs
 
 from support.command import run
-from support.hub import Hub, running
-from support.processes import COMMAND, run_command
 
 disable_progress_bars()
 
@@ -82,26 +79,15 @@ def test_rows_are_read_lazily_and_counted(tmp_path):
         assert length_hint(StoryInput([str(path), other], StoryFormat(), scoring)) == count
 
 
-def test_data_sets_on_the_hub(parquet, bert_folder, tmp_path):
-    """In a process, whose Hub is one on this machine."""
+def test_data_sets_on_the_hub(hub, parquet, bert_folder, tmp_path):
     folder = tmp_path / "published"
     folder.mkdir()
     parquet.rename(folder / "train.parquet")
     (folder / "test.jsonl").write_text(json.dumps({"id": "t", "sentences": ["It rained."]}))
-    hub = Hub("secret")
     hub.put("datasets", "somebody/stories", folder)
     names = ["somebody/stories", "somebody/none", "hf://datasets/somebody/stories/test.jsonl"]
-    with running(hub):
-        settings = {
-            "HF_ENDPOINT": hub.address,
-            "HF_HOME": str(tmp_path / "home"),
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_OFFLINE": "0",
-            "HF_TOKEN": "secret",
-        }
-        command = [COMMAND, "score", *names, "--model", bert_folder, "--format", "jsonl"]
-        done = run_command(*command, env=os.environ | settings)
-    ids = [json.loads(line)["id"] for line in done.stdout.splitlines()]
-    assert (done.returncode, sorted(ids)) == (1, ["a", "b", "d", "t", "t"])
-    assert "row 2, id 'c': the mapping has no 'sentences'" in done.stderr
-    assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.stderr
+    done = run("score", *names, "--model", bert_folder, "--format", "jsonl")
+    ids = [row["id"] for row in done.rows]
+    assert (done.code, sorted(ids)) == (1, ["a", "b", "d", "t", "t"])
+    assert "row 2, id 'c': the mapping has no 'sentences'" in done.err
+    assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.err

@@ -126,23 +126,24 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes():
     assert not any(map(psutil.Process.is_running, workers))
 
 
-def test_errors_of_tasks_and_processes_that_end():
-    def results(*given):
-        got = []
-        with closing(in_processes(tasks.start, given, 2)) as outcomes:
-            try:
-                got.extend(task for _, _, task in outcomes)
-            except Exception as error:
-                return got, error
-        return got, None
+@pytest.mark.parametrize(
+    ("given", "expected", "kind", "message"),
+    [
+        ((1, 2, "fail", 4), [1, 2], ValueError, "^this task fails$"),
+        (("strange",), [], RuntimeError, "a worker process failed: Problem"),
+        ((1, "die", 3), None, RuntimeError, "a worker process ended, perhaps"),
+    ],
+)
+def test_errors_of_tasks_and_processes_that_end(given, expected, kind, message):
+    got = []
+    with closing(in_processes(tasks.start, given, 2)) as outcomes:
+        with pytest.raises(kind, match=message):
+            got.extend(task for _, _, task in outcomes)
+    assert expected is None or got == expected
 
-    assert results() == ([], None)
-    got, error = results(1, 2, "fail", 4)
-    assert got == [1, 2] and isinstance(error, ValueError) and str(error) == "this task fails"
-    got, error = results("strange")
-    assert isinstance(error, RuntimeError) and "a worker process failed: Problem" in str(error)
-    _, error = results(1, "die", 3)
-    assert isinstance(error, RuntimeError) and "a worker process ended, perhaps" in str(error)
+
+def test_no_tasks():
+    assert list(in_processes(tasks.start, (), 2)) == []
 
 
 def test_processes_that_can_not_start():
@@ -168,6 +169,7 @@ for number, pid, task in in_processes(tasks.start, iter(range(10**9)), 2):
 """
 
 
+@pytest.mark.slow
 def test_processes_end_with_a_parent_that_is_killed():
     tests = Path(tasks.__file__).parents[1]
     with started(sys.executable, "-c", TASKS, tests, stdout=subprocess.PIPE) as process:

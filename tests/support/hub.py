@@ -14,6 +14,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from urllib.parse import unquote
 
+import datasets
+import huggingface_hub
 import huggingface_hub.constants
 import huggingface_hub.hf_api
 import pytest
@@ -340,6 +342,15 @@ def hub(monkeypatch, tmp_path):
         }
         for name, value in settings.items():
             monkeypatch.setattr(huggingface_hub.constants, name, value)
+        for name, value in {
+            "HF_ENDPOINT": hub.address,
+            "HF_HUB_OFFLINE": False,
+            "HF_DATASETS_OFFLINE": False,
+            "HF_DATASETS_CACHE": tmp_path / "datasets-cache",
+        }.items():
+            monkeypatch.setattr(datasets.config, name, value)
+        # Also what it knows of the hubs of earlier tests.
+        huggingface_hub.HfFileSystem.clear_instance_cache()
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
         # transformers keeps a client of the first address.
         monkeypatch.setattr(transformers.utils.hub, "_hf_api", None, raising=False)
