@@ -48,6 +48,7 @@ def test_speed_is_measured(bert_folder, tmp_path):
     assert report["machine"]["torch"] == torch.__version__
 
 
+@pytest.mark.slow
 def test_books_are_measured(bert_folder):
     printed = run("books.py", "--model", bert_folder, "--sentences", 300, 400)
     assert printed.count("s per 1,000 sentences, peak") == 2

@@ -176,6 +176,7 @@ def test_commands_run(guide, line, folder, capsys):
 @pytest.mark.parametrize(
     ("guide", "line"), of_command("cat ", "narrative-twins push", "accelerate launch -m")
 )
+@pytest.mark.slow
 def test_commands_run_in_a_shell(guide, line, folder):
     """Pipes, and commands whose settings are read when a library is imported."""
     command = line.replace("narrative-twins", shlex.quote(COMMAND))

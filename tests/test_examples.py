@@ -11,7 +11,6 @@ from narrative_twins.data import load_story_salience, load_turning_points
 
 from support.chat_server import Model, model_answer, prompt_of, serving
 from support.examples import EXAMPLES, run
-from support.processes import run_python
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -126,8 +125,7 @@ def test_score_tripod(tmp_path, bert_folder):
 
 
 def test_score_a_story():
-    """In a process of its own, as a user does."""
-    out = run_python(EXAMPLES / "score_a_story.py", EXAMPLES / "stories" / "window_cleaner.txt")
+    out = run("score_a_story.py", EXAMPLES / "stories" / "window_cleaner.txt")
     assert out.count("\n") >= 4
 
 

@@ -37,6 +37,7 @@ def printed(cell) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_has_its_outputs(tmp_path):
     out = tmp_path / "executed.ipynb"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "HF_HUB_OFFLINE": "1"}

@@ -128,6 +128,7 @@ def test_contents_of_the_wheel(wheel):
     assert package == {f"narrative_twins/{name}" for name in expected}
 
 
+@pytest.mark.slow
 def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
     """Importing uses no network and adds no heavy imports; the default encoder needs no network
     either."""
