@@ -227,6 +227,8 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             known = ("subfolder", "trust_remote_code")
             found = hub_options(options) | {key: options[key] for key in known if key in options}
             config = AutoConfig.from_pretrained(name, **found)
+            # That of `config.json`, under any name; the user's is among the options.
+            config._attn_implementation = None
             # Settings of the configuration itself, such as a dropout: those of its class, as
             # `config.json` could name any option, such as `revision` or `use_safetensors`.
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}

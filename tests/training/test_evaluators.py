@@ -155,7 +155,6 @@ def test_twins_and_distractors(rows, batch_size):
             story, twin, negative = (oracle.embed(*text, at) for text in texts)
             nearer.append(cosine(story, twin) > cosine(story, negative))
     assert found == {"twins_accuracy": pytest.approx(sum(map(int, nearer)) / len(nearer))}
-    assert 0 < found["twins_accuracy"] < 1
 
 
 def test_twins_are_compared_at_the_context_of_training():
