@@ -6,14 +6,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from narrative_twins.data.labels import LABEL_COLUMNS, SUMMARIES, check_span
 from narrative_twins.data.records import Record, read_records
-from narrative_twins.data.rows import RowError, find_column
-from narrative_twins.stories.splitting import Span
+from narrative_twins.data.rows import Row, RowError, find_column
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +75,13 @@ def salience_records(
     if first is None:
         return
     if row_format == "auto":
-        row_format = recognized_format(first.row, first.where)
+        row_format = _recognized_format(first)
     records = chain([first], records)
     if row_format != "plain":
         yield from _merged(path, records, row_format, span_labels)
     elif span_labels is not None:
-        raise RowError(
-            path, "span_labels= is for rows of annotation tools, and these are plain; leave it out"
-        )
+        problem = "span_labels= is for rows of annotation tools, and these are plain; leave it out"
+        raise RowError(path, problem)
     else:
         yield from records
 
@@ -95,17 +93,16 @@ def check_row_format(row_format: str) -> None:
         raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(known)}")
 
 
-def recognized_format(row: Mapping[str, Any], where: str) -> str:
-    """The format of a row by columns that only one of the formats has; RowError for those of
-    several formats."""
+def _recognized_format(record: Record) -> str:
+    """The format of a row by columns that only one of the formats has."""
+    row = record.row
     found = [name for name, tool in TOOLS.items() if tool.recognizes(row)]
     plain = [row[name] for name in (*LABEL_COLUMNS, *SUMMARIES) if row.get(name) is not None]
     if any(content != [] and not _has_objects(content) for content in plain):
         found.append("plain")
     if len(found) > 1:
-        formats = " and ".join(found)
-        problem = f"has columns of the formats {formats}; name the format by row_format="
-        raise RowError(where, problem)
+        problem = f"has columns of the formats {' and '.join(found)}; name one by row_format="
+        raise RowError(record.where, problem)
     return found[0] if found else "plain"
 
 
@@ -150,41 +147,90 @@ def _prodigy(record: Record, skipped: Counter[str]) -> Iterator[Answer]:
     yield Answer(row["text"], annotator, row, row.get("spans") or [])
 
 
-def _is_label_studio(row: Mapping[str, Any]) -> bool:
-    return isinstance(row.get("data"), Mapping) and isinstance(row.get("annotations"), list)
-
-
-def _is_label_studio_min(row: Mapping[str, Any]) -> bool:
-    return "annotation_id" in row and "annotator" in row
-
-
-def _is_prodigy(row: Mapping[str, Any]) -> bool:
-    is_answer = "_input_hash" in row or ("answer" in row and "text" in row)
-    return is_answer or _has_objects(row.get("spans"))
-
-
 TOOLS = {
-    "label-studio": AnnotationTool(_is_label_studio, _label_studio),
-    "label-studio-min": AnnotationTool(_is_label_studio_min, _label_studio_min),
-    "prodigy": AnnotationTool(_is_prodigy, _prodigy),
+    "label-studio": AnnotationTool(
+        lambda row: isinstance(row.get("data"), Mapping) and "annotations" in row, _label_studio
+    ),
+    "label-studio-min": AnnotationTool(
+        lambda row: "annotation_id" in row and "annotator" in row, _label_studio_min
+    ),
+    "prodigy": AnnotationTool(
+        lambda row: "_input_hash" in row or "answer" in row or _has_objects(row.get("spans")),
+        _prodigy,
+    ),
 }
 """The annotation tools by the name of their format: Label Studio's JSON and JSON-MIN, Prodigy's
 JSON Lines."""
 
 
-def _highlight(span: Mapping[str, Any], text: str, where: str) -> tuple[Span, list[str]]:
-    """The range of a span with its labels. If the span has a `text`, that must be in its place,
+def _merged(
+    path: str, records: Iterable[Record], row_format: str, span_labels: Sequence[str] | None
+) -> Iterator[Record]:
+    """One row for each story, with the highlights of all annotators."""
+    skipped: Counter[str] = Counter()
+    answers = [
+        (record, answer)
+        for record in records
+        for answer in _checked_answers(record, row_format, skipped)
+    ]
+    counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+    marks = _marks(path, [answer for _, answer in answers], span_labels, counts or "none")
+    if counts:
+        logger.warning("%s: answers that were skipped: %s", path, counts)
+    stories: dict[str, tuple[Record, Row, dict[str | None, list[list[int]]]]] = {}
+    for record, answer in answers:
+        given = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
+        first, columns, spans = stories.setdefault(answer.story, (record, given, {}))
+        if given != columns:
+            problem = f"differs in {', '.join(_STORY_COLUMNS)} from {first.where}"
+            raise RowError(record.where, f"{problem}, which is the same story")
+        own = [
+            [span["start"], span["end"]]
+            for span in answer.spans
+            if not marks or not marks.isdisjoint(_labels(span))
+        ]
+        if answer.annotator in spans and (
+            answer.annotator is None or spans[answer.annotator] != own
+        ):
+            problem = f"is a second answer to the same text of annotator {answer.annotator!r}"
+            fix = "remove one, or name the annotators by '_annotator_id'"
+            raise RowError(record.where, f"{problem}; {fix}")
+        spans[answer.annotator] = own
+    for first, columns, spans in stories.values():
+        yield first._replace(row={**columns, "spans": list(spans.values())})
+
+
+def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> list[Answer]:
+    """The answers in a row of a tool; raises RowError if it is not of this format, or a span is not
+    in the text."""
+    try:
+        answers = list(TOOLS[row_format].answers(record, skipped))
+        for answer in answers:
+            if not isinstance(answer.columns["text"], str):
+                raise TypeError("the text is not a string")
+            for span in answer.spans:
+                _check_span(span, answer.columns["text"], record.where)
+    except RowError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        problem = f"is not in the format {row_format} ({type(error).__name__}: {error})"
+        hint = "the annotated text must be called 'text'; see row_format="
+        raise RowError(record.where, f"{problem}; {hint}") from error
+    return answers
+
+
+def _check_span(span: Mapping[str, Any], text: str, where: str) -> None:
+    """Check the range and the labels of a span. If it has a `text`, that must be in its place,
     white space aside, which Label Studio does not always keep."""
-    labels = span.get("labels") or [span["label"]] * ("label" in span)
+    _labels(span)
     start, end = check_span([span["start"], span["end"]], "spans", text, where)
-    expected = span.get("text")
-    if expected is not None and _visible(text[start:end]) != _visible(expected):
-        raise RowError(
-            where,
-            f"the span {[start, end]} of 'text' is {text[start:end][:60]!r}, but its own text is"
-            f" {expected[:60]!r}; give the text that was annotated, unchanged",
-        )
-    return (start, end), list(map(str, labels))
+    found = expected = text[start:end]
+    if span.get("text") is not None:
+        expected = span["text"]
+    if _visible(found) != _visible(expected):
+        problem = f"the span {[start, end]} of 'text' is {found[:60]!r}, but its own text is"
+        fix = "give the text that was annotated, unchanged"
+        raise RowError(where, f"{problem} {expected[:60]!r}; {fix}")
 
 
 def _visible(text: str) -> str:
@@ -193,77 +239,23 @@ def _visible(text: str) -> str:
     return "".join(text.split())
 
 
-@dataclass
-class _Story:
-    """A story with the highlights of each annotator, and the names of their labels."""
-
-    first: Record
-    columns: dict[str, Any]
-    highlights: dict[str | None, list[tuple[Span, list[str]]]] = field(default_factory=dict)
+def _labels(span: Mapping[str, Any]) -> list[str]:
+    return list(map(str, span.get("labels") or [span["label"]] * ("label" in span)))
 
 
-def _merged(
-    path: str, records: Iterable[Record], row_format: str, span_labels: Sequence[str] | None
-) -> Iterator[Record]:
-    """One row for each story, with the highlights of all annotators."""
-    stories: dict[str, _Story] = {}
-    skipped: Counter[str] = Counter()
-    labels, marks = set[str](), set(span_labels or ())
-    for record in records:
-        try:
-            for answer in TOOLS[row_format].answers(record, skipped):
-                labels.update(_add(stories, record, answer))
-        except RowError:
-            raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            problem = f"is not in the format {row_format} ({type(error).__name__}: {error})"
-            hint = "the annotated text must be called 'text'; see row_format="
-            raise RowError(record.where, f"{problem}; {hint}") from error
-        if span_labels is None and len(labels) > 1:
-            raise RowError(
-                record.where,
-                f"spans have the labels {_listed(labels)}; name those that mark salient text, for"
-                f" example span_labels=[{min(labels)[:60]!r}]",
-            )
-    if missing := marks - labels:
-        known = _listed(labels) or "none"
+def _marks(
+    path: str, answers: Sequence[Answer], span_labels: Sequence[str] | None, skipped: str
+) -> set[str]:
+    """The labels that mark salient text, none for all. Raises RowError if they are not clear, or
+    nothing is highlighted."""
+    if not any(answer.spans for answer in answers):
+        fix = "export a project in which spans of a text are labelled"
+        raise RowError(path, f"nothing is highlighted (skipped: {skipped}); {fix}")
+    labels = {label for answer in answers for span in answer.spans for label in _labels(span)}
+    known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
+    if span_labels is None and len(labels) > 1:
+        fix = f"name those that mark salient text, such as span_labels=[{min(labels)[:60]!r}]"
+        raise RowError(path, f"spans have the labels {known}; {fix}")
+    if missing := set(span_labels or ()) - labels:
         raise RowError(path, f"no span has the label {min(missing)!r}; the labels are {known}")
-    counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-    if not any(own for story in stories.values() for own in story.highlights.values()):
-        raise RowError(
-            path,
-            f"nothing is highlighted (skipped: {counts or 'none'}); export a project in which spans"
-            " of a text are labelled",
-        )
-    if counts:
-        logger.warning("%s: answers that were skipped: %s", path, counts)
-    for story in stories.values():
-        spans = [
-            [span for span, names in own if span_labels is None or not marks.isdisjoint(names)]
-            for own in story.highlights.values()
-        ]
-        yield story.first._replace(row={**story.columns, "spans": spans})
-
-
-def _add(stories: dict[str, _Story], record: Record, answer: Answer) -> set[str]:
-    """Add the answer of an annotator to its story; returns the names of its labels."""
-    given = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
-    columns = {name: value for name, value in given.items() if value is not None}
-    story = stories.setdefault(answer.story, _Story(record, columns))
-    if columns != story.columns:
-        problem = f"differs in {', '.join(_STORY_COLUMNS)} from {story.first.where}"
-        raise RowError(record.where, f"{problem}, which is the same story")
-    found = [_highlight(span, columns["text"], record.where) for span in answer.spans]
-    earlier = story.highlights.get(answer.annotator)
-    if earlier is not None and (answer.annotator is None or sorted(found) != sorted(earlier)):
-        raise RowError(
-            record.where,
-            f"is a second answer to the same text of annotator {answer.annotator!r}; remove one,"
-            " or name the annotators by '_annotator_id'",
-        )
-    story.highlights[answer.annotator] = found
-    return {label for _, names in found for label in names}
-
-
-def _listed(labels: Iterable[str]) -> str:
-    return ", ".join(repr(label[:60]) for label in sorted(labels)[:10])
+    return set(span_labels or ())

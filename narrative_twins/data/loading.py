@@ -3,15 +3,11 @@ itself, from files or from the Hub."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import logging
-import os
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypedDict, Unpack
 
 import datasets
@@ -31,7 +27,7 @@ from narrative_twins.data.sources import (
     corpus_files,
     source_files,
 )
-from narrative_twins.files import digest_of_files
+from narrative_twins.files import digest, digest_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +39,6 @@ LoadedData: TypeAlias = (
 )
 
 _TEXT, _NUMBER, _LABEL = Value("string"), Value("int32"), Value("float64")
-_NOTES = "left_out-"
-"""Start of the names of files in the cache of a data set that say what was left out of it."""
 
 
 class LoadOptions(TypedDict, total=False):
@@ -79,14 +73,12 @@ class RowsConfig(datasets.BuilderConfig):
     Attributes:
         files: its files by split.
         license: its licence, if known.
-        streaming: whether rows are streamed.
         windows, min_window: see `load_window_twins`.
         row_format, span_labels, distractors: see `load_story_salience`.
     """
 
     files: SplitFiles = field(default_factory=dict)
     license: str = ""
-    streaming: bool = False
     windows: int = 5
     min_window: int | None = None
     row_format: str = "auto"
@@ -95,12 +87,11 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """Reads rows from files. Subclasses define the columns, how a row of a file becomes one of the
-    data set, and what users read about the data set."""
+    """Rows from files. A subclass has the columns, and how a row of a file becomes one of the data
+    set; its docstring is the description of the data set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
-    ABOUT: ClassVar[str]
     CITATION: ClassVar[str] = NARRATIVE_TWINS
 
     def shape(self, row: Mapping[str, Any], where: str) -> Row:
@@ -113,7 +104,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(
-            description=self.ABOUT,
+            description=" ".join(str(self.__doc__).split()),
             citation=self.CITATION,
             features=self.FEATURES,
             license=self.config.license,
@@ -134,30 +125,20 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
             except ShortWindowError as error:
                 short.append(error)
             else:
-                yield record.where, {"id": record.id, **row}
+                # Columns that this row does not have are None.
+                yield record.where, {**dict.fromkeys(self.FEATURES), "id": record.id, **row}
         if short:
-            self.report(
-                f"{split}: {len(short):,} of {count:,} rows are left out, which have too few"
-                f" sentences in a window (min_window); the first is {short[0]}"
+            logger.warning(
+                "%s: %s of %s rows are left out, which have too few sentences in a window"
+                " (min_window); the first is %s",
+                *(split, f"{len(short):,}", f"{count:,}", short[0]),
             )
-
-    def report(self, words: str) -> None:
-        """Warn of what was left out of a split: at once if it is streamed; else by a note in the
-        cache, of which each load warns."""
-        if self.config.streaming:
-            logger.warning("%s", words)
-        else:
-            # Rows may be read in another process, which has a copy of this object.
-            Path(self._output_dir, f"{_NOTES}{uuid.uuid4()}").write_text(words, encoding="utf-8")
 
 
 class StoryTwinsBuilder(RowsBuilder):
-    """Short stories with narrative twins."""
+    """Short stories in sentences, with narrative twins (the same plot in other words) and negatives
+    (another plot in nearly the same words)."""
 
-    ABOUT = (
-        "Short stories in sentences, with narrative twins (the same plot in other words) and"
-        " negatives (another plot in nearly the same words)."
-    )
     FEATURES = Features(
         {"id": _TEXT}
         | {column: List(_TEXT) for column in rows.TWINS_COLUMNS}
@@ -169,12 +150,9 @@ class StoryTwinsBuilder(RowsBuilder):
 
 
 class WindowTwinsBuilder(RowsBuilder):
-    """Longer stories, split into windows, with narrative twins."""
+    """Stories in windows of sentences, with narrative twins (the same plot in other words), whose
+    sentences are aligned to the windows, negatives (another plot) and turning points."""
 
-    ABOUT = (
-        "Stories in windows of sentences, with narrative twins (the same plot in other words),"
-        " whose sentences are aligned to the windows, negatives (another plot) and turning points."
-    )
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -192,13 +170,9 @@ class WindowTwinsBuilder(RowsBuilder):
 
 
 class StorySalienceBuilder(RowsBuilder):
-    """Stories with human labels of their sentences, from whatever the annotators gave, or with
-    their summaries."""
+    """Stories in sentences, with human labels of how salient each sentence is, and with
+    summaries."""
 
-    ABOUT = (
-        "Stories in sentences, with human labels of how salient each sentence is, and with"
-        " summaries."
-    )
     FEATURES = Features(
         {
             "id": _TEXT,
@@ -226,12 +200,9 @@ class StorySalienceBuilder(RowsBuilder):
 
 
 class RocStoriesBuilder(RowsBuilder):
-    """ROCStories: training stories, without those of the other splits, which have human labels."""
+    """ROCStories in sentences: five-sentence stories for training, without those of the other
+    splits, which have human labels."""
 
-    ABOUT = (
-        "ROCStories in sentences: five-sentence stories; those of the other splits have human"
-        " labels."
-    )
     CITATION = ROCSTORIES
     FEATURES = StorySalienceBuilder.FEATURES
 
@@ -253,26 +224,21 @@ class RocStoriesBuilder(RowsBuilder):
         held_out: list[Row] = []
         for name in set(self.config.files) - {"train"}:
             held_out += (row for _, row in self._generate_examples(self.config.files[name], name))
-        ids = {row["id"] for row in held_out}
-        texts = {_text_of(row): row["id"] for row in held_out}
-        counts, found, seen = Counter[str](), set[str](), set[str]()
+        ids, texts = {row["id"] for row in held_out}, set(map(_text_of, held_out))
+        left_out, seen = Counter[str](), set[str]()
         for where, row in stories:
-            same = row["id"] if row["id"] in ids else texts.get(_text_of(row))
-            if same is not None:
-                found.add(same)
-                counts["id" if same == row["id"] else "text"] += 1
+            if row["id"] in ids:
+                left_out["with the id of a story with labels"] += 1
+            elif _text_of(row) in texts:
+                left_out["with the text of a story with labels"] += 1
             elif row["id"] in seen:
-                counts["repeated"] += 1
+                left_out["with a repeated id"] += 1
             else:
                 seen.add(row["id"])
                 yield where, row
-        if ids or counts:
-            self.report(
-                f"{split}: {counts.total():,} of {counts.total() + len(seen):,} stories are left"
-                f" out: {counts['id']:,} have the id and {counts['text']:,} only the text of a"
-                f" story with labels, {counts['repeated']:,} a repeated id; of {len(ids):,}"
-                f" stories with labels {len(ids - found):,} are not in the files"
-            )
+        if left_out:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+            logger.warning("%s: stories that are left out: %s", split, reasons)
 
 
 def _text_of(row: Row) -> str:
@@ -281,9 +247,8 @@ def _text_of(row: Row) -> str:
 
 
 class TurningPointsBuilder(RowsBuilder):
-    """Film synopses with their five turning points."""
+    """Film synopses in sentences, with the sentences of their five turning points."""
 
-    ABOUT = "Film synopses in sentences, with the sentences of their five turning points."
     CITATION = TRIPOD
     FEATURES = Features(
         {
@@ -348,9 +313,8 @@ def load_window_twins(
     that it may belong to (usually one, two if it is aligned to both, none if it is not aligned);
     and `turning_points`, sentence indices in the story, counted from 0 across all windows.
 
-    A row in a file has `story`, `twin` and optionally `negative` as lists of windows, and
-    optionally `key`, for each window the index of its turning point within it; or the columns of
-    `"igorsterner/wikipedia-narrative-twins"`.
+    A row in a file has these columns, the `twin` perhaps as a list of windows without
+    `twin_windows`; or the columns of `"igorsterner/wikipedia-narrative-twins"`.
 
     Args:
         source: as in `load_story_twins`. None is the package's own corpus of 480 synopses of
@@ -361,8 +325,8 @@ def load_window_twins(
         min_window: rows with fewer sentences in a window of the story or the twin are left out.
             None leaves out rows as published, of a story and a twin in sentences with their
             `alignment`, if they have fewer than 3, as the paper does; of other rows only a window
-            without a sentence of the twin is an error (RowError). Each load warns how many rows
-            were left out.
+            without a sentence of the twin is an error (RowError). How many rows are left out is
+            logged when they are prepared.
     """
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")
@@ -444,8 +408,8 @@ def load_roc_stories(
 
     The columns are those of `load_story_salience`, without labels in the split `train`. It has all
     stories of the tables but those of `exclude`, by id and by text, and those whose id is repeated.
-    The stories of `exclude` are the other splits, with their labels. Each load warns how many
-    stories were left out.
+    The stories of `exclude` are the other splits, with their labels. How many stories are left out
+    is logged when the data set is prepared.
 
     Args:
         source: the tables (`.csv`, with `storyid`, `storytitle` and `sentence1` to `sentence5`): a
@@ -550,7 +514,6 @@ def _load_files(
         hash=None if streaming else _fingerprint(builder_class, files),
         cache_dir=options.get("cache_dir"),
         files=files,
-        streaming=streaming,
         **settings,
     )
     if streaming:
@@ -567,27 +530,11 @@ def _load_files(
             raise
         # Errors of other processes come without their cause, so it is found in this one.
         return _load_files(builder_class, files, split, {**options, "num_proc": None}, settings)
-    for note in sorted(Path(builder.cache_dir).glob(f"{_NOTES}*"), key=os.path.getmtime):
-        logger.warning("%s", note.read_text(encoding="utf-8"))
-    return _as_dataset(builder, split, bool(options.get("keep_in_memory")))
-
-
-def _as_dataset(builder: RowsBuilder, split: str | None, in_memory: bool) -> LoadedData:
-    """The prepared rows; a split without rows is empty, while `datasets` refuses to read it."""
-    splits = builder.info.splits
-    if split in splits and not splits[split].num_examples:
-        columns: dict[str, list[Any]] = {column: [] for column in builder.FEATURES}
-        return datasets.Dataset.from_dict(columns, builder.FEATURES, builder.info.copy())
-    if split is None:
-        return datasets.DatasetDict(
-            {name: _as_dataset(builder, name, in_memory) for name in splits}
-        )
-    return builder.as_dataset(split=split, in_memory=in_memory)
+    return builder.as_dataset(split=split, in_memory=bool(options.get("keep_in_memory")))
 
 
 def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:
     """A digest of the version, the columns and the content of all files."""
-    version = importlib.metadata.version("narrative_twins")
     contents = [digest_of_files(file) for of_split in files.values() for file in of_split]
-    known = repr((version, builder_class.FEATURES, builder_class.ABOUT, contents))
-    return hashlib.sha256(known.encode()).hexdigest()[:16]
+    version = importlib.metadata.version("narrative_twins")
+    return digest([version, repr(builder_class.FEATURES), contents])[:16]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow
 import pyarrow.ipc
@@ -59,9 +59,8 @@ def read_records(path: str) -> Iterator[Record]:
         for number, (location, key, row) in enumerate(_READERS[suffix](path)):
             where = f"{path}, {location}"
             if not isinstance(row, Mapping):
-                key = "" if key is None else f", id {key!r}"
                 problem = f"is {type(row).__name__}; a row must be an object of columns"
-                raise RowError(f"{where}{key}", problem)
+                raise RowError(where if key is None else f"{where}, id {key!r}", problem)
             ids = (row.get("id"), key, f"{Path(path).name}:{number}")
             id_ = next(id_ for id_ in ids if id_ is not None)
             if isinstance(id_, bool) or not isinstance(id_, (str, int)):
@@ -102,40 +101,37 @@ def _unreadable(path: str, error: BaseException) -> RowError:
     return RowError(path, f"can't be read as {kind} ({error}); the file may be incomplete")
 
 
-def _is_compressed(path: str) -> bool:
-    return path.lower().endswith(".gz")
-
-
-def _open(path: str) -> IO[bytes]:
-    return gzip.open(path) if _is_compressed(path) else open(path, "rb")  # type: ignore[return-value]
+@contextmanager
+def _lines(path: str, *limits: int) -> Iterator[Iterable[bytes]]:
+    """The lines of a file; compressed ones, which may expand to gigabytes, in the limits of
+    `LimitedFile`."""
+    if path.lower().endswith(".gz"):
+        with gzip.open(path) as packed:
+            yield LimitedFile(packed, *limits)  # type: ignore[arg-type]
+    else:
+        with open(path, "rb") as file:
+            yield file
 
 
 def _json_lines(path: str) -> Iterator[Entry]:
-    with _open(path) as file:
-        # A compressed line may be gigabytes long, so it has a maximum length.
-        lines = enumerate(LimitedFile(file) if _is_compressed(path) else file, start=1)
-        filled = ((number, line) for number, line in lines if line.strip())
+    with _lines(path) as lines:
+        filled = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
         for row, (number, line) in enumerate(filled):
             location = f"row {row} (line {number})"
             try:
                 yield location, None, json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise RowError(
-                    f"{path}, {location}",
-                    f"is not valid JSON ({error}); each line of a .jsonl file must be a row; if the"
-                    " file is one JSON document, name it .json",
-                ) from None
+                fix = "each line of a .jsonl must be a row; name one JSON document .json"
+                problem = f"is not valid JSON ({error}); {fix}"
+                raise RowError(f"{path}, {location}", problem) from None
 
 
 def _json(path: str) -> Iterator[Entry]:
-    with _open(path) as file:
-        pieces = LimitedFile(file, MAX_DOCUMENT, MAX_DOCUMENT) if _is_compressed(path) else file
-        rows = json.loads(b"".join(pieces))
+    with _lines(path, MAX_DOCUMENT, MAX_DOCUMENT) as lines:
+        rows = json.loads(b"".join(lines))
     if not isinstance(rows, (Mapping, list)):
-        raise RowError(
-            path,
-            f"contains {type(rows).__name__}; a list of rows is needed, or an object of rows by id",
-        )
+        problem = f"contains {type(rows).__name__}; a list of rows is needed, or an object by id"
+        raise RowError(path, problem)
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
     for number, (key, row) in enumerate(keyed):
         yield f"row {number}", key, row
@@ -163,12 +159,8 @@ def _rows_of(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
 
 def _csv(path: str) -> Iterator[Entry]:
     allow_long_cells()
-    with _open(path) as file:
-        if _is_compressed(path):
-            text: Iterable[str] = codecs.iterdecode(LimitedFile(file), "utf-8-sig")
-        else:
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        table = csv.DictReader(text)
+    with _lines(path) as lines:
+        table = csv.DictReader(codecs.iterdecode(lines, "utf-8-sig"))
         # `line_num` is that of the row's last line, since a cell can have several.
         rows = (
             (f"{path}, row {number} (line {table.line_num})", row)

@@ -3,14 +3,12 @@ package's data sets. Errors name the file, the row, the problem and the fix."""
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import accumulate
-from typing import Any, SupportsIndex, TypeAlias
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from narrative_twins.stories.story import Story, StoryError, partition, shown_value
+from narrative_twins.stories.story import Story, StoryError, shown_value
 
 Row: TypeAlias = dict[str, Any]
 
@@ -79,19 +77,23 @@ def is_nested(content: Any) -> bool:
     )
 
 
-def check_list(content: Any, column: str, where: str, of: str) -> list[Any]:
-    """Check a list or tuple, and return it as a list; `of` describes its elements in the
-    RowError."""
+def check_list(
+    content: Any, column: str, where: str, of: str, count: int | None = None
+) -> list[Any]:
+    """Check a list or tuple, and return it as a list; `of` describes its elements in the RowError,
+    and `count` is the number of sentences if it has an element for each."""
     if not isinstance(content, (list, tuple)):
         raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
+    if count is not None and len(content) != count:
+        problem = f"'{column}' has {len(content)} {of} for {count} sentence(s); give each one"
+        raise RowError(where, problem)
     return list(content)
 
 
-@contextmanager
-def story_errors(column: str, where: str) -> Iterator[None]:
-    """Turn the error of a story into a RowError of its column."""
+def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story:
+    """The story of a column, see `Story.parse`; raises RowError."""
     try:
-        yield
+        return Story.parse(source, windows)
     except StoryError as error:
         raise RowError(where, f"'{column}': {error.problem}") from None
 
@@ -99,23 +101,22 @@ def story_errors(column: str, where: str) -> Iterator[None]:
 def check_sentences(content: Any, column: str, where: str) -> list[str]:
     """Check a list of sentences that are not empty; raises RowError."""
     if isinstance(content, str):
-        raise RowError(
-            where,
-            f"'{column}' is one text; split it into sentences (narrative_twins.split_sentences)",
-        )
+        fix = "split it into sentences (narrative_twins.split_sentences)"
+        raise RowError(where, f"'{column}' is one text; {fix}")
     if is_nested(content):
         raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
-    if not check_list(content, column, where, "sentences"):
-        problem = f"'{column}' is empty; give it at least one sentence, or remove the row"
-        raise RowError(where, problem)
-    with story_errors(column, where):
-        return list(Story.parse(content, windows=1).sentences)
+    sentences = check_list(content, column, where, "sentences")
+    if not sentences:
+        raise RowError(where, f"'{column}' is empty; give it at least one sentence")
+    return list(check_story(sentences, column, where).sentences)
 
 
 def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """Check a list of windows, each a list of sentences; raises RowError."""
-    windows = check_list(content, column, where, "windows")
-    return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(windows)]
+    """Check a list of windows, each a list of sentences, or a list of sentences, which is one
+    window; raises RowError."""
+    if not is_nested(content):
+        return [check_sentences(content, column, where)]
+    return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(content)]
 
 
 def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
@@ -123,54 +124,34 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     RowError."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
-        number = None
-        if isinstance(value, str):
-            # Python refuses to convert thousands of digits.
-            number = int(value) if value.isdecimal() and len(value) < 20 else None
-        elif isinstance(value, SupportsIndex) and not isinstance(value, bool):
-            number = operator.index(value)
-        if number is None or not first <= number <= last:
-            raise RowError(
-                where,
-                f"'{column}' has {shown_value(value)}; whole numbers from {first} to {last} are"
-                " needed",
-            )
+        # Python refuses to convert thousands of digits.
+        is_text = isinstance(value, str) and value.isdecimal() and len(value) < 20
+        number = int(value) if is_text else value
+        if type(number) is not int or not first <= number <= last:
+            needed = f"whole numbers from {first} to {last} are needed"
+            raise RowError(where, f"'{column}' has {shown_value(value)}; {needed}")
         numbers.append(number)
     return numbers
 
 
 def check_numbers(values: Any, column: str, where: str, count: int) -> list[float]:
     """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
-    values = check_list(values, column, where, "numbers")
-    if len(values) != count:
-        raise RowError(
-            where,
-            f"'{column}' has {len(values)} number(s) for {count} sentence(s); give each sentence"
-            " one",
-        )
-    numbers = []
+    values = check_list(values, column, where, "numbers", count)
     for index, value in enumerate(values):
-        try:
-            number = float(value) if isinstance(value, (int, float)) else math.nan
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
+        # False for NaN, too.
+        if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             problem = f"'{column}' has {shown_value(value)} for sentence {index}"
             raise RowError(where, f"{problem}; a finite number is needed")
-        numbers.append(number)
-    return numbers
+    return list(map(float, values))
 
 
 def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
     """Check the number of votes for each sentence, of which at least one has a vote; raises
     RowError."""
+    check_list(votes, column, where, "numbers of votes", sentences)
     checked = check_integers(votes, column, where, 0, 2**31 - 1)
-    if len(checked) != sentences or not any(checked):
-        raise RowError(
-            where,
-            f"'{column}' has {len(checked)} number(s) for {sentences} sentence(s), with"
-            f" {sum(checked)} votes; give the number of votes for each sentence, at least one vote",
-        )
+    if not any(checked):
+        raise RowError(where, f"'{column}' has no votes; at least one vote is needed")
     return checked
 
 
@@ -178,12 +159,19 @@ def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
     """How many annotators chose each sentence of a story of this many sentences, given the sentence
     that each annotator chose, counted from 1 as in the ROCStories salience data; ValueError for
     other choices."""
-    counts = [0] * sentences
-    for choice in choices:
-        if not 1 <= int(choice) <= sentences:
-            raise ValueError(f"choice {choice} is not a sentence number from 1 to {sentences}")
-        counts[int(choice) - 1] += 1
-    return counts
+    counts = Counter(map(int, choices))
+    if wrong := set(counts) - set(range(1, sentences + 1)):
+        raise ValueError(f"choice {min(wrong)} is not a sentence number from 1 to {sentences}")
+    return [counts[number] for number in range(1, sentences + 1)]
+
+
+def title_of(row: Mapping[str, Any]) -> str | None:
+    """The title of a story, if it has one."""
+    title = find_column(row, "title", "storytitle")
+    return None if title is None else str(title)
+
+
+# Rows of narrative twins
 
 
 def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
@@ -196,13 +184,8 @@ def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
         content = row[column]
         sections = content.items() if isinstance(content, Mapping) else [("", content)]
         for name, section in sections:
-            label = f"{column}[{name!r}]" if name else column
-            check = check_windows if is_nested(section) else check_sentences
-            check(section, label, where)
+            check_windows(section, f"{column}[{name!r}]" if name else column, where)
     return columns
-
-
-# Rows of narrative twins
 
 
 def check_twins_row(row: Mapping[str, Any], where: str) -> None:
@@ -228,16 +211,18 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
         content, windows_of = row.get(column), row.get(f"{column}_windows")
         if content is None:
             continue
-        if is_nested(content):
-            if windows_of is not None:
+        used = set(range(len(check_windows(content, column, where))))
+        if windows_of is not None:
+            if is_nested(content):
                 raise RowError(where, f"'{column}' is a list of windows; remove '{column}_windows'")
-            used = set(range(len(check_windows(content, column, where))))
-        else:
-            check_sentences(content, column, where)
             last = (len(content) if column == "story" else count) - 1
-            used = {0}
-            if windows_of is not None:
-                used = _used(windows_of, f"{column}_windows", len(content), last, where)
+            name = f"{column}_windows"
+            lists = check_list(windows_of, name, where, "lists of windows", len(content))
+            used = {
+                window
+                for i, windows in enumerate(lists)
+                for window in check_integers(windows, f"{name}[{i}]", where, 0, last)
+            }
         if column == "story":
             count = max(used, default=0) + 1
         if windows_of is None and len(used) != count:
@@ -246,27 +231,9 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
                 f"'{column}' has {len(used)} window(s) and 'story' {count}; both need the same"
                 " number",
             )
-        if len(used) < count:
-            empty = min(set(range(count)) - used)
-            raise ShortWindowError(
-                where,
-                f"no sentence of '{column}' is in window {empty} of the story; align one or use"
-                " fewer windows",
-            )
-
-
-def _used(windows_of: Any, column: str, sentences: int, last: int, where: str) -> set[int]:
-    """The set of all windows in a column of candidate windows, such as `twin_windows`."""
-    if len(check_list(windows_of, column, where, "lists of windows")) != sentences:
-        raise RowError(
-            where,
-            f"'{column}' has {len(windows_of)} list(s) of windows for {sentences} sentence(s); each"
-            " needs one",
-        )
-    used: set[int] = set()
-    for i, windows in enumerate(windows_of):
-        used.update(check_integers(windows, f"{column}[{i}]", where, 0, last))
-    return used
+        if empty := set(range(count)) - used:
+            problem = f"no sentence of '{column}' is in window {min(empty)} of the story"
+            raise ShortWindowError(where, f"{problem}; align one or use fewer windows")
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
@@ -274,15 +241,12 @@ def story_twins(row: Mapping[str, Any], where: str) -> Row:
     `negative`, `negative_twin` (or `negative_narrative_twin`), and `story_votes` and
     `negative_votes`, the votes for each of their sentences.
     """
-    require_column(row, where, "story")
-    require_column(row, where, *TWIN_NAMES[:2])
-    names = {
-        "story": ("story",),
-        "twin": TWIN_NAMES[:2],
-        "negative": ("negative",),
-        "negative_twin": NEGATIVE_TWIN_NAMES,
+    found: Row = {
+        "story": require_column(row, where, "story"),
+        "twin": require_column(row, where, *TWIN_NAMES[:2]),
+        "negative": row.get("negative"),
+        "negative_twin": find_column(row, *NEGATIVE_TWIN_NAMES),
     }
-    found: Row = {column: find_column(row, *known) for column, known in names.items()}
     for column, content in found.items():
         found[column] = None if content is None else check_sentences(content, column, where)
     for column in ("story", "negative"):
@@ -298,8 +262,7 @@ def window_twins(
     """Convert a row of longer stories; those that are plain lists of sentences are split into
     `windows` even windows.
 
-    The row has `title`, `story`, `twin` and `negative` as lists of windows, and `key`, for each
-    window of the story the index of its turning point within it; or, as published,
+    The row has `title`, `story`, `twin` and `negative` as lists of windows; or, as published,
     `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story
     and a sentence of the twin) and `negative_narrative`, an object of `section_1` and so on; or the
     columns of the package's data sets, with `twin_windows` and `turning_points`.
@@ -310,7 +273,7 @@ def window_twins(
     """
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
-    windows_of = find_column(row, "twin_windows")
+    windows_of = row.get("twin_windows")
     as_published = not is_nested(story) and not is_nested(twin) and windows_of is None
     least = min_window or (MIN_WINDOW if as_published else 0)
     if least and not is_nested(story) and len(check_sentences(story, "story", where)) < windows:
@@ -319,12 +282,19 @@ def window_twins(
     story = _to_windows(story, "story", where, windows)
     negative = find_column(row, *NEGATIVE_NAMES)
     if isinstance(negative, Mapping):
-        negative = _sections(negative, where)
+        names = [f"section_{number}" for number in range(1, len(negative) + 1)]
+        if set(names) != set(negative):
+            found = ", ".join(map(repr, negative))[:1000]
+            fix = "name them 'section_1', 'section_2' and so on"
+            raise RowError(where, f"'negative' has the sections {found}; {fix}")
+        negative = [negative[name] for name in names]
     if negative is not None:
         negative = _to_windows(negative, "negative", where, windows)
     if windows_of is None and not is_nested(twin):
+        twin = check_sentences(twin, "twin", where)
         pairs = require_column(row, where, "alignment", "twin_windows")
-        windows_of = _windows_by_alignment(pairs, story, twin, where)
+        checked = _check_pairs(pairs, sum(map(len, story)), len(twin), where)
+        windows_of = twin_windows(checked, story, len(twin))
     content = {"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}
     try:
         check_twins_row(content, where)
@@ -335,21 +305,44 @@ def window_twins(
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
         twin = [sentence for window in twin for sentence in window]
-    points = _turning_points(row, story, where)
     sizes = {"story": list(map(len, story)), "twin": window_sizes(windows_of, len(story))}
     for column, of_column in sizes.items():
-        for w, size in enumerate(of_column):
-            if size < least:
-                problem = f"window {w} of '{column}' has {size} sentence(s), fewer than {least}"
-                raise ShortWindowError(where, problem)
+        if min(of_column) < least:
+            w, size = of_column.index(min(of_column)), min(of_column)
+            problem = f"window {w} of '{column}' has {size} sentence(s), fewer than {least}"
+            raise ShortWindowError(where, problem)
+    points, last = row.get("turning_points"), sum(map(len, story)) - 1
     return {
         "title": title_of(row),
         "story": story,
         "twin": twin,
         "twin_windows": windows_of,
         "negative": negative,
-        "turning_points": points,
+        "turning_points": (
+            None if points is None else check_integers(points, "turning_points", where, 0, last)
+        ),
     }
+
+
+def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
+    """A list of windows unchanged, or a list of sentences split into even windows."""
+    if is_nested(content):
+        return check_windows(content, column, where)
+    story = check_story(check_sentences(content, column, where), column, where, windows)
+    return [list(story.sentences[lo:hi]) for lo, hi in story.windows]
+
+
+def _check_pairs(pairs: Any, sentences: int, lines: int, where: str) -> list[tuple[int, int]]:
+    """Check the pairs of a sentence of the story and a sentence of the twin."""
+    checked = []
+    for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
+        name = f"alignment[{number}] = {shown_value(pair)}"
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise RowError(where, f"'{name}' is not a pair of sentences, of the story and the twin")
+        (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
+        (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, lines - 1)
+        checked.append((i, j))
+    return checked
 
 
 def twin_windows(
@@ -371,88 +364,17 @@ def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]
     return [sum(w in indices for indices in windows_of) for w in range(windows)]
 
 
-def title_of(row: Mapping[str, Any]) -> str | None:
-    """The title of a story, if it has one."""
-    title = find_column(row, "title", "storytitle")
-    return None if title is None else str(title)
-
-
-def even_spans(sentences: Sequence[str], windows: Any, column: str, where: str) -> list[list[int]]:
-    """Windows in any form that `Story.parse` accepts as half-open ranges of sentences; raises
-    RowError."""
-    with story_errors(column, where):
-        return [list(span) for span in partition(sentences, windows)]
-
-
-def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """A list of windows unchanged, or a list of sentences split into even windows."""
-    if is_nested(content):
-        return check_windows(content, column, where)
-    sentences = check_sentences(content, column, where)
-    return [sentences[lo:hi] for lo, hi in even_spans(sentences, windows, column, where)]
-
-
-def _sections(sections: Mapping[str, Any], where: str) -> list[Any]:
-    """The sections of a negative as windows."""
-    names = [f"section_{number}" for number in range(1, len(sections) + 1)]
-    if set(names) != set(sections):
-        found = ", ".join(map(repr, sections))[:1000]
-        raise RowError(
-            where,
-            f"'negative' has the sections {found}; name them 'section_1', 'section_2' and so on",
-        )
-    return [sections[name] for name in names]
-
-
-def _windows_by_alignment(
-    pairs: Any, story: list[list[str]], twin: Any, where: str
-) -> list[list[int]]:
-    """The windows of each sentence of the twin, by checked pairs of sentences."""
-    check_sentences(twin, "twin", where)
-    sentences = sum(map(len, story))
-    checked = []
-    for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
-        name = f"alignment[{number}] = {shown_value(pair)}"
-        if len(check_list(pair, name, where, "two sentences")) != 2:
-            problem = "is not a pair of a sentence of the story and a sentence of the twin"
-            raise RowError(where, f"'{name}' {problem}")
-        (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
-        (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, len(twin) - 1)
-        checked.append((i, j))
-    return twin_windows(checked, story, len(twin))
-
-
-def _turning_points(row: Mapping[str, Any], story: list[list[str]], where: str) -> list[int] | None:
-    """The turning points as indices of sentences, counted across all windows of the story."""
-    points, key = find_column(row, "turning_points"), find_column(row, "key")
-    if points is not None:
-        return check_integers(points, "turning_points", where, 0, sum(map(len, story)) - 1)
-    if key is None:
-        return None
-    if len(check_list(key, "key", where, "whole numbers")) != len(story):
-        raise RowError(
-            where,
-            f"'key' has {len(key)} index(es); one for each of the {len(story)} windows is needed",
-        )
-    # An index within a window, plus the number of sentences before the window.
-    starts = accumulate(map(len, story), initial=0)
-    return [
-        start + check_integers([index], f"key[{w}]", where, 0, len(window) - 1)[0]
-        for w, (start, index, window) in enumerate(zip(starts, key, story, strict=False))
-    ]
-
-
 # Film synopses
 
 
 def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
     """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops
     empty sentences."""
-    story, points = synopsis(row, where)
+    sentences, points = synopsis(row, where)
     if len(points) != 5:
         raise RowError(where, f"{len(points)} turning points; five are needed")
-    spans = even_spans(story, windows, "story", where)
-    return {"story": story, "windows": spans, "turning_points": points}
+    spans = check_story(sentences, "story", where, windows).windows
+    return {"story": sentences, "windows": list(map(list, spans)), "turning_points": points}
 
 
 def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
@@ -462,9 +384,8 @@ def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
     numbers = require_column(row, where, "turning_points")
     points = check_integers(numbers, "turning_points", where, 0, len(sentences) - 1)
     kept = [i for i, text in enumerate(sentences) if not isinstance(text, str) or text.strip()]
-    for number, point in enumerate(points, start=1):
-        if point not in kept:
-            problem = f"turning point {number} is sentence {point}, which is empty; choose another"
-            raise RowError(where, problem)
+    if empty := set(points) - set(kept):
+        problem = f"the turning point {min(empty)} is an empty sentence; choose another"
+        raise RowError(where, problem)
     story = check_sentences([sentences[i] for i in kept], "story", where)
     return story, [kept.index(point) for point in points]

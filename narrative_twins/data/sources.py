@@ -6,8 +6,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -113,27 +112,41 @@ def source_files(
         ValueError: the format of a file is unknown, there is no such configuration, or an option
             does not apply.
     """
-    hub = partial(_hub_files, revision=revision, token=token, force_download=force_download)
+
+    def on_hub(path: str) -> SplitFiles:
+        return _hub_files(path, name, revision, token=token, force_download=force_download)
+
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
-            return hub(path, name)
-        if revision is not None:
-            raise ValueError(
-                f"revision={revision!r} applies only to data on the Hub, but {path!r} is local"
-            )
-        if os.path.isdir(path):
+            return on_hub(path)
+        if os.path.isdir(path) and revision is None:
             try:
                 source = load_from_disk(path)
             except FileNotFoundError:  # not a folder of `save_to_disk`
                 return _folder_files(Path(path), name)
-    if name is not None:
-        raise ValueError(
-            f"name={name!r} applies only to a folder or a data set on the Hub, which has"
-            " configurations"
-        )
+    if name is not None or revision is not None:
+        option = f"name={name!r}" if name is not None else f"revision={revision!r}"
+        raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
     splits = source if isinstance(source, Mapping) else {"train": source}
-    return {str(split): _split_files(rows, hub, cache_dir) for split, rows in splits.items()}
+    found: SplitFiles = {}
+    for split, rows in splits.items():
+        if isinstance(rows, IterableDataset):
+            raise TypeError("a stream of rows is not a source; pass a Dataset, or the files")
+        if isinstance(rows, Dataset):
+            found[str(split)] = [_written(rows, cache_dir)]
+            continue
+        paths = map(os.fspath, [rows] if isinstance(rows, (str, os.PathLike)) else rows)
+        found[str(split)] = [
+            file
+            for path in paths
+            for file in (
+                sum(on_hub(path).values(), []) if path.startswith("hf://") else _matching(path)
+            )
+        ]
+        if not found[str(split)]:
+            raise ValueError("no files; give at least one for each split")
+    return found
 
 
 def configurations(folder: Path) -> dict[str, Mapping[str, Any]]:
@@ -147,26 +160,6 @@ def configurations(folder: Path) -> dict[str, Mapping[str, Any]]:
         return {str(entry.get("config_name", "default")): entry for entry in entries}
     except (yaml.YAMLError, AttributeError, TypeError) as error:
         raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
-
-
-def _split_files(
-    rows: Rows, hub: Callable[[str, None], SplitFiles], cache_dir: str | None
-) -> list[str]:
-    """The files of a split."""
-    if isinstance(rows, Dataset):
-        return [_written(rows, cache_dir)]
-    if isinstance(rows, IterableDataset):
-        raise TypeError("a stream of rows is not a source; pass a Dataset, or the files")
-    paths = [os.fspath(path) for path in ([rows] if isinstance(rows, (str, os.PathLike)) else rows)]
-    found: list[str] = []
-    for path in paths:
-        if path.startswith("hf://"):
-            found += [file for files in hub(path, None).values() for file in files]
-        else:
-            found += _matching(path)
-    if not found:
-        raise ValueError("no files; give at least one for each split")
-    return found
 
 
 def _matching(path: str) -> list[str]:
@@ -201,18 +194,15 @@ def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
         ValueError: there is no such configuration, or none of several is the default one.
     """
     found = configurations(folder)
+    known = ", ".join(found) or "none"
     if name is None:
         default = [key for key, entry in found.items() if entry.get("default") or key == "default"]
         if not default and len(found) > 1:
-            raise ValueError(
-                "the data set has several configurations; choose one with name=:"
-                f" {', '.join(found)}"
-            )
+            raise ValueError(f"there are several configurations; choose one with name=: {known}")
         name = next(iter(default or found), None)
     elif name not in found:
-        known = ", ".join(found) or "none"
         raise ValueError(f"no configuration {name!r}; the data set has {known}")
-    entry = found[name] if name is not None else {}
+    entry = {} if name is None else found[name]
     files = entry.get("data_files")
     return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
 
@@ -223,27 +213,20 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     inside, patterns = _patterns(folder, name)
     base = os.path.join(folder, inside)
     resolved = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
-    found = {
-        split: [file for file in files if is_data_file(file)] for split, files in resolved.items()
-    }
-    if not any(found.values()):
+    root, found = os.path.abspath(folder), SplitFiles()
+    for split, files in resolved.items():
+        if files := list(filter(is_data_file, files)):
+            found[str(split)] = files
+        for file in files:
+            # The card may be from a stranger, and must not name private files of the user.
+            if os.path.commonpath([root, os.path.abspath(file)]) != root:
+                raise ValueError(f"the card names {file}, which is outside of the data set")
+    if not found:
         raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
-    root = os.path.abspath(folder)
-    for file in (file for files in found.values() for file in files):
-        # The card may be from a stranger, and must not name private files of the user.
-        if os.path.commonpath([root, os.path.abspath(file)]) != root:
-            raise ValueError(f"the card names {file}, which is outside of the data set")
-    return {split: files for split, files in found.items() if files}
+    return found
 
 
-def _hub_files(
-    path: str,
-    name: str | None,
-    *,
-    revision: str | None,
-    token: str | bool | None,
-    force_download: bool,
-) -> SplitFiles:
+def _hub_files(path: str, name: str | None, revision: str | None, **options: Any) -> SplitFiles:
     """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
     of the configuration; without a network, those in the cache of the Hub are used."""
     match = _HUB_PATH.fullmatch(path)
@@ -254,24 +237,26 @@ def _hub_files(
     repo_id, inside = (match["id"], match["inside"]) if match else (path, None)
     if revision is None and match and match["revision"]:
         revision = unquote(match["revision"])
-    download = partial(
-        snapshot_download,
-        repo_id,
-        repo_type="dataset",
-        revision=revision or PUBLISHED.get(repo_id),
-        token=token,
-        force_download=force_download,
-    )
+
+    used = revision or PUBLISHED.get(repo_id)
+
+    def download(*patterns: str) -> Path:
+        names = list(patterns)
+        folder = snapshot_download(
+            repo_id, repo_type="dataset", revision=used, allow_patterns=names, **options
+        )
+        return Path(folder)
+
     try:
         if inside:
-            folder = Path(download(allow_patterns=[inside, f"{inside.rstrip('/')}/**"]))
-            if not (folder / inside).is_dir():
-                return {"train": _matching(str(folder / inside))}
-            return _folder_files(folder / inside, name)
-        data_dir, patterns = _patterns(Path(download(allow_patterns=[CARD])), name)
+            found = download(inside, f"{inside.rstrip('/')}/**") / inside
+            return (
+                _folder_files(found, name) if found.is_dir() else {"train": _matching(str(found))}
+            )
+        data_dir, patterns = _patterns(download(CARD), name)
         wanted = sum(patterns.values(), []) if patterns else ["**"]
-        wanted = [os.path.join(data_dir, pattern) for pattern in wanted]
-        return _folder_files(Path(download(allow_patterns=[CARD, *wanted])), name)
+        folder = download(CARD, *(os.path.join(data_dir, pattern) for pattern in wanted))
+        return _folder_files(folder, name)
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         raise FileNotFoundError(
             f"{path!r} is not a local path, and can't be found on the Hub: {error}"

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import ROC_SENTENCES, read_roc_story
@@ -19,23 +19,6 @@ Found: TypeAlias = tuple[str, str | None, Row]
 
 LABEL_COLUMNS = ("story_id", "sentence", "label")
 _OPTIONAL_COLUMNS = ("annotator", "window", "title")
-
-
-class _Sentence(NamedTuple):
-    """A row of a table of labels, with its location for error messages."""
-
-    where: str
-    story_id: str
-    sentence: str
-    label: str
-    annotator: str
-    window: str
-    title: str
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What all annotators of a story share."""
-        return self.sentence, self.window
 
 
 def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
@@ -56,64 +39,65 @@ def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
             together.
     """
     seen: set[str] = set()
-    for story_id, group in groupby((_sentence(*row) for row in rows), key=lambda row: row.story_id):
+    checked = ((where, _cells(row, where)) for where, row in rows)
+    for story_id, group in groupby(checked, key=lambda pair: pair[1]["story_id"]):
         of_story = list(group)
+        where = of_story[0][0]
         if story_id in seen:
-            raise RowError(
-                of_story[0].where,
-                f"story {story_id!r} has rows further above; put the rows of a story together, in"
-                " story order",
-            )
+            fix = "put the rows of a story together, in story order"
+            raise RowError(where, f"story {story_id!r} has rows further above; {fix}")
         seen.add(story_id)
-        yield of_story[0].where, story_id, _story(of_story)
+        yield where, story_id, _story(of_story)
 
 
-def _sentence(where: str, row: Cells) -> _Sentence:
-    cells = [(row.get(name) or "").strip() for name in (*LABEL_COLUMNS, *_OPTIONAL_COLUMNS)]
-    if not all(cells[: len(LABEL_COLUMNS)]):
+def _cells(row: Cells, where: str) -> dict[str, str]:
+    cells = {name: (row.get(name) or "").strip() for name in (*LABEL_COLUMNS, *_OPTIONAL_COLUMNS)}
+    if not all(cells[name] for name in LABEL_COLUMNS):
         raise RowError(where, f"an empty cell; each row needs {', '.join(LABEL_COLUMNS)}")
-    return _Sentence(where, *cells)
+    return cells
 
 
-def _story(rows: list[_Sentence]) -> Row:
+def _story(rows: list[tuple[str, dict[str, str]]]) -> Row:
     """The rows of a story as one row."""
-    by_annotator: dict[str, list[_Sentence]] = {}
-    for row in rows:
-        by_annotator.setdefault(row.annotator, []).append(row)
-    first, *others = by_annotator.values()
-    for own in others:
-        if [row.place for row in own] != [row.place for row in first]:
-            raise RowError(
-                own[0].where,
-                f"annotator {own[0].annotator!r} has other sentences or windows than"
-                f" {first[0].annotator!r}; each annotator needs a row for each sentence, in story"
-                " order",
-            )
-    labels = [[_number(row) for row in own] for own in by_annotator.values()]
-    sizes = [(name, len(list(group))) for name, group in groupby(row.window for row in first)]
+    # By annotator: the sentences with their windows, and the labels.
+    sentences: dict[str, list[tuple[str, str]]] = {}
+    labels: dict[str, list[float]] = {}
+    for where, row in rows:
+        sentences.setdefault(row["annotator"], []).append((row["sentence"], row["window"]))
+        labels.setdefault(row["annotator"], []).append(_number(row["label"], where))
+    where, title = rows[0][0], rows[0][1]["title"]
+    story, *others = sentences.values()
+    if any(own != story for own in others):
+        raise RowError(
+            where,
+            f"the annotators of story {rows[0][1]['story_id']!r} have different sentences or"
+            " windows; each needs a row for each sentence, in story order",
+        )
+    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in story)]
     names = [name for name, _ in sizes]
     if len(set(names)) < len(names) or ("" in names and len(names) > 1):
         raise RowError(
-            first[0].where,
+            where,
             f"the windows of the story are {', '.join(map(repr, names))}; give each row its"
             " window, and put the rows of a window together",
         )
+    lists = list(labels.values())
     return {
-        "title": first[0].title or None,
-        "story": [row.sentence for row in first],
+        "title": title or None,
+        "story": [sentence for sentence, _ in story],
         "windows": None if names == [""] else [size for _, size in sizes],
-        **({"annotations": labels} if others or first[0].annotator else {"labels": labels[0]}),
+        **({"labels": lists[0]} if list(labels) == [""] else {"annotations": lists}),
     }
 
 
-def _number(row: _Sentence) -> float:
+def _number(text: str, where: str) -> float:
     try:
-        label = float(row.label)
+        label = float(text)
     except ValueError:
         label = math.nan
     if not math.isfinite(label):
-        problem = f"'label' is {row.label[:60]!r}; a finite number is needed, such as 1 or 0.25"
-        raise RowError(row.where, problem)
+        problem = f"'label' is {text[:60]!r}; a finite number is needed, such as 1 or 0.25"
+        raise RowError(where, problem)
     return label
 
 

@@ -140,7 +140,7 @@ def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
 
 def _loader(row: Mapping[str, Any]) -> Any:
     """The function that loads rows like this one."""
-    if find_column(row, "key") is not None or is_nested(find_column(row, *STORY_NAMES) or []):
+    if is_nested(find_column(row, *STORY_NAMES)):
         return load_window_twins
     return (
         load_turning_points

@@ -70,8 +70,8 @@ def test_window_twins_as_published():
 def test_window_twins_in_plain_windows():
     twin = [["A mill is bought by Omar.", "Soon it is in flames."], ["The end."]]
     row = {key: SYNOPSIS[key] for key in ("title", "story", "negative")}
-    found = window_twins({**row, "twin": twin, "key": [1, 0]}, "here", 5)
-    assert found == SYNOPSIS | {"twin_windows": [[0], [0], [1]], "turning_points": [1, 2]}
+    found = window_twins({**row, "twin": twin}, "here", 5)
+    assert found == SYNOPSIS | {"twin_windows": [[0], [0], [1]], "turning_points": None}
 
 
 @pytest.mark.parametrize(("least", "short"), [(None, True), (1, False), (2, True), (4, True)])
@@ -108,15 +108,15 @@ def windows(row, where):
     ("convert", "row", "message"),
     [
         (story_twins, TWINS | {"twin": None}, r"no column 'twin' \(or 'narrative_twin'\); .*'story'"),
-        (story_twins, TWINS | {"story": []}, "'story' is empty; give it at least one sentence"),
+        (story_twins, TWINS | {"story": []}, "'story' is empty; give it at least"),
         (story_twins, TWINS | {"story": "A. B."}, "'story' is one text; split it into sentences"),
         (story_twins, TWINS | {"story": {"A.": 1}}, "'story' is dict; a list of sentences"),
         (story_twins, TWINS | {"twin": [["A."]]}, "'twin' is a list of lists; a list of sentences"),
         (story_twins, TWINS | {"twin": ["A.", ["B."]]}, "'twin': sentence 1 is list, not text"),
         (story_twins, TWINS | {"negative": ["A.", " "]}, "'negative': sentence 1 is empty"),
         (story_twins, TWINS | {"story": ["\ud800."]}, "lone surrogate"),
-        (story_twins, TWINS | {"story_votes": [1]}, r"'story_votes' has 1 number\(s\) for 2 sent"),
-        (story_twins, TWINS | {"story_votes": [0, 0]}, "with 0 votes; give the number of votes"),
+        (story_twins, TWINS | {"story_votes": [1]}, "'story_votes' has 1 numbers of votes for 2 sent"),
+        (story_twins, TWINS | {"story_votes": [0, 0]}, "'story_votes' has no votes; at least one"),
         (story_twins, TWINS | {"story_votes": [1, -1]}, "has -1; whole numbers from 0"),
         (windows, PUBLISHED | {"negative": [A]}, r"'negative' has 1 window\(s\) and 'story' 2"),
         (windows, PUBLISHED | {"negative": {"section_3": A}}, "has the sections 'section_3'; name"),
@@ -124,16 +124,14 @@ def windows(row, where):
         (windows, PUBLISHED | {"alignment": [[0, 3]]}, r"of the twin' has 3; .* from 0 to 2"),
         (windows, PUBLISHED | {"alignment": [[0, True]]}, "of the twin' has True"),
         (windows, PUBLISHED | {"alignment": [[0, 1, 2]]}, "is not a pair"),
-        (windows, PUBLISHED | {"alignment": [3]}, r"'alignment\[0\] = 3' is int; a list of two"),
+        (windows, PUBLISHED | {"alignment": [3]}, "is not a pair"),
         (windows, PUBLISHED | {"alignment": None}, r"no column 'alignment' \(or 'twin_windows'\)"),
         (windows, PUBLISHED | {"story": [A, []]}, r"'story\[1\]' is empty"),
         (windows, SYNOPSIS | {"twin": [A, B]}, "remove 'twin_windows'"),
         (windows, SYNOPSIS | {"turning_points": [4]}, "'turning_points' has 4; .* from 0 to 3"),
-        (windows, {"story": [A, B], "twin": [A, B], "key": [0]}, r"'key' has 1 index\(es\)"),
-        (windows, {"story": [A, B], "twin": [A, B], "key": [0, 2]}, r"'key\[1\]' has 2; .* to 0"),
         (film, FILM | {"turning_points": [0, 1, 2, 4, 6]}, "'turning_points' has 6; .* from 0 to 5"),
         (film, FILM | {"turning_points": [0, 1, 2, 4]}, "4 turning points; five are needed"),
-        (film, FILM | {"turning_points": [0, 1, 2, 3, 4]}, "turning point 4 is sentence 3, which is"),
+        (film, FILM | {"turning_points": [0, 1, 2, 3, 4]}, "the turning point 3 is an empty sentence"),
         (film, {"sentences": A, "turning_points": [0, 0, 0, 1, 1]}, "windows=5 .*2 sentence"),
     ],
 )  # fmt: skip
@@ -163,7 +161,7 @@ def test_rows_that_can_be_used_for_training(row):
         ({}, "no column 'story'; the columns with content: none"),
         ({"story": [A, B], "twin": A}, r"'twin' has 1 window\(s\) and 'story' 2"),
         ({"story": A, "negative_twin": [A, B]}, r"'negative_twin' has 2 window\(s\) and 'story' 1"),
-        ({"story": [A, B], "twin": A, "twin_windows": [[0]]}, r"has 1 list\(s\) of windows for 2"),
+        ({"story": [A, B], "twin": A, "twin_windows": [[0]]}, "has 1 lists of windows for 2"),
         ({"story": [A, B], "twin": A, "twin_windows": [[0], [2]]}, r"\[1\]' has 2; .* from 0 to 1"),
         ({"story": [A, B], "twin": A, "twin_windows": [[0], [0]]}, "'twin' is in window 1"),
         ({"story": [A, B], "twin": A, "twin_windows": [0, 1]}, r"windows\[0\]' is int; a list of"),
