@@ -27,7 +27,7 @@ FILM_OPERATIONS ?= summarization,deletion,disruption
 BIN := $(VENV)/bin
 WORKERS ?= 2
 # Without restarts: after the end of a worker, xdist waits forever for the groups it had.
-PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0
+PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist docs repository clean

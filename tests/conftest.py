@@ -30,6 +30,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_report_header() -> str:
+    """The processor, on which the kernels of torch depend."""
+    # Before torch 2.9 the capabilities are unknown.
+    features = getattr(torch.cpu, "get_capabilities", dict)()
+    native = [name for name in ("avx512_bf16", "amx_bf16") if features.get(name)]
+    kernels = [torch.backends.cpu.get_cpu_capability(), *native]
+    return f"processor: {os.cpu_count()} x {features.get('cpu_name')}, {', '.join(kernels)}"
+
+
 @pytest.fixture
 def encoder() -> StoryEncoder:
     """A small random BERT."""

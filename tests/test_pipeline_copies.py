@@ -26,7 +26,7 @@ STORY = (
 
 @pytest.fixture
 def fast(monkeypatch):
-    """A machine with native bfloat16."""
+    """As on a GPU with native bfloat16."""
     monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 

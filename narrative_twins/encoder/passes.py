@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from narrative_twins.encoder.loading import ATTENTIONS, Attention, Pooling
-from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, sensitive_weights
+from narrative_twins.encoder.precision import MatrixProducts, fast_dtype
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, first_position, padded
 
 logger = logging.getLogger(__name__)
@@ -33,8 +33,6 @@ ROUNDED_TOKENS = 32
 each number of tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000
 stories."""
 
-_CACHED_SCORES = 3 * 2**19
-"""Attention scores per chunk: three megabytes in bfloat16."""
 _LOCK = RLock()
 _FIX = (
     "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or"
@@ -78,7 +76,7 @@ class ForwardPasses:
         self._pad_id = tokenizer.pad_id
         self._first_position = first_position(model)
         self._attention: str | None = None
-        self.products = MatrixProducts(self._choose_dtype(), sensitive_weights(model))
+        self.products = MatrixProducts(self._choose_dtype())
         self._probe(tokenizer, attention)
 
     @property
@@ -302,11 +300,6 @@ def packed_attention(
         scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
         sliding_window: a token attends to tokens less than this many positions away; None for all.
     """
-    slow = (
-        value.dtype == torch.bfloat16
-        and value.device.type == "cpu"
-        and torch.is_inference_mode_enabled()
-    )
     outputs, start = [], 0
     for count, length in text_runs:
         stop = start + count * length
@@ -323,41 +316,12 @@ def packed_attention(
         if sliding_window is not None and length > sliding_window:
             positions = torch.arange(length, device=query.device)
             mask = (positions[:, None] - positions).abs() < sliding_window
-        # For very short and very long texts torch's own attention is faster even where it is slow
-        # otherwise.
-        if slow and 48 <= length <= 1_024:
-            scale = q.shape[3] ** -0.5 if scaling is None else scaling
-            output = _attention_in_chunks(q * scale, k, v, mask)
-        else:
-            output = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling
-            )
+        output = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling
+        )
         outputs.append(output.transpose(1, 2).flatten(0, 1))
         start = stop
     return torch.cat(outputs).unsqueeze(0), None
-
-
-def _attention_in_chunks(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
-) -> torch.Tensor:
-    """Attention in bfloat16 on a CPU, where torch's own is slow; all of shape (texts, heads,
-    tokens, size), with the queries already scaled."""
-    count, heads, length, size = value.shape
-    # A chunk is as many texts as keep their scores in the CPU caches; all chunks share one buffer
-    # for the scores.
-    chunk_size = min(count, max(1, _CACHED_SCORES // (heads * length**2)))
-    buffer = value.new_empty(chunk_size * heads, length, length)
-    out = torch.empty_like(value, memory_format=torch.contiguous_format)
-    for start in range(0, count, chunk_size):
-        q, k, v, target = (
-            x[start : start + chunk_size].reshape(-1, length, size)
-            for x in (query, key, value, out)
-        )
-        scores = torch.bmm(q, k.transpose(1, 2), out=buffer[: len(q)])
-        if mask is not None:
-            scores.masked_fill_(~mask, -torch.inf)
-        torch.bmm(torch.softmax(scores, 2, out=scores), v, out=target)
-    return out
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

@@ -4,7 +4,6 @@ machine."""
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,44 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, has_torch_function
 
-_QUERIES_AND_KEYS = re.compile(
-    r"(^|\.)(query|key|[qk]|[qk]_proj|[qk]_lin|Wqkv|qkv|qkv_proj)\.weight$"
-)
-_FIRST_LAYERS = re.compile(r"(^|\.)(layers?|h)\.[01]\.")
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The precision with the fastest matrix products that keeps the ranks of sentences: bfloat16 if
-    the CPU or CUDA device multiplies in it natively and fast, else float32."""
-    if device.type == "cuda":
-        native = torch.cuda.get_device_capability(device) >= (8, 0)
-    else:
-        # Before torch 2.9 the capabilities are unknown; then float32 is safer, as emulated bfloat16
-        # is slow.
-        features: dict[str, Any] = (
-            getattr(torch.cpu, "get_capabilities", dict)() if device.type == "cpu" else {}
-        )
-        # Intel's processors multiply in bfloat16 at full speed in their matrix unit (AMX) only,
-        # which a virtual machine may hide; without it they need 2.2 times as long as in float32.
-        vectors = features.get("avx512_bf16") and "Intel" not in str(features.get("cpu_name"))
-        native = torch.backends.cpu.get_cpu_capability() == "AVX512" and bool(
-            vectors or features.get("amx_bf16")
-        )
+    """The precision of matrix products for a device: bfloat16 on CUDA devices that multiply in it
+    natively, else float32. On CPUs rounding to bfloat16 would make scores depend on the batch: the
+    kernel, and with it the order of sums, depends on the number of tokens."""
+    native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float32
-
-
-def sensitive_weights(model: torch.nn.Module) -> list[torch.Tensor]:
-    """The weights worth keeping in full precision, since rounding them changes scores most: those
-    of queries and keys, and those of the first two layers, whose errors pass through all others.
-    Empty on a GPU, where products in float32 cost far more than on a CPU."""
-    if any(weight.device.type != "cpu" for weight in model.parameters()):
-        return []
-    return [
-        weight
-        for name, weight in model.named_parameters()
-        if weight.ndim == 2 and (_QUERIES_AND_KEYS.search(name) or _FIRST_LAYERS.search(name))
-    ]
 
 
 def linear_is_convolution(device: torch.device) -> bool:
@@ -94,25 +64,19 @@ class MatrixProducts(TorchFunctionMode):
     """Context manager for inference in which linear layers multiply in `dtype`, while residual sums
     and norms between them keep the precision of the weights. Unlike autocast, it does not cast the
     weights in each forward pass, but only once and after they change. A copy or pickle has no
-    casts, and with its model keeps the same weights exact.
+    casts.
 
     Args:
         dtype: precision of the products; None for that of the weights.
-        exact: weights of layers that multiply in the precision of the weights nevertheless; only
-            the result is rounded.
     """
 
-    def __init__(
-        self, dtype: torch.dtype | None = None, exact: Iterable[torch.Tensor] = ()
-    ) -> None:
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         self.dtype = dtype
-        self.exact = {id(weight): weight for weight in exact}
         self._casts: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The weights are named by their ids, which differ in a copy and from process to process.
-        return type(self), (self.dtype, list(self.exact.values()))
+        return type(self), (self.dtype,)
 
     def __torch_function__(
         self,
@@ -144,8 +108,6 @@ class MatrixProducts(TorchFunctionMode):
     ) -> torch.Tensor:
         if self.dtype is None or weight.dtype == self.dtype:
             return _linear(states.to(weight.dtype), weight, bias)
-        if id(weight) in self.exact:
-            return _linear(states.to(weight.dtype), weight, bias).to(self.dtype)
         return _linear(
             states.to(self.dtype), self._cast(weight), None if bias is None else self._cast(bias)
         )

@@ -112,9 +112,9 @@ class StoryEncoder:
                 or any `AutoModel` encoder, or of a PEFT adapter of one, which is merged into its
                 base; None for the default.
             device: default the first accelerator, else the CPU.
-            dtype: precision; `"auto"` for the fastest that keeps ranks: on a CPU or CUDA device
-                with native bfloat16, matrix products in bfloat16 and float32 between them, else
-                float32 throughout.
+            dtype: precision; `"auto"` is float32 on a CPU, where scores then do not depend on what
+                else is in the batch; on CUDA devices with native bfloat16, matrix products in
+                bfloat16 and float32 between them.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
             backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes
                 on a CPU, in float32 and without importing torch; see `PortableModel` for the

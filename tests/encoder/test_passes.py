@@ -49,7 +49,6 @@ def naive_attention(q, k, v, lengths, window, scale):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("window", [None, 5])
 def test_packed_attention_is_attention_within_each_text(dtype, window):
-    """For texts that are computed at once and, in bfloat16, texts that are computed in chunks."""
     runs = [(3, 2), (1, 7), (2, 50)]
     lengths = [length for count, length in runs for _ in range(count)]
     torch.manual_seed(0)

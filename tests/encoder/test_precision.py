@@ -10,12 +10,7 @@ import torch.nn.functional as F
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.encoder import passes, precision
-from narrative_twins.encoder.precision import (
-    MatrixProducts,
-    fast_dtype,
-    linear_is_convolution,
-    sensitive_weights,
-)
+from narrative_twins.encoder.precision import MatrixProducts, fast_dtype, linear_is_convolution
 
 from support.models import encoder_of
 
@@ -66,54 +61,16 @@ def test_weights_are_cast_once_and_again_after_a_change():
         assert len(products._casts) == 2, "only casts of parameters are cached"
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "modernbert"])
-def test_queries_keys_and_first_layers_keep_the_precision_of_their_weights(kind):
-    model, _ = encoder_of(kind)
-    settings = model.config.to_dict() | {"num_hidden_layers": 4, "layer_types": None}
-    known = {key: value for key, value in settings.items() if value is not None}
-    model = type(model)(type(model.config)(**known))
-    weights = sensitive_weights(model)
-    names = {id(weight): name for name, weight in model.named_parameters()}
-    first = [any(part in names[id(weight)] for part in (".0.", ".1.")) for weight in weights]
-    # A layer of ModernBERT has four products, with queries, keys and values in one of them; other
-    # models have six.
-    products, sensitive = (4, 1) if kind == "modernbert" else (6, 2)
-    assert sum(first) == 2 * products and len(first) - sum(first) == 2 * sensitive
-    states = torch.randn(4, weights[0].shape[1])
-    with MatrixProducts(torch.bfloat16, weights), torch.inference_mode():
-        exact, rounded = (F.linear(states, weight) for weight in (weights[0], weights[0] * 1))
-    with MatrixProducts():
-        expected = F.linear(states, weights[0])
-    assert exact.dtype == rounded.dtype == torch.bfloat16
-    assert torch.equal(exact, expected.bfloat16()) and not torch.equal(exact, rounded)
-
-
-@pytest.mark.parametrize(
-    ("level", "features", "expected"),
-    [
-        ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
-        ("AVX512", {"amx_bf16": True}, torch.bfloat16),
-        ("AVX512", {"avx512_bf16": True, "amx_bf16": True, "cpu_name": "Intel"}, torch.bfloat16),
-        ("AVX512", {"avx512_bf16": True, "cpu_name": "Intel Xeon"}, torch.float32),
-        ("AVX512", {"avx512_bf16": True, "cpu_name": "AMD Zen4"}, torch.bfloat16),
-        ("AVX512", {}, torch.float32),
-        ("AVX2", {"avx512_bf16": True}, torch.float32),
-    ],
-)
-def test_fast_dtype_is_bfloat16_on_cpus_with_fast_native_support(
-    level, features, expected, monkeypatch
-):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
-    assert fast_dtype(torch.device("cpu")) == expected
-    monkeypatch.delattr(torch.cpu, "get_capabilities")
-    assert fast_dtype(torch.device("cpu")) == torch.float32
-    assert fast_dtype(torch.device("mps")) == torch.float32
+@pytest.mark.parametrize(("capability", "expected"), [((8, 0), "bfloat16"), ((7, 5), "float32")])
+def test_fast_dtype_is_bfloat16_on_gpus_with_native_support_only(capability, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert fast_dtype(torch.device("cuda")) == getattr(torch, expected)
+    assert fast_dtype(torch.device("cpu")) == fast_dtype(torch.device("mps")) == torch.float32
 
 
 @pytest.fixture
 def fast(monkeypatch):
-    """A machine with native bfloat16."""
+    """As on a GPU with native bfloat16."""
     monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 
