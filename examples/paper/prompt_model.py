@@ -50,9 +50,7 @@ def prompt(arguments: argparse.Namespace) -> None:
         stories, server, answers, styles=arguments.styles, on_error="skip", progress=True
     )
     with AtomicFile(str(arguments.out)) as file:
-        for piece in write_results(
-            results, "jsonl", [STYLES[style].score for style in arguments.styles]
-        ):
+        for piece in write_results(results, "jsonl"):
             file.write(piece)
     print(f"{len(results)} of {len(stories)} stories: {arguments.out}")
 

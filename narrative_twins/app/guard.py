@@ -7,12 +7,12 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
 
+from fastapi import HTTPException
 from pydantic import BaseModel, StringConstraints, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
 
@@ -43,8 +43,6 @@ them at `CANCEL`."""
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 _BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
 
-ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-
 
 class Posted(BaseModel, strict=True):
     """What every posted request names."""
@@ -66,11 +64,6 @@ class Cancellation(Posted):
     event_id: Annotated[str, StringConstraints(pattern=r"^\w{1,64}$")]
 
 
-class Inputs(BaseModel, strict=True):
-    """The input values of an event, in the order of its fields; a model is made for each event.
-    Programs get the descriptions of the fields that are not valid."""
-
-
 class Guard:
     """ASGI middleware that serves only what the page needs, and adds `POLICY` to every response.
 
@@ -84,12 +77,13 @@ class Guard:
         hosts: names and addresses by which the page may be reached, without port. The address at
             which a request arrives is added if one of them means all addresses of the machine
             (`0.0.0.0`, `::`).
-        events: the inputs of the events that may be posted, by their numbers.
+        events: models of the inputs of the events that may be posted, by their numbers. Programs
+            get the descriptions of the fields that are not valid.
         endpoint: the number of the event that programs may post, too.
     """
 
     def __init__(
-        self, app: ASGI, hosts: Collection[str], events: Mapping[int, type[Inputs]], endpoint: int
+        self, app: Any, hosts: Collection[str], events: Mapping[int, type[BaseModel]], endpoint: int
     ) -> None:
         self.app, self.events, self.endpoint = app, events, endpoint
         self.any_address = any(host in _ALL_ADDRESSES for host in hosts)
@@ -103,41 +97,64 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        send = _with_headers(send)
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=list(message.get("headers", ())))
+                # gradio lets other pages of the same machine read answers.
+                for name in [name for name in headers if name.startswith("access-control-")]:
+                    del headers[name]
+                headers["content-security-policy"] = POLICY
+                headers["referrer-policy"] = "no-referrer"
+                headers["x-content-type-options"] = "nosniff"
+                message = {**message, "headers": headers.raw}
+            await send(message)
+
         try:
-            scope, receive = await self._accepted(scope, receive)
+            scope, receive = await self._accepted(Request(scope, receive))
         except HTTPException as error:
-            text = PlainTextResponse(f"{error.detail}\n", error.status_code)
-            await text(scope, receive, send)
-        except _WrongValues as error:
-            await JSONResponse({"detail": error.problems}, 422)(scope, receive, send)
+            if isinstance(error.detail, str):
+                answer: Any = PlainTextResponse(f"{error.detail}\n", error.status_code)
+            else:
+                answer = JSONResponse({"detail": error.detail}, error.status_code)
+            await answer(scope, receive, send_with_headers)
         except ClientDisconnect:
             pass
         else:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, send_with_headers)
 
-    async def _accepted(self, scope: Any, receive: Any) -> tuple[Any, Any]:
-        """A request that may be passed on, with no more than the application needs of it."""
-        headers, path = Headers(scope=scope), scope["path"]
-        self._check_host(scope, headers)
-        if scope["method"] in ("GET", "HEAD"):
+    async def _accepted(self, request: Request) -> tuple[Any, Any]:
+        """Scope and messages of a request that may be passed on, with no more than the application
+        needs of it."""
+        self._check_host(request)
+        # Not that of `request.url`, which depends on the header `Host`.
+        path = request.scope["path"]
+        if request.method in ("GET", "HEAD"):
             if not _PATHS.fullmatch(path) or ".." in path:
                 raise HTTPException(404, "Not found.")
             # gradio would take names of stored states from the query, for example.
-            return (scope if path == _MESSAGES else {**scope, "query_string": b""}), receive
-        if path not in (EVENTS, CANCEL) or scope["method"] != "POST":
+            query = request.scope["query_string"] if path == _MESSAGES else b""
+            return {**request.scope, "query_string": query}, request.receive
+        if path not in (EVENTS, CANCEL) or request.method != "POST":
             raise HTTPException(405 if path in (EVENTS, CANCEL) else 404, "Not found.")
-        _check_origin(headers)
-        body = await _read_body(Request(scope, receive))
+        _check_origin(request.headers)
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise HTTPException(413, "The story is too long.")
         try:
             posted = self._event(body) if path == EVENTS else self._cancellation(body)
         except (ValueError, RecursionError):
             raise HTTPException(422, "The request is not valid.") from None
-        return _with_body(scope, json.dumps(posted.model_dump()).encode(), receive)
+        return _with_body(request, json.dumps(posted.model_dump()).encode())
 
-    def _check_host(self, scope: Any, headers: Headers) -> None:
-        name = _host_of(headers.get("host", ""))
-        arrived = _canonical((scope.get("server") or ("",))[0])
+    def _check_host(self, request: Request) -> None:
+        host = request.headers.get("host", "")
+        # Without the port.
+        found = re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]@/]*)(:\d{1,5})?", host)
+        name = _canonical(found[1]) if found else ""
+        arrived = _canonical((request.scope.get("server") or ("",))[0])
         if name not in self.hosts and not (self.any_address and name == arrived):
             shown = re.sub(r"[^\w.:-]", "?", name[:100])
             raise HTTPException(
@@ -146,45 +163,37 @@ class Guard:
                 " --allow-host NAME",
             )
 
-    def _event(self, body: bytes) -> Event:
+    def _event(self, body: bytes | bytearray) -> Event:
         event = Event.model_validate(json.loads(body))
         inputs = self.events.get(event.fn_index)
         if inputs is None:
             raise ValueError(f"there is no event {event.fn_index}")
         if problems := _problems(inputs, event.data):
-            if event.fn_index == self.endpoint:
-                raise _WrongValues(problems)
-            raise ValueError("values of another kind")
+            if event.fn_index != self.endpoint:
+                raise ValueError("values of another kind")
+            # In the form that clients of gradio show.
+            form = {"__type__": "validate", "is_valid": False}
+            named = [{"parameter_name": name, "message": takes} for name, takes in problems.items()]
+            raise HTTPException(422, [form | problem for problem in named])
         return event
 
-    def _cancellation(self, body: bytes) -> Cancellation:
+    def _cancellation(self, body: bytes | bytearray) -> Cancellation:
         cancelled = Cancellation.model_validate(json.loads(body))
         if cancelled.fn_index != self.endpoint:
             raise ValueError("only calls of the endpoint are cancelled this way")
         return cancelled
 
 
-class _WrongValues(Exception):
-    """What is wrong with the values of a program, in the form that clients of gradio show."""
-
-    def __init__(self, problems: Mapping[str, str]) -> None:
-        form = {"__type__": "validate", "is_valid": False}
-        self.problems = [
-            form | {"parameter_name": name, "message": f"takes {takes}"}
-            for name, takes in problems.items()
-        ]
-
-
-def _problems(inputs: type[Inputs], values: list[Any]) -> dict[str, str]:
+def _problems(inputs: type[BaseModel], values: list[Any]) -> dict[str, str]:
     """For each input whose value is not valid, what it takes."""
     fields = inputs.model_fields
     if len(values) != len(fields):
-        return {"data": f"{len(fields)} values: {', '.join(fields)}"}
+        return {"data": f"takes {len(fields)} values: {', '.join(fields)}"}
     try:
         inputs.model_validate(dict(zip(fields, values, strict=True)))
     except ValidationError as error:
         wrong = {problem["loc"][0] for problem in error.errors(include_input=False)}
-        return {name: str(fields[name].description) for name in fields if name in wrong}
+        return {name: f"takes {fields[name].description}" for name in fields if name in wrong}
     return {}
 
 
@@ -198,12 +207,6 @@ def _canonical(host: str) -> str:
         return host.lower().removesuffix(".")
 
 
-def _host_of(netloc: str) -> str:
-    """The host of a `Host` header, without its port."""
-    name = re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]@/]*)(:\d{1,5})?", netloc)
-    return _canonical(name[1]) if name else ""
-
-
 def _check_origin(headers: Headers) -> None:
     """Browsers send the origin of the page that posts; other clients need not."""
     origin, host = headers.get("origin"), headers.get("host", "")
@@ -213,38 +216,14 @@ def _check_origin(headers: Headers) -> None:
         raise HTTPException(403, "Requests from other pages are refused.")
 
 
-async def _read_body(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise HTTPException(413, "The story is too long.")
-    return bytes(body)
-
-
-def _with_body(scope: Any, body: bytes, receive: Any) -> tuple[Any, Any]:
-    """A request with another body, and without a query."""
-    kept = [(name, value) for name, value in scope["headers"] if name.lower() not in _BODY_HEADERS]
+def _with_body(request: Request, body: bytes) -> tuple[Any, Any]:
+    """Scope and messages of a request with another body, and without a query."""
+    headers = request.scope["headers"]
+    kept = [(name, value) for name, value in headers if name.lower() not in _BODY_HEADERS]
     kept += [(b"content-length", str(len(body)).encode()), (b"content-type", b"application/json")]
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def receive_body() -> Any:
-        return unread.pop() if unread else await receive()
+    async def receive() -> Any:
+        return unread.pop() if unread else await request.receive()
 
-    return {**scope, "headers": kept, "query_string": b""}, receive_body
-
-
-def _with_headers(send: Any) -> Any:
-    async def send_with_headers(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(raw=list(message.get("headers", ())))
-            # gradio lets other pages of the same machine read answers.
-            for name in [name for name in headers if name.startswith("access-control-")]:
-                del headers[name]
-            headers["content-security-policy"] = POLICY
-            headers["referrer-policy"] = "no-referrer"
-            headers["x-content-type-options"] = "nosniff"
-            message = {**message, "headers": headers.raw}
-        await send(message)
-
-    return send_with_headers
+    return {**request.scope, "headers": kept, "query_string": b""}, receive

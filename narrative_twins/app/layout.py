@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import gradio as gr
-from pydantic import Field, create_model
+from pydantic import BaseModel, Field, create_model
 
-from narrative_twins.app.guard import Inputs
-from narrative_twins.app.page import (
-    ADVICE,
+from narrative_twins.app.page import ADVICE, SHARE, Page, Parts, Visitor, part
+from narrative_twins.app.scoring import (
+    MAX_BOOK,
+    MAX_CHARACTERS,
+    MAX_SENTENCES,
     METHODS,
     ONE_PASS,
-    SHARE,
-    SPLITS,
     Method,
-    Page,
-    Parts,
-    Visitor,
-    part,
+    book_suffixes,
 )
-from narrative_twins.app.scoring import MAX_BOOK, MAX_CHARACTERS, MAX_SENTENCES, book_suffixes
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import SCORING_OPTIONS
@@ -34,15 +29,8 @@ SCORE = "score"
 """The name of the endpoint."""
 STORY = ("text", "operations", "windows", "method", "split")
 """What the endpoint takes, in order. It takes no encoder, which could be a path."""
-
-_DESCRIPTION = (
-    "Score a story: the salience of every sentence, by each operation. Until the story is scored,"
-    " steps with phase, share and seconds_left are sent; the last one is the result."
-)
-_RETURNS = (
-    "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
-    " sentence), truncated, context_tokens, cut_tokens, approximate"
-)
+SPLITS = SCORING_OPTIONS["splitter"].choices
+_METHOD_INFO = "One pass is fast but approximate."
 
 
 def input_types() -> dict[str, Any]:
@@ -69,34 +57,26 @@ def input_types() -> dict[str, Any]:
     return {name: (kind, Field(description=text)) for name, (kind, text) in about.items()}
 
 
-def _inputs(names: Iterable[str]) -> type[Inputs]:
-    """The model of the inputs of an event."""
-    types = input_types()
-    return create_model("EventInputs", __base__=Inputs, **{name: types[name] for name in names})
-
-
 @dataclass
 class Layout:
     """The page as gradio blocks.
 
     Attributes:
         blocks: the blocks.
-        events: the inputs of the events that may be posted, by their numbers.
+        events: the inputs of the events that may be posted, as a model, by their numbers.
         endpoint: the number of the event of the endpoint.
     """
 
     blocks: gr.Blocks
-    events: dict[int, type[Inputs]] = field(default_factory=dict)
+    events: dict[int, type[BaseModel]] = field(default_factory=dict)
     endpoint: int = -1
 
-    def on(
-        self, listen: Any, function: Callable[..., Any], inputs: Mapping[str, Any], **options: Any
-    ) -> None:
-        """Call a function with the visitor and the values of the inputs, on an event of the
-        browser."""
-        options = {"show_progress": "hidden", "api_visibility": "private"} | options
-        event = listen(_handler(function), list(inputs.values()), **options)
-        self.events[event["id"]] = _inputs(inputs)
+    def allow(self, event: Any, inputs: Sequence[str]) -> int:
+        """Allow an event to be posted with these inputs; returns its number."""
+        types = input_types()
+        fields = {name: types[name] for name in inputs}
+        self.events[event["id"]] = create_model("Inputs", __config__={"strict": True}, **fields)
+        return int(event["id"])
 
 
 def build_layout(page: Page) -> Layout:
@@ -118,11 +98,15 @@ def build_layout(page: Page) -> Layout:
                 _html(guide, elem_id="guide")
         story["others"] = book["results"]
         book |= {"others": story["results"], "invitation": story["invitation"]}
-        names = [name for name in (*STORY, "encoder") if name in story]
-        _connect(layout, page, story, page.score, names, page.shade, ("token", "operation", "k"))
-        names = ["book", "levels", "method"]
-        _connect(layout, page, book, page.score_book, names, page.extract, ("token", "share"))
-        blocks.unload(_handler(lambda visitor: page.cancel(visitor)))
+        inputs = [name for name in (*STORY, "encoder") if name in story]
+        _connect(layout, page, story, page.score, inputs, page.shade, ["operation", "k"])
+        inputs = ["book", "levels", "method"]
+        _connect(layout, page, book, page.score_book, inputs, page.extract, ["share"])
+
+        def leave(request: gr.Request) -> None:
+            page.cancel(_visitor(request))
+
+        blocks.unload(leave)
         _add_endpoint(layout, page)
     return layout
 
@@ -132,23 +116,22 @@ def _html(value: str = "", **options: Any) -> gr.HTML:
     return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
 
 
+def _buttons(suffix: str = "") -> dict[str, Any]:
+    """The buttons that start and stop the scoring, and its status; their ids end in `suffix`."""
+    with gr.Row():
+        score = gr.Button("Score", variant="primary", elem_id=f"score{suffix}")
+        cancel = gr.Button("Cancel", visible=False, elem_id=f"cancel{suffix}")
+    return {"score": score, "cancel": cancel}
+
+
 def _story_input(any_encoder: bool) -> dict[str, Any]:
     """The story and the settings, by name."""
     example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8")
-    parts: dict[str, Any] = {
-        "text": gr.Textbox(
-            label="Story",
-            lines=10,
-            max_lines=10,
-            placeholder="Once upon a time …",
-            elem_id="story",
-            autoscroll=False,
-        )
-    }
+    size: dict[str, Any] = {"lines": 10, "max_lines": 10, "autoscroll": False}
+    hint = "Once upon a time …"
+    parts = {"text": gr.Textbox(label="Story", placeholder=hint, elem_id="story", **size)}
     _html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
-    with gr.Row():
-        parts["score"] = gr.Button("Score", variant="primary", elem_id="score")
-        parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel")
+    parts |= _buttons()
     parts["status"] = _html(elem_id="status")
     _html(part("fold"), elem_id="fold")
     with gr.Column(elem_id="settings"):
@@ -159,8 +142,9 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
             info="Choose lines for verse. Lines and paragraphs are scored as sentences are.",
             elem_id="split",
         )
+        names = list(OPERATIONS)
         parts["operations"] = gr.CheckboxGroup(
-            list(OPERATIONS), value=list(OPERATIONS), label="Operations", elem_id="operations"
+            names, value=names, label="Operations", elem_id="operations"
         )
         with gr.Row():
             parts["windows"] = gr.Textbox(
@@ -170,16 +154,11 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
                 min_width=200,
             )
             parts["method"] = gr.Radio(
-                list(METHODS),
-                value=METHODS[0],
-                label="Scores",
-                info="One pass is fast but approximate.",
-                min_width=200,
+                list(METHODS), value=METHODS[0], label="Scores", info=_METHOD_INFO, min_width=200
             )
         if any_encoder:
-            parts["encoder"] = gr.Textbox(
-                label="Encoder", placeholder="default", info="folder or Hub id"
-            )
+            info = "folder or Hub id"
+            parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info=info)
     return parts
 
 
@@ -193,16 +172,8 @@ def _story_results() -> dict[str, Any]:
         parts["shaded"] = _html(elem_id="shaded")
         _html(part("legend"))
         parts["downloads"] = _html()
-        parts["k"] = gr.Slider(
-            1,
-            5,
-            5,
-            step=1,
-            label="Extract",
-            info="the most salient sentences, in story order",
-            elem_id="k",
-            buttons=[],
-        )
+        info = "the most salient sentences, in story order"
+        parts["k"] = gr.Slider(1, 5, 5, step=1, label="Extract", info=info, elem_id="k", buttons=[])
         parts["salient"] = _html(elem_id="salient")
     return parts
 
@@ -212,18 +183,12 @@ def _book_input() -> dict[str, Any]:
     _html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
     # The browser puts the file here; it is hidden by the style sheet.
     parts: dict[str, Any] = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}
-    with gr.Row():
-        parts["score"] = gr.Button("Score", variant="primary", elem_id="score-book")
-        parts["cancel"] = gr.Button("Cancel", visible=False, elem_id="cancel-book")
+    parts |= _buttons("-book")
     parts["status"] = _html(elem_id="book-status")
-    parts["levels"] = gr.CheckboxGroup(
-        list(LEVELS), value=list(LEVELS), label="Levels", elem_id="levels"
-    )
+    levels = list(LEVELS)
+    parts["levels"] = gr.CheckboxGroup(levels, value=levels, label="Levels", elem_id="levels")
     parts["method"] = gr.Radio(
-        list(METHODS),
-        value=ONE_PASS,
-        label="Scores of sentences",
-        info="One pass is fast but approximate.",
+        list(METHODS), value=ONE_PASS, label="Scores of sentences", info=_METHOD_INFO
     )
     _html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
     return parts
@@ -235,15 +200,9 @@ def _book_results() -> dict[str, Any]:
     with gr.Column(visible=False, elem_id="book-results") as parts["results"]:
         parts["downloads"] = _html()
         parts["contents"] = _html(elem_id="contents")
+        info = "of the sentences, in their order"
         parts["share"] = gr.Slider(
-            1,
-            50,
-            SHARE,
-            step=1,
-            label="Extract (%)",
-            info="of the sentences, in their order",
-            elem_id="share",
-            buttons=[],
+            1, 50, SHARE, step=1, label="Extract (%)", info=info, elem_id="share", buttons=[]
         )
         parts["extract"] = _html(elem_id="book-extract")
     return parts
@@ -252,18 +211,18 @@ def _book_results() -> dict[str, Any]:
 def _connect(
     layout: Layout,
     page: Page,
-    parts: dict[str, Any],
+    parts: Mapping[str, Any],
     score: Callable[..., Iterator[Parts]],
-    names: Iterable[str],
+    inputs: Sequence[str],
     refresh: Callable[..., Parts],
-    chosen: Iterable[str],
+    settings: Sequence[str],
 ) -> None:
     """Connect the parts for stories or for books to the page.
 
     Args:
-        score: called with the inputs `names` when the button is pressed; yields changes.
-        refresh: called with the inputs `chosen`, the token of a result first, when a visitor
-            changes one of the others; returns changes.
+        score: called with the visitor and `inputs` when the button is pressed; yields changes.
+        refresh: called with the token of a result and `settings`, which say how it is shown, when a
+            visitor changes one of these; returns changes.
     """
 
     def updates(changes: Parts) -> dict[Any, Any]:
@@ -272,49 +231,39 @@ def _connect(
             for name, value in changes.items()
         }
 
-    def scored(visitor: Visitor, *values: Any) -> Iterator[dict[Any, Any]]:
-        yield from map(updates, score(visitor, *values))
+    # gradio passes the request to parameters with this annotation.
+    def scored(request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
+        named = dict(zip(inputs, values, strict=True))
+        yield from map(updates, score(_visitor(request), **named))
 
-    def refreshed(visitor: Visitor, *values: Any) -> dict[Any, Any]:
+    def cancel(request: gr.Request) -> None:
+        page.cancel(_visitor(request))
+
+    def refreshed(*values: Any) -> dict[Any, Any]:
         return updates(refresh(*values))
+
+    def on(listen: Any, function: Any, names: Sequence[str], **options: Any) -> None:
+        options |= {"show_progress": "hidden", "api_visibility": "private"}
+        layout.allow(listen(function, [parts[name] for name in names], **options), names)
 
     outputs = list(parts.values())
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
-    options: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "once"}
-    inputs = {name: parts[name] for name in names}
-    layout.on(parts["score"].click, scored, inputs, outputs=outputs, **options)
-    layout.on(parts["cancel"].click, page.cancel, {})
-    inputs = {name: parts[name] for name in chosen}
-    for name in list(inputs)[1:]:
+    options = {"outputs": outputs, "concurrency_limit": None, "trigger_mode": "once"}
+    on(parts["score"].click, scored, inputs, **options)
+    on(parts["cancel"].click, cancel, [])
+    options = {"outputs": outputs, "trigger_mode": "always_last"}
+    for name in settings:
         # `input` and not `change`, which would draw everything again after each scoring.
-        listen = parts[name].input
-        layout.on(listen, refreshed, inputs, outputs=outputs, trigger_mode="always_last")
+        on(parts[name].input, refreshed, ["token", *settings], **options)
 
 
-def _handler(function: Any) -> Any:
-    """An event handler that calls a function with the visitor first."""
-
-    def visitor(request: Any) -> Visitor:
-        return Visitor(request.client.host if request.client else "", request.session_hash)
-
-    if inspect.isgeneratorfunction(function):
-
-        def handle(request: Any, *values: Any) -> Any:
-            yield from function(visitor(request), *values)
-
-    else:
-
-        def handle(request: Any, *values: Any) -> Any:
-            return function(visitor(request), *values)
-
-    # gradio passes the request to a parameter with this annotation.
-    handle.__annotations__["request"] = gr.Request
-    return handle
+def _visitor(request: gr.Request) -> Visitor:
+    session = str(request.session_hash)
+    return Visitor(request.client.host if request.client else "", session)
 
 
 def _add_endpoint(layout: Layout, page: Page) -> None:
     """Add the endpoint to the blocks that are being built."""
-    score_data = _handler(page.score_data)
 
     def score(
         request: gr.Request,
@@ -324,17 +273,21 @@ def _add_endpoint(layout: Layout, page: Page) -> None:
         method: Any = METHODS[0],
         split: Any = SPLITS[0],
     ) -> Iterator[dict[str, Any]]:
+        story = dict(zip(STORY, (text, operations, windows, method, split), strict=True))
         try:
-            yield from score_data(request, text, operations, windows, method, split)
+            yield from page.score_data(_visitor(request), **story)
         except ValueError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
     # Types that gradio reports to clients.
     types = {name: kind for name, (kind, _) in input_types().items() if name in STORY}
     score.__annotations__ = {"request": gr.Request, **types, "return": dict[str, Any]}
-    event = gr.api(score, api_name=SCORE, api_description=_DESCRIPTION, concurrency_limit=None)
-    layout.endpoint = event["id"]
-    layout.events[layout.endpoint] = _inputs(STORY)
+    about = (
+        "Score a story: the salience of every sentence, by each operation. Until the story is"
+        " scored, steps with phase, share and seconds_left are sent; the last one is the result."
+    )
+    event = gr.api(score, api_name=SCORE, api_description=about, concurrency_limit=None)
+    layout.endpoint = layout.allow(event, STORY)
 
 
 def endpoint_info(layout: Layout) -> dict[str, Any]:
@@ -348,5 +301,8 @@ def endpoint_info(layout: Layout) -> dict[str, Any]:
         parameter["python_type"]["description"] = about.description
     (returned,) = endpoint["returns"]
     returned["label"] = "salience"
-    returned["python_type"]["description"] = _RETURNS
+    returned["python_type"]["description"] = (
+        "sentences, spans (of characters), windows (of sentences), scores (by operation, one for"
+        " each sentence), truncated, context_tokens, cut_tokens, approximate"
+    )
     return info

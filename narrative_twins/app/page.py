@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
@@ -15,22 +14,14 @@ from narrative_twins.app.estimates import format_duration
 from narrative_twins.app.scoring import Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.books.result import BookSalience, Contents
-from narrative_twins.salience.books.scoring import check_levels
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import SCORING_OPTIONS, Approximation, ScoringOptions
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import BOOK_WRITERS, FORMATS, write_book, write_results
+from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.pages import templates
 from narrative_twins.show.terminal import marked
-from narrative_twins.stories.splitting import SplitName
-from narrative_twins.stories.story import parse_windows
 
 KEPT = 64  # results held in memory; older results are dropped
 SHARE = 5  # the percentage of the sentences of a book that is in the extract at first
-ONE_PASS = "one pass"
-Method: TypeAlias = Literal["exact", "one pass"]
-METHODS = get_args(Method)
-SPLITS = SCORING_OPTIONS["splitter"].choices
 NO_RESULT = "These results are no longer stored; score the text again."
 WIDTH, HEIGHT = 600, 80  # of the curve, in its own units
 
@@ -88,45 +79,22 @@ class Page:
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         self.jobs: dict[Visitor, Job] = {}
 
-    def score(
-        self,
-        visitor: Visitor,
-        text: str,
-        operations: list[str],
-        windows: str,
-        method: str,
-        split: SplitName = "sentences",
-        encoder: str = "",
-    ) -> Iterator[Parts]:
-        """Score a story: yields its progress, and in the end the results or an error message."""
+    def score(self, visitor: Visitor, *, encoder: str = "", **story: Any) -> Iterator[Parts]:
+        """Score a story, see `story_work`: yields its progress, and in the end the results or an
+        error message. The encoder is ignored if visitors may not name one."""
         name = encoder.strip() if self.any_encoder else ""
-        yield from self._run(
-            visitor,
-            lambda: _story(text, operations, windows, method, split, name or None),
-            self._story_parts,
-        )
+        yield from self._run(visitor, lambda: story_work(**story, encoder=name or None))
 
-    def score_book(
-        self, visitor: Visitor, file: str, levels: Sequence[str], method: str
-    ) -> Iterator[Parts]:
-        """Score a book: yields its progress, and in the end the results or an error message. `file`
-        is the name of a file and, in base64 on the next line, its content."""
-        yield from self._run(visitor, lambda: _book(file, levels, method), self._book_parts)
+    def score_book(self, visitor: Visitor, **book: Any) -> Iterator[Parts]:
+        """Score a book, see `book_work`: yields its progress, and in the end the results or an
+        error message."""
+        yield from self._run(visitor, lambda: book_work(**book))
 
-    def score_data(
-        self,
-        visitor: Visitor,
-        text: str,
-        operations: list[str],
-        windows: str,
-        method: str,
-        split: SplitName,
-    ) -> Iterator[dict[str, Any]]:
-        """Score a story for a program: yields steps with `phase`, `share` and `seconds_left` (None
-        before the scoring has begun), and in the end the result as `StorySalience.to_dict` has it.
-        Raises `ValueError` with a sentence on what is wrong."""
-        request = _story(text, operations, windows, method, split, None)
-        job = self.queue.start(request, visitor.address)
+    def score_data(self, visitor: Visitor, **story: Any) -> Iterator[dict[str, Any]]:
+        """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
+        `seconds_left` (None before the scoring has begun), and in the end the result as
+        `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on what is wrong."""
+        job = self.queue.start(story_work(**story), visitor.address)
         try:
             for _ in job.steps(self.pause):
                 left = job.seconds_left if job.began else None
@@ -136,11 +104,9 @@ class Page:
             # Also if the program has gone, or cancels the story.
             job.stop()
 
-    def _run(
-        self, visitor: Visitor, request: Callable[[], Work], finished: Callable[[Any], Parts]
-    ) -> Iterator[Parts]:
-        """Score what is requested: yields its progress, and in the end what `finished` makes of the
-        result. A `ValueError` is shown as the status."""
+    def _run(self, visitor: Visitor, request: Callable[[], Work]) -> Iterator[Parts]:
+        """Score what is requested: yields its progress, and in the end the result. A `ValueError`
+        is shown as the status."""
         try:
             job = self.queue.start(request(), visitor.address)
         except ValueError as error:
@@ -150,7 +116,7 @@ class Page:
         try:
             for _ in job.steps(self.pause):
                 yield _BUSY | {"status": self._progress(job)}
-            yield _READY | _SHOWN | finished(job.result)
+            yield _READY | _SHOWN | self._result(job.result)
         except ValueError as error:
             kind = "status" if job.stopped else "problem"
             yield _READY | {"status": part(kind, str(error))}
@@ -201,15 +167,13 @@ class Page:
             return {"extract": part("hint", "An extract needs the level of sentences.")}
         return {"extract": part("copied", displayed(str(result.extract(share=share / 100))))}
 
-    def download(self, token: str, form: str) -> Iterator[str | bytes]:
+    def download(self, token: str, form: str) -> Iterable[str | bytes]:
         """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the
         format does not apply to them."""
         result = self.results[token]
         if form not in downloads(result):
             raise KeyError(form)
-        if isinstance(result, BookSalience):
-            return write_book(result, form)
-        return write_results([result], form, result.scores)
+        return write_results(result if isinstance(result, BookSalience) else [result], form)
 
     def keep(self, result: StorySalience | BookSalience) -> str:
         """Keep a result, the oldest of which are dropped, and return its token."""
@@ -219,30 +183,25 @@ class Page:
             self.results.popitem(last=False)
         return token
 
-    def _story_parts(self, result: StorySalience) -> Parts:
-        token, operation = self.keep(result), result.primary_operation
-        # As many as are underlined.
-        k = len(marked(result, operation))
-        return {
+    def _result(self, result: StorySalience | BookSalience) -> Parts:
+        token = self.keep(result)
+        parts = {"token": token, "downloads": part("downloads", token, downloads(result))}
+        if isinstance(result, BookSalience):
+            notes = " ".join([f"{result.extent}.", result.legend, *result.notes])
+            chapters = map(Markup, Contents(result.shading).chapters(result.chapters))
+            return parts | {
+                "status": part("status", f"{result.extent}."),
+                "contents": part("book", result, chapters, notes),
+                "share": SHARE,
+                **self.extract(token, SHARE),
+            }
+        operation = result.primary_operation
+        k = len(marked(result, operation))  # as many as are underlined
+        return parts | {
             "status": part("status", " ".join([f"{result.extent}.", *result.notes])),
-            "token": token,
             "operation": {"choices": list(result.scores), "value": operation},
             "k": {"maximum": max(2, len(result)), "value": k},
-            "downloads": part("downloads", token, downloads(result)),
             **self.shade(token, operation, k),
-        }
-
-    def _book_parts(self, result: BookSalience) -> Parts:
-        token = self.keep(result)
-        notes = " ".join([f"{result.extent}.", result.legend, *result.notes])
-        chapters = map(Markup, Contents(result.shading).chapters(result.chapters))
-        return {
-            "status": part("status", f"{result.extent}."),
-            "token": token,
-            "contents": part("book", result, chapters, notes),
-            "downloads": part("downloads", token, downloads(result)),
-            "share": SHARE,
-            **self.extract(token, SHARE),
         }
 
 
@@ -252,56 +211,10 @@ def part(name: str, *values: Any) -> str:
     return str(macro(*values))
 
 
-def _story(
-    text: str,
-    operations: list[str],
-    windows: str,
-    method: str,
-    split: SplitName,
-    encoder: str | None,
-) -> Work:
-    """The story to score. Raises `ValueError` with a sentence on what is wrong with the input."""
-    if not text.strip():
-        raise ValueError("There is no story yet: paste one, or open a text file.")
-    if not operations:
-        raise ValueError("Choose at least one operation.")
-    try:
-        chosen = parse_windows(windows.strip() or "auto")
-    except ValueError as error:
-        raise ValueError(f"Windows: {error}.") from None
-    # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
-    if approximate:
-        fast = [name for name in operations if OPERATIONS[name].has_one_pass]
-        operations = fast or operations
-    options: ScoringOptions = {
-        "operations": operations,
-        "windows": chosen,
-        "approximate": approximate,
-    }
-    return story_work(text, split, options, encoder)
-
-
-def _book(file: str, levels: Sequence[str], method: str) -> Work:
-    """The book to score. Raises `ValueError` with a sentence on what is wrong with the input."""
-    name, _, content = file.partition("\n")
-    if not name:
-        raise ValueError("There is no book yet: open a file.")
-    if not levels:
-        raise ValueError("Choose at least one level.")
-    try:
-        data = base64.b64decode(content, validate=True)
-    except ValueError:
-        raise ValueError("The file did not arrive whole; open it again.") from None
-    approximate: Approximation | None = "one-pass" if method == ONE_PASS else None
-    return book_work(name, data, check_levels(levels), approximate)
-
-
 def downloads(result: StorySalience | BookSalience) -> list[str]:
     """The formats in which a result can be downloaded: those whose libraries are installed, and
     which are not text for a terminal."""
-    names = BOOK_WRITERS if isinstance(result, BookSalience) else FORMATS
+    names = book_formats() if isinstance(result, BookSalience) else FORMATS
     return [name for name in names if FORMATS[name].available]
 
 

@@ -1,28 +1,29 @@
-"""The scoring of the web page: one story or book at a time, in a thread, with progress and
-cancellation. Those that would take too long are refused, with hints on what would be faster."""
+"""The scoring of the web page: what visitors ask for, checked, and a queue that scores one story or
+book at a time, in a thread, with progress and cancellation."""
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from threading import Event, Lock
-from typing import Any, TypeAlias
+from functools import cached_property, lru_cache
+from threading import Lock
+from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.app.estimates import LoadedEncoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
-from narrative_twins.salience.books.units import Level
+from narrative_twins.salience.books.scoring import BookScorer, chapter_stories, check_levels
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.options import Approximation, ScoringOptions, checked_options
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.options import Approximation, checked_options
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
 from narrative_twins.stories.splitting import SplitName
-from narrative_twins.stories.story import Story
+from narrative_twins.stories.story import Story, parse_windows
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
 MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
 MAX_ENCODERS = 2  # in memory, of those that requests name
+
+ONE_PASS = "one pass"
+Method: TypeAlias = Literal["exact", "one pass"]
+METHODS = get_args(Method)
 
 
 def book_suffixes() -> tuple[str, ...]:
@@ -50,21 +55,17 @@ class Job:
         share: how much of the scoring is done, from 0 to 1.
         seconds: the estimated time of the scoring.
         began: when the scoring began, by `time.monotonic`; 0 before.
+        stopped: whether it was cancelled.
         scored: the result, when it has ended.
     """
 
-    client: str = ""
+    client: str
     phase: str = ""
     share: float = 0.0
     seconds: float = 0.0
     began: float = 0.0
+    stopped: bool = False
     scored: Future[Any] = field(init=False)
-    _stopped: Event = field(default_factory=Event)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the job was cancelled."""
-        return self._stopped.is_set()
 
     @property
     def seconds_left(self) -> float:
@@ -89,7 +90,7 @@ class Job:
     def stop(self) -> None:
         """Cancel the job; it ends after the current forward pass, or at once if it waits for its
         turn."""
-        self._stopped.set()
+        self.stopped = True
         self.scored.cancel()
 
     def steps(self, pause: float) -> Iterator[None]:
@@ -131,10 +132,16 @@ class ScoringQueue:
 
     def __init__(self, model: str | None = None, patience: float = 3600.0) -> None:
         self.model, self.patience = model, patience
-        self._loaded: OrderedDict[str | None, LoadedEncoder] = OrderedDict()
         self._executor = ThreadPoolExecutor(1)
         self._lock = Lock()  # held to read or change the jobs
         self._jobs: list[Job] = []
+        self.named = lru_cache(MAX_ENCODERS)(_loaded)
+        """An encoder that a visitor names. Raises errors as `StoryEncoder.from_pretrained`."""
+
+    @cached_property
+    def own(self) -> LoadedEncoder:
+        """The encoder of the queue, loaded when it is first asked for."""
+        return _loaded(self.model)
 
     def jobs(self) -> list[Job]:
         """The jobs that have not ended, in their order: the first one is scored."""
@@ -172,17 +179,9 @@ class ScoringQueue:
                 job.stop()
         self._executor.shutdown(cancel_futures=True)
 
-    def load(self, name: str | None = None) -> LoadedEncoder:
-        """An encoder, from memory if it is there; None for that of the queue, which stays in
-        memory. Raises errors as `StoryEncoder.from_pretrained`."""
-        if name not in self._loaded:
-            encoder = StoryEncoder.from_pretrained(self.model if name is None else name)
-            self._loaded[name] = LoadedEncoder(encoder)
-        self._loaded.move_to_end(name)
-        others = [other for other in self._loaded if other is not None]
-        for other in others[:-MAX_ENCODERS]:
-            del self._loaded[other]
-        return self._loaded[name]
+
+def _loaded(name: str | None) -> LoadedEncoder:
+    return LoadedEncoder(StoryEncoder.from_pretrained(name))
 
 
 def _sentence(error: BaseException) -> str:
@@ -193,59 +192,105 @@ def _sentence(error: BaseException) -> str:
 
 
 def story_work(
-    text: str, split: SplitName, options: ScoringOptions, encoder: str | None = None
+    text: str,
+    operations: Sequence[str],
+    windows: str = "auto",
+    method: str = METHODS[0],
+    split: SplitName = "sentences",
+    encoder: str | None = None,
 ) -> Work:
-    """The scoring of a text, split into sentences, lines or paragraphs.
+    """The scoring of a story, with the settings of the page.
 
     Args:
-        text, split: the text, and the units to score.
-        options: of `score_stories`; the windows, for example.
+        text: the story.
+        operations: with one pass, those that have a one-pass form are scored.
+        windows: as `parse_windows` reads them.
+        method: one of `METHODS`.
+        split: the units to score.
         encoder: folder or Hub id; None for that of the queue.
 
     Raises:
-        ValueError: the text is too long, or the options contradict each other.
+        ValueError: the input is invalid; the message is a sentence for the visitor.
     """
+    if not text.strip():
+        raise ValueError("There is no story yet: paste one, or open a text file.")
     if len(text) > MAX_CHARACTERS:
         raise ValueError(
             f"The text has {len(text):,} characters, more than the limit of {MAX_CHARACTERS:,};"
             " split it, or use the command `narrative-twins score`."
         )
+    if not operations:
+        raise ValueError("Choose at least one operation.")
+    try:
+        chosen = parse_windows(windows.strip() or "auto")
+    except ValueError as error:
+        raise ValueError(f"Windows: {error}.") from None
+    # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    approximate = _approximation(method)
+    fast = [name for name in operations if OPERATIONS[name].has_one_pass]
 
     def work(job: Job, queue: ScoringQueue) -> StorySalience:
-        checked = checked_options({**options, "on_truncation": "ignore", "progress": job.update})
+        options = checked_options(
+            {
+                "operations": (approximate and fast) or operations,
+                "windows": chosen,
+                "approximate": approximate,
+                "on_truncation": "ignore",
+                "progress": job.update,
+            }
+        )
         job.begin(f"Splitting into {split}")
-        story = Story.parse(text, checked["windows"], split)
+        story = Story.parse(text, chosen, split)
         job.begin("Loading the encoder")
-        loaded = queue.load(encoder)
+        loaded = queue.own if encoder is None else queue.named(encoder)
         job.begin("Estimating the time")
-        job.begin_scoring(loaded.seconds(story, checked, queue.patience))
-        (result,) = score_stories([story], loaded.encoder, **checked)
+        exact: Any = None if approximate else options["operations"]
+        faster = "use more windows, leave out shifting, or "
+        job.begin_scoring(loaded.seconds([story], exact, queue.patience, faster=faster))
+        (result,) = score_stories([story], loaded.encoder, **options)
         return result
 
     return work
 
 
-def book_work(
-    name: str, data: bytes, levels: Sequence[Level], approximate: Approximation | None
-) -> Work:
-    """The scoring of a book by the encoder of the queue: the name and content of a file, and
-    arguments of `score_book`. Raises `ValueError` if the file is too long, or no book."""
+def book_work(book: str, levels: Sequence[str], method: str) -> Work:
+    """The scoring of a book by the encoder of the queue.
+
+    Args:
+        book: the name of a file and, in base64 on the next line, its content.
+        levels: the levels to score, see `score_book`.
+        method: one of `METHODS`, for sentences.
+
+    Raises:
+        ValueError: the input is invalid; the message is a sentence for the visitor.
+    """
+    name, _, content = book.partition("\n")
+    if not name:
+        raise ValueError("There is no book yet: open a file.")
+    if not levels:
+        raise ValueError("Choose at least one level.")
     suffixes = book_suffixes()
     if not name.lower().endswith(suffixes):
         raise ValueError(
             f"{printable_name(name)} is none of {', '.join(suffixes)}; convert it, or use the"
             " command `narrative-twins book`."
         )
+    try:
+        data = base64.b64decode(content, validate=True)
+    except ValueError:
+        raise ValueError("The file did not arrive whole; open it again.") from None
     if len(data) > MAX_BOOK:
         raise ValueError(
-            f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins score`."
+            f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."
         )
+    chosen, approximate = check_levels(levels), _approximation(method)
 
     def work(job: Job, queue: ScoringQueue) -> BookSalience:
         job.begin("Reading the book")
         try:
-            book = book_of(name, data)
-            stories = chapter_stories(book)
+            found = book_of(name, data)
+            stories = chapter_stories(found)
         except ValueError as error:
             raise ValueError(f"{printable_name(name)}: {error}") from error
         sentences = sum(map(len, stories))
@@ -255,11 +300,22 @@ def book_work(
                 " use the command `narrative-twins book`."
             )
         job.begin("Loading the encoder")
-        loaded = queue.load(None)
-        scorer = BookScorer.of(loaded.encoder, levels, approximate=approximate)
+        scorer = BookScorer.of(queue.own.encoder, chosen, approximate=approximate)
         job.begin("Estimating the time")
-        job.begin_scoring(loaded.book_seconds(scorer, stories, queue.patience))
-        chapters = scorer.chapters(book, progress=lambda done: job.update(done / sentences))
-        return scorer.result(book, chapters)
+        exact = scorer.operations.get("sentence", [])
+        seconds = queue.own.seconds(
+            stories,
+            None if approximate and exact else exact,
+            queue.patience,
+            # Scenes are read once, alone, for all levels above sentences.
+            passes=int(chosen != ("sentence",)),
+        )
+        job.begin_scoring(seconds)
+        chapters = scorer.chapters(found, progress=lambda done: job.update(done / sentences))
+        return scorer.result(found, chapters)
 
     return work
+
+
+def _approximation(method: str) -> Approximation | None:
+    return "one-pass" if method == ONE_PASS else None

@@ -50,7 +50,7 @@ def serve(
 
     with _listen(host, port) as listener:
         queue = ScoringQueue(model, patience)
-        queue.load()
+        _ = queue.own  # errors are those of the start
         page = Page(queue, any_encoder=host in LOCAL_NAMES and not allow_hosts)
         app = application(page, (host, *allow_hosts))
         # Connections that are open at the end are closed after a second, without error messages.

@@ -42,7 +42,7 @@ from narrative_twins.salience.books.units import (
 )
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.show.formats import BOOK_WRITERS
+from narrative_twins.show.formats import book_formats
 
 if TYPE_CHECKING:
     from narrative_twins.salience.books.scoring import BookScorer
@@ -55,7 +55,7 @@ _SAVED = (".json", ".jsonl")
 
 
 def _formats() -> list[str]:
-    return [*BOOK_WRITERS, JSON_LINES]
+    return [*book_formats(), JSON_LINES]
 
 
 @command(
@@ -96,7 +96,7 @@ def book(
     found, scorer = _load(file, levels, scoring, loading)
     if output.format != JSON_LINES:
         scored = scorer.chapters(found, progress=shows_progress(quiet))
-        output.write_book(scorer.result(found, scored), out)
+        output.write(scorer.result(found, scored), out)
         return 0
     # Each operation once, of whatever levels.
     named = {one.name: one for chosen in scorer.operations.values() for one in chosen}

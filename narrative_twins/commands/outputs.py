@@ -28,13 +28,7 @@ from narrative_twins.commands.options import (
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import (
-    BOOK_WRITERS,
-    FORMATS,
-    read_results,
-    write_book,
-    write_results,
-)
+from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
 from narrative_twins.show.report import INDEX, Report
 from narrative_twins.show.terminal import in_encoding
 
@@ -87,18 +81,10 @@ class Output:
         known = FORMATS.get(self.format or "")
         return known is not None and known.resumable and self.out != STDIN
 
-    def write(
-        self, results: Iterable[StorySalience], operations: Sequence[str], file: AtomicFile
-    ) -> None:
-        """Write results to a file, piece by piece."""
+    def write(self, results: Iterable[StorySalience] | BookSalience, file: AtomicFile) -> None:
+        """Write results of stories or of a book to a file, piece by piece."""
         form = self.format or "text"
-        pieces = write_results(results, form, operations, self.top, self._console(), self.share)
-        self.write_pieces(pieces, file)
-
-    def write_book(self, result: BookSalience, file: AtomicFile) -> None:
-        """Write the salience of a book to a file, in a format other than JSON Lines."""
-        form = self.format or "text"
-        self.write_pieces(write_book(result, form, self.top, self._console(), self.share), file)
+        self.write_pieces(write_results(results, form, self.top, self._console(), self.share), file)
 
     def _console(self) -> Console | None:
         """A terminal with its own width and colours, if the output is shown in one."""
@@ -186,19 +172,19 @@ def show(files: Sequence[str], output: Output, operations: str | None) -> int:
     if output.format == REPORT:
         write_report(Report(output.out, output.top), found)
     else:
-        output.write(found, list(first.scores), AtomicFile(output.out))
+        output.write(found, AtomicFile(output.out))
     return 0
 
 
 def _show_book(files: Sequence[str], output: Output, operations: list[str] | None) -> None:
     if len(files) > 1:
         raise click.UsageError("the scores of a book are shown by themselves; name one file")
-    output.check(files, BOOK_WRITERS)
+    output.check(files, book_formats())
     if operations is not None:
         raise click.UsageError("--operations does not apply to a book; choose them in book")
     if output.top is not None and output.format not in ("text", "extract"):
         raise click.UsageError("--top with a book needs --format text or extract")
-    output.write_book(read_book_salience(files[0]), AtomicFile(output.out))
+    output.write(read_book_salience(files[0]), AtomicFile(output.out))
 
 
 def write_report(

@@ -84,9 +84,8 @@ def score(
         out = ResumableFile(output.out, settings, resume)
         done = _digests(out)
     stories = StoryInput(files, form, scoring, done, loading["model"])
-    names = [operation.name for operation in options["operations"]]
     with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
-        output.write(scored(stories, encoder, options, shows_progress(quiet)), names, out)
+        output.write(scored(stories, encoder, options, shows_progress(quiet)), out)
     return 1 if stories.problems else 0
 
 

@@ -28,7 +28,7 @@ from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.report import SCORES
-from narrative_twins.show.terminal import TOP, book_text, to_table
+from narrative_twins.show.terminal import TOP, book_text, shown_sentences, to_table
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import stories_in
 
@@ -38,20 +38,18 @@ class Layout:
     """How results are laid out.
 
     Attributes:
-        operations: the names of the operations that were scored, for the header of a table.
         top: show only this many sentences of each story. JSON lists them as `top` and keeps the
             others; curves label them.
         console: the width and colours of the format `text`.
         share: in place of `top`, the share of the sentences in the format `extract`.
     """
 
-    operations: Sequence[str]
     top: int | None
     console: Console
     share: float | None = None
 
 
-Pieces: TypeAlias = Iterator[str | bytes]
+Pieces: TypeAlias = Iterable[str | bytes]
 """Output in pieces, made lazily, one piece per story if the format allows."""
 Writer: TypeAlias = Callable[[Iterable[StorySalience], Layout], Pieces]
 BookWriter: TypeAlias = Callable[[BookSalience, Layout], Pieces]
@@ -63,9 +61,10 @@ class OutputFormat:
 
     Attributes:
         name: the name of the format, which is also the suffix of downloads.
-        write: writes results.
+        write: writes results of stories.
         media_type: its MIME type.
         suffixes: of files that are in this format.
+        write_book: writes the result of a book; None if a book can't have this format.
         binary: its pieces are bytes that no terminal can show.
         resumable: each story is a line of JSON with its `sentences` and `windows`, so an
             interrupted run can be continued.
@@ -77,6 +76,7 @@ class OutputFormat:
     write: Writer
     media_type: str
     suffixes: tuple[str, ...] = ()
+    write_book: BookWriter | None = None
     binary: bool = False
     resumable: bool = False
     extra: str | None = None
@@ -98,9 +98,7 @@ class OutputFormat:
 
 
 FORMATS: dict[str, OutputFormat] = {}
-"""The formats of stories by name, in the order in which they are listed."""
-BOOK_WRITERS: dict[str, BookWriter] = {}
-"""For the formats that a book can have, what writes them."""
+"""The formats by name, in the order in which they are listed."""
 
 
 def register_format(name: str, media_type: str, **properties: Any) -> Callable[[Writer], Writer]:
@@ -113,20 +111,14 @@ def register_format(name: str, media_type: str, **properties: Any) -> Callable[[
     return register
 
 
-def register_book_writer(name: str) -> Callable[[BookWriter], BookWriter]:
-    """Decorator that registers a function as the writer of books in a format of `FORMATS`."""
-
-    def register(write: BookWriter) -> BookWriter:
-        BOOK_WRITERS[name] = write
-        return write
-
-    return register
+def book_formats() -> list[str]:
+    """The names of the formats that a book can have."""
+    return [name for name, form in FORMATS.items() if form.write_book is not None]
 
 
 def write_results(
-    results: Iterable[StorySalience],
+    results: Iterable[StorySalience] | BookSalience,
     name: str,
-    operations: Iterable[str],
     top: int | None = None,
     console: Console | None = None,
     share: float | None = None,
@@ -135,33 +127,26 @@ def write_results(
     story.
 
     Args:
-        results: the results, from `score_stories`.
-        name: one of `FORMATS`.
-        operations, top, console, share: see `Layout`; the default console writes plain text of 120
-            columns.
+        results: of stories, from `score_stories`, or of a book.
+        name: one of `FORMATS`; of a book, one of `book_formats`.
+        top, console, share: see `Layout`; the default console writes plain text of 120 columns.
     """
-    return FORMATS[name].write(results, _layout(operations, top, console, share))
+    layout = Layout(top, console or Console(file=io.StringIO(), width=120), share)
+    form = FORMATS[name]
+    if not isinstance(results, BookSalience):
+        return form.write(results, layout)
+    if form.write_book is None:
+        raise ValueError(f"a book has no format {name!r}; choose from {', '.join(book_formats())}")
+    return form.write_book(results, layout)
 
 
-def write_book(
-    result: BookSalience,
-    name: str,
-    top: int | None = None,
-    console: Console | None = None,
-    share: float | None = None,
-) -> Pieces:
-    """The salience of a book in one of the formats of `BOOK_WRITERS`, in pieces; arguments as
-    `write_results`."""
-    return BOOK_WRITERS[name](result, _layout((), top, console, share))
-
-
-def _layout(
-    operations: Iterable[str], top: int | None, console: Console | None, share: float | None
-) -> Layout:
-    return Layout(list(operations), top, console or Console(file=io.StringIO(), width=120), share)
-
-
-@register_format("text", "text/plain", suffixes=(".txt",), download=False)
+@register_format(
+    "text",
+    "text/plain",
+    suffixes=(".txt",),
+    write_book=lambda book, layout: [book_text(book, layout.top or TOP, layout.console)],
+    download=False,
+)
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         with layout.console.capture() as captured:
@@ -169,12 +154,12 @@ def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield captured.get() + "\n"
 
 
-@register_book_writer("text")
-def _book_text(result: BookSalience, layout: Layout) -> Pieces:
-    yield book_text(result, layout.top or TOP, layout.console)
-
-
-@register_format("extract", "text/plain", download=False)
+@register_format(
+    "extract",
+    "text/plain",
+    write_book=lambda book, layout: [f"{book.extract(layout.top, share=layout.share)}\n"],
+    download=False,
+)
 def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """The most salient sentences in story order, one per line; each of several stories under its
     name."""
@@ -186,12 +171,12 @@ def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield f"{heading}{result.extract(layout.top, share=layout.share)}\n"
 
 
-@register_book_writer("extract")
-def _book_extract(result: BookSalience, layout: Layout) -> Pieces:
-    yield f"{result.extract(layout.top, share=layout.share)}\n"
-
-
-@register_format("json", "application/json", suffixes=(".json",))
+@register_format(
+    "json",
+    "application/json",
+    suffixes=(".json",),
+    write_book=lambda book, layout: [json.dumps(book.to_dict(), ensure_ascii=False) + "\n"],
+)
 def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield "["
     separator = ""
@@ -199,11 +184,6 @@ def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield f"{separator}\n{_object(result, layout)}"
         separator = ","
     yield "\n]\n"
-
-
-@register_book_writer("json")
-def _book_json(result: BookSalience, layout: Layout) -> Pieces:
-    yield json.dumps(result.to_dict(), ensure_ascii=False) + "\n"
 
 
 @register_format(
@@ -218,12 +198,11 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in
     front."""
-    yield _row(["story", "index", "window", "start", "end", "sentence", *layout.operations])
-    for result in results:
+    header = ["story", "index", "window", "start", "end", "sentence"]
+    for at, result in enumerate(results):
+        lines = [] if at else [_row([*header, *result.scores])]
         name = result.index if result.story.id is None else result.story.id
-        top = result.top(len(result) if layout.top is None else layout.top)
-        shown = {sentence.index for sentence in top}
-        lines = []
+        shown = shown_sentences(result, layout.top)
         for w, (lo, hi) in enumerate(result.windows):
             for i in sorted(shown.intersection(range(lo, hi))):
                 scores = [values[i] for values in result.scores.values()]
@@ -231,42 +210,36 @@ def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield "".join(lines)
 
 
-@register_format("html", "text/html", suffixes=(".html", ".htm"))
+@register_format(
+    "html", "text/html", suffixes=(".html", ".htm"), write_book=lambda book, layout: book_html(book)
+)
 def _html(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    yield from to_html(results, layout.top)
+    return to_html(results, layout.top)
 
 
-@register_book_writer("html")
-def _book_html(result: BookSalience, layout: Layout) -> Pieces:
-    yield from book_html(result)
+def _register_image(form: str, media_type: str) -> None:
+    @register_format(
+        form,
+        media_type,
+        suffixes=(f".{form}",),
+        write_book=lambda book, layout: [render(book.plot(), form)],
+        binary=True,
+        extra="plot",
+    )
+    def image(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+        """The curves of one story, or several stories as a heat map."""
+        remaining = iter(results)
+        first = list(islice(remaining, 2))
+        if len(first) != 1:
+            yield render(plot_stories(chain(first, remaining)), form)
+        elif layout.top is None:
+            yield render(first[0].plot(), form)
+        else:
+            yield render(first[0].plot(top=layout.top), form)
 
 
-@register_format("png", "image/png", suffixes=(".png",), binary=True, extra="plot")
-def _png(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    yield _image(iter(results), layout, "png")
-
-
-@register_format("svg", "image/svg+xml", suffixes=(".svg",), binary=True, extra="plot")
-def _svg(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    yield _image(iter(results), layout, "svg")
-
-
-@register_book_writer("png")
-def _book_png(result: BookSalience, layout: Layout) -> Pieces:
-    yield render(result.plot(), "png")
-
-
-@register_book_writer("svg")
-def _book_svg(result: BookSalience, layout: Layout) -> Pieces:
-    yield render(result.plot(), "svg")
-
-
-def _image(results: Iterator[StorySalience], layout: Layout, form: str) -> bytes:
-    """The curves of one story, or several stories as a heat map."""
-    first = list(islice(results, 2))
-    if len(first) != 1:
-        return render(plot_stories(chain(first, results)), form)
-    return render(first[0].plot() if layout.top is None else first[0].plot(top=layout.top), form)
+_register_image("png", "image/png")
+_register_image("svg", "image/svg+xml")
 
 
 def _object(result: StorySalience, layout: Layout) -> str:

@@ -61,7 +61,7 @@ LONG = " ".join(
 @pytest.fixture(scope="module")
 def page(bert_folder):
     queue = ScoringQueue(bert_folder)
-    queue.load()
+    assert queue.own
     yield Page(queue, pause=0.01, any_encoder=False)
     queue.close()
 
@@ -376,7 +376,7 @@ def gate(page, monkeypatch):
     """Forward passes wait until this event is set."""
     states, opened = ForwardPasses.states, threading.Event()
     monkeypatch.setattr(page.queue, "patience", 1e9)
-    monkeypatch.setattr(estimates, "measured_speed", lambda *_: 1e6)
+    monkeypatch.setattr(estimates, "measured_speed", lambda *_, **__: 1e6)
     monkeypatch.setattr(
         ForwardPasses, "states", lambda self, rows: opened.wait(LIMIT) and states(self, rows)
     )

@@ -257,7 +257,7 @@ def test_results_work_as_those_of_score_stories(tmp_path):
     )
 
     for form in FORMATS:
-        assert all(write_results(results, form, []))
+        assert all(write_results(results, form))
 
 
 def test_invalid_answers_are_requested_again(tmp_path):

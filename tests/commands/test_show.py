@@ -39,7 +39,7 @@ def results():
 
 def write(path, form, found=None):
     with open(path, "wb") as file:
-        for piece in write_results(found or results(), form, OPERATIONS):
+        for piece in write_results(found or results(), form):
             file.write(piece.encode() if isinstance(piece, str) else piece)
     return path
 

@@ -223,7 +223,7 @@ def test_a_new_format_is_one_function(score, tmp_path):
         assert call(story, "-o", tmp_path / "a.counts") == (0, "")
         assert (tmp_path / "a.counts").read_text() == "3\n"
         assert call(story, "-f", "counts", "-o", tmp_path / "b") == (0, "")
-        assert list(write_results([result_of(["A."])], "counts", [])) == ["1\n"]
+        assert list(write_results([result_of(["A."])], "counts")) == ["1\n"]
     finally:
         del FORMATS["counts"]
 
