@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from narrative_twins.evaluation.agreement import turning_point_areas, turning_point_measures
+from narrative_twins.evaluation.agreement import turning_point_areas
 from narrative_twins.evaluation.metrics import auc, label_entropy, mean, partial_spearman, spearman
 
 DESCRIPTION = """\
@@ -91,11 +91,7 @@ def _turning_points(predictions, references, windows):
         for scores, points, spans in zip(predictions, references, windows, strict=True)
     ]
     means = [mean(column) for column in zip(*table, strict=True)]
-    *measures, _ = turning_point_measures([""], len(means))
-    results = {
-        f"auc_{measure.turning_point}": value.value
-        for measure, value in zip(measures, means, strict=True)
-    }
+    results = {f"auc_{number}": value.value for number, value in enumerate(means, start=1)}
     outside = [
         not span[0] <= point < span[1]
         for points, spans in zip(references, windows, strict=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from narrative_twins.evaluation.metrics import METRICS, Mean, Metric, mean, turning_point_auc
+from narrative_twins.evaluation.metrics import METRICS, Mean, mean, turning_point_auc
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Span
 
@@ -15,41 +14,25 @@ Rule: TypeAlias = Literal["numbered", "containing"]
 """Which window a turning point is ranked in, see `agreement_with_turning_points`."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A measure of agreement: a metric of an operation, optionally for a single turning point,
-    counted from 1."""
-
-    operation: str
-    metric: Metric
-    turning_point: int | None = None
-
-    @property
-    def key(self) -> str:
-        """Name in results, for example `deletion_auc_2`."""
-        return f"{self.operation}_{self.metric.key}" + (
-            f"_{self.turning_point}" if self.turning_point else ""
-        )
-
-    @property
-    def label(self) -> str:
-        """Name in tables and cards, for example `AUC of deletion, turning point 2`."""
-        point = f", turning point {self.turning_point}" if self.turning_point else ""
-        return f"{self.metric.label} of {self.operation}{point}"
+def vote_labels(operations: Iterable[str]) -> dict[str, str]:
+    """The names of the metrics of `agreement_with_votes`, each with a label for tables and
+    cards."""
+    return {
+        f"{operation}_{key}": f"{metric.label} of {operation}"
+        for operation in operations
+        for key, metric in METRICS.items()
+    }
 
 
-def vote_measures(operations: Iterable[str]) -> list[Measure]:
-    """The measures that `agreement_with_votes` computes for these operations."""
-    return [Measure(operation, metric) for operation in operations for metric in METRICS.values()]
-
-
-def turning_point_measures(operations: Iterable[str], points: int) -> list[Measure]:
-    """The measures that `agreement_with_turning_points` computes for these operations and number of
-    turning points."""
-    numbers: list[int | None] = [*range(1, points + 1), None]
-    return [
-        Measure(operation, METRICS["auc"], number) for operation in operations for number in numbers
-    ]
+def turning_point_labels(operations: Iterable[str], points: int) -> dict[str, str]:
+    """The names of the metrics of `agreement_with_turning_points` for this number of turning
+    points, each with a label for tables and cards."""
+    labels = {}
+    for operation in operations:
+        for number in range(1, points + 1):
+            labels[f"{operation}_auc_{number}"] = f"AUC of {operation}, turning point {number}"
+        labels[f"{operation}_auc"] = f"AUC of {operation}"
+    return labels
 
 
 def agreement_with_votes(
@@ -62,12 +45,13 @@ def agreement_with_votes(
         results: the scores of each story.
         counts: for each story how many annotators chose each sentence.
     """
-    values: dict[Measure, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for result, votes in zip(results, counts, strict=True):
-        for measure in vote_measures(result.scores):
-            value = measure.metric.function(result.scores[measure.operation], votes)
-            values.setdefault(measure, []).append(value)
-    return {measure.key: mean(by_story) for measure, by_story in values.items()}
+        for operation, scores in result.scores.items():
+            for key, metric in METRICS.items():
+                value = metric.function(scores, votes)
+                values.setdefault(f"{operation}_{key}", []).append(value)
+    return {name: mean(by_story) for name, by_story in values.items()}
 
 
 def agreement_with_turning_points(
@@ -86,8 +70,7 @@ def agreement_with_turning_points(
             undefined. `"containing"`: the window it is in.
 
     Raises:
-        ValueError: a story has another number of windows than turning points, which `"numbered"`
-            needs.
+        ValueError: a story does not have one window per turning point, which `"numbered"` needs.
     """
     tables: dict[str, list[list[float]]] = {}
     for result, story_points in zip(results, points, strict=True):
@@ -97,13 +80,12 @@ def agreement_with_turning_points(
     metrics: Metrics = {}
     for operation, table in tables.items():
         means = [mean(column) for column in zip(*table, strict=True)]
-        *point_measures, overall = turning_point_measures([operation], len(means))
-        metrics |= {
-            measure.key: value for measure, value in zip(point_measures, means, strict=True)
-        }
-        counted, undefined = (sum(value[i] for value in means) for i in (1, 2))
-        metrics[overall.key] = Mean(
-            mean(value.value for value in means).value, int(counted), int(undefined)
+        for number, value in enumerate(means, start=1):
+            metrics[f"{operation}_auc_{number}"] = value
+        metrics[f"{operation}_auc"] = Mean(
+            mean(value.value for value in means).value,
+            sum(value.counted for value in means),
+            sum(value.undefined for value in means),
         )
     return metrics
 
@@ -113,19 +95,19 @@ def turning_point_areas(
 ) -> list[float]:
     """AUC of each turning point of a story in its window, nan if it is left out; see
     `agreement_with_turning_points`, which has the arguments and errors."""
-    if rule not in get_args(Rule):
+    if rule == "numbered":
+        if len(windows) != len(points):
+            raise ValueError(
+                f"a story has {len(windows)} window(s) and {len(points)} turning point(s); score it"
+                f" with a window for each turning point (windows={len(points)}), or use"
+                " rule='containing'"
+            )
+        ranked_in = windows
+    elif rule == "containing":
+        ranked_in = [next((lo, hi) for lo, hi in windows if lo <= point < hi) for point in points]
+    else:
         raise ValueError(f"rule={rule!r}: choose {' or '.join(map(repr, get_args(Rule)))}")
-    if rule == "numbered" and len(windows) != len(points):
-        raise ValueError(
-            f"a story has {len(windows)} window(s) and {len(points)} turning point(s); score it"
-            f" with a window for each turning point (windows={len(points)}), or use"
-            " rule='containing'"
-        )
-    areas = []
-    for number, point in enumerate(points):
-        if rule == "numbered":
-            window = windows[number]
-        else:
-            window = next((lo, hi) for lo, hi in windows if lo <= point < hi)
-        areas.append(turning_point_auc(scores, point, window))
-    return areas
+    return [
+        turning_point_auc(scores, point, window)
+        for point, window in zip(points, ranked_in, strict=True)
+    ]

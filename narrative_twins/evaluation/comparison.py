@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from narrative_twins.evaluation.agreement import Rule, turning_point_areas
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.evaluation.metrics import (
     METRICS,
-    Metric,
     label_entropy,
     mean,
     partial_correlation,
@@ -48,6 +47,8 @@ PEOPLE = ("people, second group", "people, one of them")
 each annotator against the mean of the others."""
 PARTIAL = "partial"
 """The key of the partial Spearman correlation given position and length."""
+ALPHA = 0.05
+"""The level of significance."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class RunValues:
     partial: float
 
     def value(self, metric: str) -> float:
-        """The mean of a metric over stories, of turning points the mean of their means."""
+        """The mean of a metric over stories; of turning points the mean of their means."""
         return self.partial if metric == PARTIAL else float(mean_of_means(self.tables[metric]))
 
     def by_story(self, metric: str) -> NDArray[np.float64]:
@@ -92,8 +93,7 @@ class Row:
     operation: str | None
     runs: Sequence[RunValues]
     metrics: Sequence[str]
-    _intervals: dict[str, tuple[float, float]] = field(default_factory=dict, repr=False)
-    _p_values: dict[tuple[str, str], float] = field(default_factory=dict, repr=False)
+    _computed: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -109,11 +109,9 @@ class Row:
     def median_run(self) -> RunValues:
         """The run whose main metric is the median; of an even number of runs the lower of the two
         in the middle."""
-        values = [run.value(self.metrics[0]) for run in self.runs]
-        order = sorted(
-            range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i]
-        )
-        return self.runs[order[(len(order) - 1) // 2]]
+        values = np.nan_to_num([run.value(self.metrics[0]) for run in self.runs], nan=-np.inf)
+        order = np.argsort(values, kind="stable")
+        return self.runs[int(order[(len(order) - 1) // 2])]
 
     def mean(self, metric: str) -> float:
         """The mean of a metric over runs."""
@@ -121,11 +119,9 @@ class Row:
 
     def sd(self, metric: str) -> float | None:
         """The standard deviation of a metric over runs, with n - 1; None for a single run."""
-        return (
-            float(np.std([run.value(metric) for run in self.runs], ddof=1))
-            if len(self.runs) > 1
-            else None
-        )
+        if len(self.runs) == 1:
+            return None
+        return float(np.std([run.value(metric) for run in self.runs], ddof=1))
 
     def points(self, metric: str) -> list[float]:
         """The means of a metric for each turning point, over stories and runs."""
@@ -135,23 +131,64 @@ class Row:
         ]
 
     def counted(self, metric: str) -> int:
-        """How many values the mean of a run is over: stories, or turning points."""
+        """The number of stories, or turning points, that the mean of a run is over."""
         return int((~np.isnan(self.median_run.tables[metric])).sum())
 
     def interval(self, metric: str) -> tuple[float, float]:
         """The 95 % bootstrap interval over stories of a metric, of the median run."""
-        if metric not in self._intervals:
-            self._intervals[metric] = bootstrap_interval(self.median_run.tables[metric])
-        return self._intervals[metric]
+        if metric not in self._computed:
+            self._computed[metric] = bootstrap_interval(self.median_run.tables[metric])
+        limits: tuple[float, float] = self._computed[metric]
+        return limits
 
     def p_value(self, other: Row, metric: str) -> float:
         """The p-value of the difference to another row, by a two-tailed paired permutation test
         over stories, of the median runs."""
         key = other.name, metric
-        if key not in self._p_values:
-            own, others = self.median_run.by_story(metric), other.median_run.by_story(metric)
-            self._p_values[key] = paired_permutation_test(own, others)
-        return self._p_values[key]
+        if key not in self._computed:
+            self._computed[key] = paired_permutation_test(
+                self.median_run.by_story(metric), other.median_run.by_story(metric)
+            )
+        return float(self._computed[key])
+
+    def to_dict(self, against: Row | None) -> dict[str, Any]:
+        """All figures and the values of all stories as JSON data, see `Comparison.to_dict`."""
+        return {
+            "data": self.data,
+            "name": self.name,
+            "scorer": self.scorer,
+            "operation": self.operation,
+            "median_run": self.median_run.run,
+            "metrics": {metric: self._figures(metric, against) for metric in self.metrics},
+            "runs": [
+                {
+                    "run": run.run,
+                    **{metric: run.value(metric) for metric in self.metrics},
+                    "values": {
+                        metric: (table if table.shape[1] > 1 else table[:, 0]).tolist()
+                        for metric, table in run.tables.items()
+                    },
+                }
+                for run in self.runs
+            ],
+        }
+
+    def _figures(self, metric: str, against: Row | None) -> dict[str, Any]:
+        figures: dict[str, Any] = dict.fromkeys(("interval", "p", "counted", "turning_points"))
+        if metric != PARTIAL:
+            points = self.points(metric)
+            figures = {
+                "interval": self.interval(metric),
+                "p": None if against is None or against is self else self.p_value(against, metric),
+                "counted": self.counted(metric),
+                "turning_points": points if len(points) > 1 else None,
+            }
+        return {"mean": self.mean(metric), "sd": self.sd(metric), **figures}
+
+
+def metrics_of(turning_points: bool) -> tuple[str, ...]:
+    """The keys of the metrics, the main metric first, of turning points or of other labels."""
+    return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 
 def make_rows(
@@ -162,103 +199,77 @@ def make_rows(
     rule: Rule = "numbered",
 ) -> Iterator[Row]:
     """The rows of a scorer: one for each of its operations."""
+    metrics = metrics_of(data.points is not None)
     for name in runs[0].values:
-        values = [run_values(data, scores.run, scores.values[name], rule) for scores in runs]
-        yield Row(
-            data.name,
-            scorer,
-            name if is_encoder else None,
-            values,
-            metrics_of(data.points is not None),
+        values = [_run_values(data, scores.run, scores.values[name], rule) for scores in runs]
+        yield Row(data.name, scorer, name if is_encoder else None, values, metrics)
+
+
+def _run_values(
+    data: LabelledStories, run: str, scores: Sequence[Sequence[float] | None], rule: Rule
+) -> RunValues:
+    """The values of the metrics of one run. Stories without scores are undefined."""
+    tables: dict[str, NDArray[np.float64]] = {}
+    if data.points is not None:
+        tables["auc"] = np.array(
+            [
+                [math.nan] * len(points)
+                if story_scores is None
+                else turning_point_areas(story_scores, story.windows, points, rule)
+                for story, story_scores, points in zip(
+                    data.stories, scores, data.points, strict=True
+                )
+            ]
         )
+    else:
+        for key, metric in METRICS.items():
+            values = [
+                math.nan if story_scores is None else metric.function(story_scores, labels)
+                for story_scores, labels in zip(scores, data.labels, strict=True)
+            ]
+            tables[key] = np.array(values)[:, None]
+    # Spearman given position and length (in words), with ranks within windows.
+    products = np.zeros((4, 4))
+    for story, story_scores, labels in zip(data.stories, scores, data.labels, strict=True):
+        lengths = [len(sentence.split()) for sentence in story.sentences]
+        for lo, hi in story.windows:
+            if story_scores is not None and hi - lo > 1:
+                products += rank_products(
+                    story_scores[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi])
+                )
+    return RunValues(run, tables, partial_correlation(products))
 
 
 def people_rows(data: LabelledStories) -> Iterator[Row]:
     """The rows of human agreement that can be computed: the ceiling of what scores can reach."""
     if data.second is not None:
-        yield from make_rows(
-            data, PEOPLE[0], False, [Scores("second group", {PEOPLE[0]: data.second})]
-        )
-    if any(len(annotations or ()) > 1 for annotations in data.annotations or ()):
-        tables = {
-            key: np.array(
-                [[_leave_one_out(metric, annotations)] for annotations in data.annotations or ()]
-            )
-            for key, metric in METRICS.items()
-        }
+        scores = Scores("second group", {PEOPLE[0]: data.second})
+        yield from make_rows(data, PEOPLE[0], False, [scores])
+    by_story = [np.array(labels or (), np.float64) for labels in data.annotations or ()]
+    if any(len(labels) > 1 for labels in by_story):
+        tables = {}
+        for key, metric in METRICS.items():
+            # Each annotator against the mean of the others, averaged over annotators.
+            values = [
+                mean(
+                    metric.function(own, np.delete(labels, i, axis=0).mean(axis=0))
+                    for i, own in enumerate(labels)
+                    if len(labels) > 1
+                ).value
+                for labels in by_story
+            ]
+            tables[key] = np.array(values)[:, None]
         runs = [RunValues("annotators", tables, math.nan)]
         yield Row(data.name, PEOPLE[1], None, runs, metrics_of(turning_points=False))
 
 
-def _leave_one_out(metric: Metric, annotations: Sequence[Sequence[float]] | None) -> float:
-    """Of each annotator of a story against the mean of the others, the mean of a metric where it is
-    defined."""
-    labels = np.array(annotations if annotations is not None else [], np.float64)
-    if len(labels) < 2:
-        return math.nan
-    others = [np.delete(labels, i, axis=0).mean(axis=0) for i in range(len(labels))]
-    return mean(metric.function(own, rest) for own, rest in zip(labels, others, strict=True)).value
-
-
-def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """The keys of the metrics, the main metric first, of turning points or of other labels."""
-    return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
-
-
-def run_values(
-    data: LabelledStories,
-    run: str,
-    scores: Sequence[Sequence[float] | None],
-    rule: Rule = "numbered",
-) -> RunValues:
-    """The values of the metrics of one run. Stories without scores are undefined."""
-    tables: dict[str, NDArray[np.float64]]
-    if data.points is None:
-        tables = {
-            key: np.array(
-                [
-                    [math.nan if story is None else metric.function(story, labels)]
-                    for story, labels in zip(scores, data.labels, strict=True)
-                ]
-            )
-            for key, metric in METRICS.items()
-        }
-    else:
-        tables = {
-            "auc": np.array(
-                [
-                    (
-                        [math.nan] * len(points)
-                        if story_scores is None
-                        else turning_point_areas(story_scores, story.windows, points, rule)
-                    )
-                    for story, story_scores, points in zip(
-                        data.stories, scores, data.points, strict=True
-                    )
-                ]
-            )
-        }
-    return RunValues(run, tables, _partial(data, scores))
-
-
-def _partial(data: LabelledStories, scores: Sequence[Sequence[float] | None]) -> float:
-    """Spearman of scores and labels given position and length (in words), with ranks within
-    windows."""
-    total = np.zeros((4, 4))
-    for story, story_scores, labels in zip(data.stories, scores, data.labels, strict=True):
-        if story_scores is None:
-            continue
-        lengths = [len(sentence.split()) for sentence in story.sentences]
-        for lo, hi in story.windows:
-            if hi - lo > 1:
-                total += rank_products(
-                    story_scores[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi])
-                )
-    return partial_correlation(total)
-
-
-ALPHA = 0.05
-"""The level of significance."""
+def best_rows(rows: Iterable[Row], metric: str) -> set[str]:
+    """The names of the rows that are best by a metric, see `Comparison.best`."""
+    compared = [row for row in rows if not row.is_people and not math.isnan(row.mean(metric))]
+    if not compared:
+        return set()
+    first = max(compared, key=lambda row: row.mean(metric))
+    return {row.name for row in compared if row is first or row.p_value(first, metric) >= ALPHA}
 
 
 @dataclass(frozen=True)
@@ -283,18 +294,16 @@ class DataSummary:
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
         """Summarize labelled stories."""
-        left_out, points = 0, data.points
-        if points is not None and rule == "numbered":
-            windows = [story.windows for story in data.stories]
-            pairs = [
-                pair
-                for spans, marks in zip(windows, points, strict=True)
-                for pair in zip(spans, marks, strict=True)
-            ]
-            left_out = sum(not lo <= mark < hi for (lo, hi), mark in pairs)
-        entropy = None if points is not None else mean(map(label_entropy, data.labels)).value
-        per_story = 0 if points is None else len(points[0])
-        return cls(data.name, len(data), sum(map(len, data.stories)), per_story, left_out, entropy)
+        sentences = sum(map(len, data.stories))
+        if data.points is None:
+            entropy = mean(map(label_entropy, data.labels)).value
+            return cls(data.name, len(data), sentences, 0, 0, entropy)
+        left_out = 0
+        if rule == "numbered":
+            for story, points in zip(data.stories, data.points, strict=True):
+                windows = zip(story.windows, points, strict=True)
+                left_out += sum(not lo <= point < hi for (lo, hi), point in windows)
+        return cls(data.name, len(data), sentences, len(data.points[0]), left_out, None)
 
     @property
     def perplexity(self) -> float | None:
@@ -309,10 +318,10 @@ class DataSummary:
         if self.points_per_story:
             number = self.stories * self.points_per_story
             text += (
-                f", {number:,} turning points, of which {self.left_out:,}"
-                f" ({self.left_out / number:.1%}) are "
+                f", {number:,} turning points, {self.left_out:,} of them"
+                f" ({self.left_out / number:.1%}) left out because they are outside of the window"
+                " with their number"
             )
-            text += "outside of the window of their number and left out"
         if self.entropy is not None:
             text += (
                 f"; entropy of the labels {self.entropy:.2f} bits, perplexity {self.perplexity:.2f}"
@@ -365,44 +374,20 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data; None for what is undefined."""
-        data = [
-            {**vars(summary), "perplexity": summary.perplexity, "against": self.against}
-            for summary in self.summaries
-        ]
-        notes = [{"data": name, "note": note} for name, note in self.notes]
-        return {"data": data, "rows": [self._row(row) for row in self.rows], "notes": notes}
-
-    def _row(self, row: Row) -> dict[str, Any]:
-        metrics = {}
-        for metric in row.metrics:
-            tested = metric in row.median_run.tables
-            metrics[metric] = {
-                "mean": _number(row.mean(metric)),
-                "sd": None if row.sd(metric) is None else _number(row.sd(metric)),
-                "interval": [_number(limit) for limit in row.interval(metric)] if tested else None,
-                "p": _number(self.p_value(row, metric)) if tested else None,
-                "counted": row.counted(metric) if tested else None,
-                "turning_points": (
-                    list(map(_number, row.points(metric)))
-                    if tested and _has_points(row, metric)
-                    else None
-                ),
-            }
-        runs = [
-            {
-                "run": run.run,
-                **{metric: _number(run.value(metric)) for metric in row.metrics},
-                "values": {metric: _column(table) for metric, table in run.tables.items()},
-            }
-            for run in row.runs
-        ]
-        start = {
-            "data": row.data,
-            "name": row.name,
-            "scorer": row.scorer,
-            "operation": row.operation,
+        rows = []
+        for row in self.rows:
+            against = None if self.against is None else self.row(row.data, self.against)
+            rows.append(row.to_dict(against))
+        content = {
+            "data": [
+                {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}
+                for summary in self.summaries
+            ],
+            "rows": rows,
+            "notes": [{"data": name, "note": note} for name, note in self.notes],
         }
-        return start | {"median_run": row.median_run.run, "metrics": metrics, "runs": runs}
+        defined: dict[str, Any] = _without_nan(content)
+        return defined
 
     def tables(self) -> list[Table]:
         """A table for each set of labelled stories."""
@@ -410,45 +395,57 @@ class Comparison:
 
     def _table(self, summary: DataSummary) -> Table:
         rows = self.rows_of(summary.name)
-        metrics = metrics_of(summary.points_per_story > 0)
-        tested = [metric for metric in metrics if metric != PARTIAL]
         points = range(summary.points_per_story)
+        main, *others = metrics_of(summary.points_per_story > 0)
+        tested = [main, *(metric for metric in others if metric != PARTIAL)]
         columns = ["", *(f"TP{k + 1}" for k in points)]
         for metric in tested:
             columns += [METRICS[metric].label, "95 % interval"]
-        columns += ["given position and length"] + ["p"] * (self.against is not None)
+        columns.append("given position and length")
+        if self.against is not None:
+            columns.append("p")
         best = {metric: self.best(summary.name, metric) for metric in tested}
         lines = []
         for row in rows:
-            cells = [
-                Cell(row.name),
-                *(Cell(figure(value)) for value in (row.points("auc") if points else [])),
-            ]
+            cells = [Cell(row.name)]
+            if points:
+                cells += [Cell(figure(value)) for value in row.points(main)]
             for metric in tested:
                 text = figure_and_spread(row.mean(metric), row.sd(metric))
-                cells += [
-                    Cell(text, row.name in best[metric]),
-                    Cell(interval(row.interval(metric))),
-                ]
+                cells.append(Cell(text, row.name in best[metric]))
+                cells.append(Cell(interval(row.interval(metric))))
             cells.append(Cell(figure(row.mean(PARTIAL))))
             if self.against is not None:
-                cells.append(Cell(p_value(self.p_value(row, metrics[0]))))
+                cells.append(Cell(p_value(self.p_value(row, main))))
             lines.append(cells)
-        return Table(
-            f"{summary.name}: {summary.text}.",
-            columns,
-            lines,
-            self._notes(summary, rows, metrics[0]),
+        caption = f"{summary.name}: {summary.text}."
+        notes = [note for name, note in self.notes if name == summary.name]
+        return Table(caption, columns, lines, [self._legend(rows, METRICS[main].label), *notes])
+
+    def _legend(self, rows: Sequence[Row], main: str) -> str:
+        """What the columns of a table mean."""
+        legend = (
+            "Intervals are bootstraps over stories. Bold: the best, and what does not differ"
+            " significantly from it (paired permutation test over stories, p ≥ 0.05)."
+        )
+        if any(len(row.runs) > 1 for row in rows):
+            legend += (
+                " Of several runs: mean ± standard deviation; intervals and tests are those of the"
+                " median run."
+            )
+        if self.against is not None:
+            legend += f" p: difference in {main} to {self.against}, by the same test."
+        return legend + (
+            " Given position and length: Spearman with what position and number of words explain"
+            " taken out of both ranks; empty if they explain all."
         )
 
     def plot(self, data: str, path: str | os.PathLike[str] | None = None) -> Figure:
         """Plot the main metric of all rows of a set of stories with its intervals, best first; see
         `save_figure` for the path and the errors. matplotlib is needed."""
-        rows = sorted(
-            self.rows_of(data),
-            key=lambda row: -np.nan_to_num(row.mean(row.metrics[0]), nan=-np.inf),
-        )
+        rows = self.rows_of(data)
         metric = METRICS[rows[0].metrics[0]]
+        rows.sort(key=lambda row: -np.nan_to_num(row.mean(metric.key), nan=-np.inf))
         figure = intervals_figure(
             [row.name for row in rows],
             [row.mean(metric.key) for row in rows],
@@ -461,45 +458,11 @@ class Comparison:
             save_figure(figure, path)
         return figure
 
-    def _notes(self, summary: DataSummary, rows: Sequence[Row], main: str) -> list[str]:
-        """What the columns of a table mean."""
-        label = METRICS[main].label
-        notes = [
-            "Intervals are bootstraps over stories. Bold: the best, and what does not differ"
-            " significantly from it (paired permutation test over stories, p ≥ 0.05)."
-        ]
-        if any(len(row.runs) > 1 for row in rows):
-            notes.append(
-                "Of several runs: mean ± standard deviation; intervals and tests are those of the"
-                " median run."
-            )
-        if self.against is not None:
-            notes.append(f"p: difference in {label} to {self.against}, by the same test.")
-        notes.append(
-            "Given position and length: Spearman with what position and number of words explain"
-            " taken out of both ranks; empty if they explain all."
-        )
-        return [" ".join(notes), *(note for name, note in self.notes if name == summary.name)]
 
-
-def best_rows(rows: Iterable[Row], metric: str) -> set[str]:
-    """The names of the rows that are best by a metric, see `Comparison.best`."""
-    compared = [row for row in rows if not row.is_people and not math.isnan(row.mean(metric))]
-    if not compared:
-        return set()
-    first = max(compared, key=lambda row: row.mean(metric))
-    return {row.name for row in compared if row is first or row.p_value(first, metric) >= ALPHA}
-
-
-def _has_points(row: Row, metric: str) -> bool:
-    return len(row.points(metric)) > 1
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
-
-
-def _column(table: Any) -> list[Any]:
-    """Values by story: numbers, or lists of the numbers of its turning points."""
-    values = [[_number(value) for value in story] for story in np.asarray(table)]
-    return values if table.shape[1] > 1 else [story[0] for story in values]
+def _without_nan(data: Any) -> Any:
+    """JSON data with None in place of nan, which JSON does not have."""
+    if isinstance(data, Mapping):
+        return {key: _without_nan(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(value) for value in data]
+    return None if isinstance(data, float) and math.isnan(data) else data

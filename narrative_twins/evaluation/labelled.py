@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,10 @@ def load_labelled(
     name = name or _name(source)
     if not rows:
         raise ValueError(f"{name} has no stories; name a file or a split that has some")
-    stories = [_story(row) for row in rows]
+    stories = [
+        Story.parse({"id": row["id"], "sentences": row["story"], "windows": row.get("windows")})
+        for row in rows
+    ]
     if rows[0].get("turning_points") is not None:
         if second is not None:
             raise ValueError(
@@ -108,49 +111,43 @@ def load_labelled(
         return LabelledStories(name, stories, labels, points)
     others = None
     if second is not None:
-        by_sentences = {
+        labels_of = {
             tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)
         }
-        others = [by_sentences.get(story.sentences) for story in stories]
+        others = [labels_of.get(story.sentences) for story in stories]
         if not any(others):
             raise ValueError(
                 f"{_name(second)} has none of the stories of {name}; stories are matched by their"
                 " sentences"
             )
-    annotations = [row.get("annotations") for row in rows]
     return LabelledStories(
-        name, stories, [_labels(row, name) for row in rows], second=others, annotations=annotations
+        name,
+        stories,
+        [_labels(row, name) for row in rows],
+        second=others,
+        annotations=[row.get("annotations") for row in rows],
     )
 
 
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
-    own = isinstance(source, str) and source in CORPORA and not Path(source).exists()
-    files = corpus_files(str(source)) if own else source_files(source)
-    names = [name for name in ("test", "validation", *files) if name in files]
+    is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
+    files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
-    paths = (
-        [path for part in files.values() for path in part]
-        if split == "all"
-        else files[split or names[0]]
-    )
+    if split == "all":
+        paths = [path for part in files.values() for path in part]
+    else:
+        preferred = [name for name in ("test", "validation", *files) if name in files]
+        paths = files[split or preferred[0]]
     first = next(iter(read_records(paths[0])), None)
-    return list(_loader(first.row if first else {})({"data": paths})["data"])
-
-
-def _loader(row: Mapping[str, Any]) -> Any:
-    """The function that loads rows like this one."""
+    row = first.row if first else {}
+    # The columns of the first row tell the kind of data.
+    load: Any = load_story_salience
     if is_nested(find_column(row, *STORY_NAMES)):
-        return load_window_twins
-    return (
-        load_turning_points
-        if find_column(row, "turning_points") is not None
-        else load_story_salience
-    )
-
-
-def _story(row: Mapping[str, Any]) -> Story:
-    return Story.parse({"id": row["id"], "sentences": row["story"], "windows": row.get("windows")})
+        load = load_window_twins
+    elif find_column(row, "turning_points") is not None:
+        load = load_turning_points
+    return list(load({"data": paths})["data"])
 
 
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:
@@ -163,13 +160,12 @@ def _labels(row: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _name(source: DataSource) -> str:
-    """A name for a source: of a file that without its suffix, of a folder or Hub id the last
-    part."""
+    """A name for a source: the last part of its path or Hub id, without a suffix; of several files
+    that of the first."""
     if isinstance(source, Mapping):
         source = next(iter(source.values()))
-    if not isinstance(source, (str, os.PathLike)) and isinstance(source, Iterable):
-        source = next(iter(source), "data")
-    name = (
-        os.fspath(source) if isinstance(source, (str, os.PathLike)) else "data"
-    )  # loaded rows have no name
-    return Path(name).name.split(".")[0] or "data"
+    if isinstance(source, (list, tuple)):
+        source = source[0]
+    if not isinstance(source, (str, os.PathLike)):
+        return "data"  # loaded rows have no name
+    return Path(source).name.split(".")[0] or "data"

@@ -26,7 +26,6 @@ from narrative_twins.evaluation.scorers import (
     PromptedScorer,
     ResultsScorer,
     Scorer,
-    Scores,
 )
 from narrative_twins.files import AtomicFile
 from narrative_twins.salience.options import ScoringOptions, checked_options
@@ -43,7 +42,7 @@ def evaluate(
     *,
     baselines: str | Iterable[str] | None = None,
     results: Mapping[str, Any] | None = None,
-    prompted: PromptedScorer | Iterable[PromptedScorer] = (),
+    prompted: PromptedScorer | Sequence[PromptedScorer] = (),
     second: DataSource | None = None,
     split: str | None = None,
     against: str | None = None,
@@ -80,27 +79,35 @@ def evaluate(
 
     Raises:
         ValueError: an argument is invalid or a name is used twice; raised before anything is
-            scored. Or the row `against` does not exist.
+            scored. Or there is no row `against`.
         RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be
             scored.
     """
-    sets = list(_data_sets(data, split, second))
-    chosen = checked_options(options)["operations"]
+    given = list(data) if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    if not given or None in given:
+        raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
+    sets = [
+        source
+        if isinstance(source, LabelledStories)
+        else load_labelled(source, split, second=second)
+        for source in given
+    ]
+    checked_options(options)
     progress = bool(options.get("progress"))
-    scoring = {k: v for k, v in options.items() if k not in ("operations", "progress")}
+    scoring = {name: value for name, value in options.items() if name != "progress"}
+    loading = loading or {}
     scorers: list[Scorer] = [
-        *(
-            EncoderScorer(name, runs, chosen, loading or {}, scoring)
-            for name, runs in _encoders(encoders)
-        ),
+        *(EncoderScorer(*named, loading, scoring) for named in _named(encoders)),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
-        *([prompted] if isinstance(prompted, PromptedScorer) else prompted),
-        *_baselines(baselines, sentence_encoder, loading or {}),
+        *_as_list(prompted),
+        *_baselines(baselines, sentence_encoder, loading),
     ]
     if not scorers and not any(row for labelled in sets for row in people_rows(labelled)):
         raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
-    _check_names([scorer.name for scorer in scorers], "scorer")
-    _check_names([labelled.name for labelled in sets], "data set")
+    for kind, named in (("scorer", scorers), ("data set", sets)):
+        names = [item.name for item in named]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
     rows: list[Row] = []
     notes: list[tuple[str, str]] = []
     folder = None if out is None else Path(out)
@@ -110,20 +117,58 @@ def evaluate(
             report(f"{labelled.name}: {scorer.name}")
             runs = list(scorer.scores(labelled, folder and folder / "scores", progress))
             rows += make_rows(labelled, scorer.name, scorer.is_encoder, runs, rule)
-            notes += _truncation(labelled, scorer, runs)
+            if truncated := max(run.truncated for run in runs):
+                note = (
+                    f"{scorer.name}: {truncated} of {len(labelled)} stories do not fit its context"
+                    f" of {runs[0].context_tokens} tokens; each window is read with as much of its"
+                    " story as fits."
+                )
+                notes.append((labelled.name, note))
     summaries = [DataSummary.of(labelled, rule) for labelled in sets]
     comparison = Comparison(summaries, rows, against, notes)
     if against is not None:
         for summary in summaries:
             comparison.row(summary.name, against)
     if folder is not None:
-        write_comparison(comparison, folder)
+        _write(comparison, folder)
     return comparison
 
 
-def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """Write `results.json`, `table.md`, `table.tex` and, if matplotlib is installed, `DATA.svg`
-    into a folder."""
+def _named(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
+    """Names and the runs of each."""
+    if isinstance(encoders, Mapping):
+        yield from ((name, _as_list(runs)) for name, runs in encoders.items())
+    else:
+        for encoder in _as_list(encoders):
+            yield ("default" if encoder is None else encoder_name(encoder)), [encoder]
+
+
+def encoder_name(encoder: Any) -> str:
+    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the
+    run's folder."""
+    parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
+    named = [part for part in parts if part != "final" and not part.startswith("checkpoint-")]
+    return (named or parts)[-1]
+
+
+def _baselines(
+    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]
+) -> list[BaselineScorer]:
+    chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
+    needs_encoder = any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen)
+    if needs_encoder and not hasattr(encoder, "encode"):
+        # Loaded once for all baselines, with its own pooling and context.
+        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        encoder = StoryEncoder.from_pretrained(encoder, **own)
+    return [BaselineScorer(baseline.name, encoder) for baseline in chosen]
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _write(comparison: Comparison, folder: Path) -> None:
+    """Write the files of `evaluate`; a plot only if matplotlib is installed."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = comparison.tables()
     texts = {
@@ -139,76 +184,3 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
             comparison.plot(summary.name, folder / f"{summary.name}.svg")
     except ModuleNotFoundError as error:
         logger.warning("no plot is written: %s", error)
-
-
-def _data_sets(
-    data: Any, split: str | None, second: DataSource | None
-) -> Iterator[LabelledStories]:
-    if data is None or isinstance(data, Sequence) and not isinstance(data, str) and not data:
-        raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
-    sources = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
-    for source in sources:
-        yield (
-            source
-            if isinstance(source, LabelledStories)
-            else load_labelled(source, split, second=second)
-        )
-
-
-def _encoders(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
-    """Names and the runs of each."""
-    if isinstance(encoders, Mapping):
-        yield from ((name, _as_list(runs)) for name, runs in encoders.items())
-        return
-    for encoder in _as_list(encoders):
-        yield ("default" if encoder is None else encoder_name(encoder)), [encoder]
-
-
-def _baselines(
-    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]
-) -> Iterator[BaselineScorer]:
-    chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
-    if any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen) and not hasattr(
-        encoder, "encode"
-    ):
-        # Loaded once for all baselines, with its own pooling and context.
-        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
-        encoder = StoryEncoder.from_pretrained(encoder, **own)
-    yield from (BaselineScorer(baseline.name, encoder) for baseline in chosen)
-
-
-def encoder_name(encoder: Any) -> str:
-    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the
-    run's folder."""
-    parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
-    last = [
-        part for part in parts if part != "final" and not part.startswith("checkpoint-")
-    ] or list(parts)
-    return last[-1]
-
-
-def _as_list(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, (list, tuple)) else [values]
-
-
-def _check_names(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"the name {twice[0]!r} is that of more than one {what}; give each a name of its own"
-        )
-
-
-def _truncation(
-    data: LabelledStories, scorer: Scorer, runs: Sequence[Scores]
-) -> Iterator[tuple[str, str]]:
-    truncated = max(run.truncated for run in runs)
-    if truncated:
-        context = runs[0].context_tokens
-        yield (
-            data.name,
-            (
-                f"{scorer.name}: {truncated} of {len(data)} stories do not fit its context of"
-                f" {context} tokens; each window is read with as much of its story as fits."
-            ),
-        )

@@ -3,27 +3,26 @@ computed again."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
 from narrative_twins.baselines.styles import STYLES
-from narrative_twins.encoder.loading import fingerprint
+from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.files import ResumableFile
+from narrative_twins.files import ResumableFile, digest
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, saved_scores
 from narrative_twins.stories.story import Story
 
 RANDOM_DRAWS = 100
@@ -73,14 +72,12 @@ class EncoderScorer:
     Args:
         name: in tables.
         encoders: folders, Hub ids or `StoryEncoder`s; None for the default encoder.
-        operations: see `score_stories`.
         loading: options of `StoryEncoder.from_pretrained`, such as `dtype` or `pooling`.
-        scoring: options of `score_stories`, such as `approximate`.
+        scoring: options of `score_stories`, such as `operations`.
     """
 
     name: str
     encoders: Sequence[StoryEncoder | str | Path | None]
-    operations: Any = None
     loading: Mapping[str, Any] = field(default_factory=dict)
     scoring: Mapping[str, Any] = field(default_factory=dict)
     is_encoder: ClassVar[bool] = True
@@ -89,51 +86,24 @@ class EncoderScorer:
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
-        for encoder in self.encoders:
-            loaded = (
-                encoder
-                if isinstance(encoder, StoryEncoder)
-                else StoryEncoder.from_pretrained(encoder, **self.loading)
-            )
-            yield self._run(loaded, encoder, data, folder, progress)
-
-    def _run(
-        self,
-        encoder: StoryEncoder,
-        name: Any,
-        data: LabelledStories,
-        folder: Path | None,
-        progress: bool,
-    ) -> Scores:
-        options = checked_options({"operations": self.operations, **self.scoring})
-        operations = resolve_operations(options["operations"])
-        names = [operation.name for operation in operations]
-        precision = str(self.loading.get("dtype", "auto"))
-        scoring = {
+        options: Any = checked_options(self.scoring)
+        options["on_truncation"] = self.scoring.get("on_truncation", "ignore")
+        options["progress"] = progress
+        settings = {
             name: value
             for name, value in self.scoring.items()
             if SCORING_OPTIONS[name].affects_scores
         }
-        settings = {
-            **_encoder_settings(encoder),
-            "precision": precision,
-            "operations": names,
-            **scoring,
-        }
-        saved = _Saved(folder, data, self.name, settings)
-        results = score_stories(
-            data.stories[len(saved) :],
-            encoder,
-            **{
-                "on_truncation": "ignore",
-                **self.scoring,
-                "operations": operations,
-                "progress": progress,
-            },
-        )
-        return saved.finish(
-            str(encoder.model.name_or_path) if name is not None else "default", results
-        )
+        settings["operations"] = [operation.name for operation in options["operations"]]
+        settings["precision"] = str(self.loading.get("dtype", "auto"))
+        for given in self.encoders:
+            if isinstance(given, StoryEncoder):
+                encoder = given
+            else:
+                encoder = StoryEncoder.from_pretrained(given, **self.loading)
+            score = partial(score_stories, encoder=encoder, **options)
+            run = "default" if given is None else str(encoder.model.name_or_path)
+            yield _scores(run, data, score, folder, self.name, settings | _settings_of(encoder))
 
 
 @dataclass(frozen=True)
@@ -143,39 +113,34 @@ class BaselineScorer:
     Args:
         name: of a registered baseline.
         encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with
-            `encode(texts)`, of which the scores are not saved, since the exact version is not
+            `encode(texts)`. Scores by the latter are not saved, since its exact version is not
             known.
-        seed: of the first draw.
     """
 
     name: str
     encoder: Any = None
-    seed: int = 0
     is_encoder: ClassVar[bool] = False
 
     def scores(
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
-        if self.name == "random":
-            for draw in range(RANDOM_DRAWS):
-                yield _Saved(None, data, self.name, {}).finish(
-                    f"draw {draw + 1}", self._results(data.stories, draw)
-                )
-            return
-        embeds = isinstance(BASELINES[self.name], EmbeddingBaseline)
-        if not embeds or not isinstance(self.encoder, StoryEncoder):
-            folder = None
-        settings = _encoder_settings(self.encoder) if folder is not None else {}
-        saved = _Saved(folder, data, self.name, settings)
-        yield saved.finish(self.name, self._results(data.stories[len(saved) :], 0, progress))
-
-    def _results(
-        self, stories: Sequence[Story], draw: int, progress: bool = False
-    ) -> Iterator[StorySalience]:
-        return baseline_scores(
-            stories, self.name, seed=self.seed + draw, encoder=self.encoder, progress=progress
-        )
+        is_random = self.name == "random"
+        is_embedding = isinstance(BASELINES[self.name], EmbeddingBaseline)
+        is_saved = is_embedding and isinstance(self.encoder, StoryEncoder)
+        for draw in range(RANDOM_DRAWS if is_random else 1):
+            score = partial(
+                baseline_scores,
+                baselines=self.name,
+                seed=draw,
+                encoder=self.encoder,
+                progress=progress and not is_random,
+            )
+            run = f"draw {draw + 1}" if is_random else self.name
+            if is_saved:
+                yield _scores(run, data, score, folder, self.name, _settings_of(self.encoder))
+            else:
+                yield _scores(run, data, score)
 
 
 @dataclass(frozen=True)
@@ -184,8 +149,8 @@ class ResultsScorer:
     prompted model. Each file is a run; stories are matched by their sentences.
 
     Raises (when scores are asked for):
-        OSError, ValueError: a file can't be read, has other lines than results, or has none of the
-        stories.
+        OSError, ValueError: a file can't be read, has lines that are not results, or has scores
+        for none of the stories.
     """
 
     name: str
@@ -196,15 +161,27 @@ class ResultsScorer:
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
-        for file in self.files:
-            found = dict(_read_results(str(file)))
-            chosen = [found.get(story.sentences) for story in data.stories]
-            names = {name: None for scores in chosen for name in scores or {}}
+        for path in self.files:
+            found: dict[tuple[str, ...], dict[str, list[float]]] = {}
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, start=1):
+                    if not line.strip():
+                        continue
+                    try:
+                        row = json.loads(line)
+                        scores = saved_scores(row["scores"], len(row["sentences"]))
+                        found[tuple(row["sentences"])] = scores
+                    except (ValueError, KeyError, TypeError) as error:
+                        raise ValueError(
+                            f"{path}, line {number}, is not a result with 'sentences' and"
+                            f" 'scores': {error}"
+                        ) from None
+            chosen = [found.get(story.sentences, {}) for story in data.stories]
+            names = list(dict.fromkeys(name for scores in chosen for name in scores))
             if not names:
-                raise ValueError(f"{file} has scores for none of the stories of {data.name}")
-            yield Scores(
-                str(file), {name: [(scores or {}).get(name) for scores in chosen] for name in names}
-            )
+                raise ValueError(f"{path} has scores for none of the stories of {data.name}")
+            values = {name: [scores.get(name) for scores in chosen] for name in names}
+            yield Scores(str(path), values)
 
 
 @dataclass(frozen=True)
@@ -232,104 +209,62 @@ class PromptedScorer:
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
         """The scores of each run; see `Scorer.scores`."""
+        options = {"on_error": "skip", "progress": progress, **self.options}
         values: dict[str, list[Sequence[float] | None]] = {}
+        # A story without an answer in one style may have one in another.
         for style in self.styles:
-            options = {"on_error": "skip", "progress": progress, **self.options}
-            results = prompted_salience(
+            score = STYLES[style].score
+            values[score] = [None] * len(data)
+            for result in prompted_salience(
                 data.stories, self.server, self.answers, styles=style, **options
-            )
-            column: list[Sequence[float] | None] = [None] * len(data)
-            for result in results:
-                column[result.index] = result.scores[STYLES[style].score]
-            values[STYLES[style].score] = column
+            ):
+                values[score][result.index] = result.scores[score]
         yield Scores(self.server.model, values)
 
 
-def _read_results(path: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, list[float]]]]:
-    """The sentences and scores of each result in a JSON Lines file."""
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                sentences, scores = (
-                    tuple(row["sentences"]),
-                    {n: list(map(float, v)) for n, v in row["scores"].items()},
-                )
-            except (ValueError, KeyError, TypeError, AttributeError):
-                raise ValueError(
-                    f"{path}, line {number}, is not a result with 'sentences' and 'scores'"
-                ) from None
-            if any(len(values) != len(sentences) for values in scores.values()):
-                raise ValueError(
-                    f"{path}, line {number}: there must be one score per sentence and operation"
-                )
-            yield sentences, scores
+def _scores(
+    run: str,
+    data: LabelledStories,
+    score: Callable[[Sequence[Story]], Iterable[StorySalience]],
+    folder: Path | None = None,
+    name: str = "",
+    settings: Mapping[str, Any] | None = None,
+) -> Scores:
+    """The scores of a run.
+
+    Args:
+        run: its name.
+        data: the stories.
+        score: scores stories.
+        folder: where the results are saved as JSON Lines. A complete file is not computed again,
+            and an interrupted run is resumed.
+        name: start of the name of the file.
+        settings: what the scores depend on, as JSON data.
+    """
+    rows: list[dict[str, Any]] = []
+    if folder is None:
+        rows += (result.to_dict() for result in score(data.stories))
+    else:
+        settings = {"stories": data.digest, **(settings or {})}
+        # The settings are part of the name, so scores by other settings are kept.
+        words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
+        os.makedirs(folder, exist_ok=True)
+        path = folder / f"{'-'.join(words)}-{digest(settings)[:12]}.jsonl"
+        saved = ResumableFile(str(path), settings, resume=True)
+        rows += saved.rows()
+        if len(rows) < len(data):
+            with saved as file:
+                for result in score(data.stories[len(rows) :]):
+                    rows.append(result.to_dict())
+                    file.write_row(rows[-1])
+    return Scores(
+        run,
+        {operation: [row["scores"][operation] for row in rows] for operation in rows[0]["scores"]},
+        truncated=sum(row["truncated"] for row in rows),
+        context_tokens=rows[0]["context_tokens"],
+    )
 
 
-class _Saved:
-    """The scores of a run in a file, one line per story; those of an interrupted run are
-    continued."""
-
-    def __init__(
-        self, folder: Path | None, data: LabelledStories, name: str, settings: Mapping[str, Any]
-    ) -> None:
-        self.data, self.file = data, None
-        settings = {"stories": data.digest, **settings}
-        if folder is not None:
-            # The settings are part of the name: scores by other settings are kept beside these.
-            digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-            words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
-            os.makedirs(folder, exist_ok=True)
-            self.file = ResumableFile(
-                str(folder / f"{'-'.join(words)}-{digest}.jsonl"), settings, resume=True
-            )
-        self.lines = [] if self.file is None else self.file.lines[: len(data)]
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def finish(self, run: str, results: Iterator[StorySalience]) -> Scores:
-        """The saved scores and those of the remaining stories, which are saved."""
-        rows = [json.loads(line) for line in self.lines]
-        if len(rows) < len(self.data):
-            rows += self._write(results)
-        names = list(rows[0]["scores"]) if rows else []
-        return Scores(
-            run,
-            {name: [row["scores"][name] for row in rows] for name in names},
-            sum(row["cut_tokens"] > 0 for row in rows),
-            rows[0]["context_tokens"] if rows else None,
-        )
-
-    def _write(self, results: Iterator[StorySalience]) -> list[dict[str, Any]]:
-        if self.file is None:
-            return list(map(_row, results))
-        rows = []
-        with self.file as file:
-            for result in results:
-                rows.append(_row(result))
-                file.write_row(rows[-1])
-        return rows
-
-
-def _row(result: StorySalience) -> dict[str, Any]:
-    return {
-        "id": result.story.id,
-        "scores": dict(result.scores),
-        "context_tokens": result.context_tokens,
-        "cut_tokens": result.cut_tokens,
-    }
-
-
-def _encoder_settings(encoder: StoryEncoder) -> dict[str, Any]:
-    """What vectors of an encoder depend on, as JSON data."""
-    path = encoder.model.name_or_path
-    return {
-        "encoder": Path(path).resolve().name if Path(path).exists() else path,
-        "fingerprint": fingerprint(path, encoder.model.config),
-        "dtype": str(encoder.dtype).removeprefix("torch."),
-        "pooling": encoder.pooling,
-        "context tokens": encoder.context_tokens,
-    }
+def _settings_of(encoder: StoryEncoder) -> dict[str, Any]:
+    """What the vectors of an encoder depend on, as JSON data."""
+    return {**encoder_settings(encoder.model.name_or_path, encoder), "pooling": encoder.pooling}

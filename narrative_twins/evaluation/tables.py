@@ -50,23 +50,23 @@ class Table:
 
     def to_markdown(self) -> str:
         """The table in Markdown, with aligned columns, its caption above and its notes below."""
-        rows = [[_markdown_cell(cell) for cell in row] for row in self.rows]
-        rows = [
-            [f"*{row[0]}*", *[""] * (len(self.columns) - 1)] if len(row) == 1 else row
-            for row in rows
+        over = [group for group, width in self.groups for _ in range(width)]
+        columns = [
+            f"{group} {name}".strip()
+            for group, name in zip(over or [""] * len(self.columns), self.columns, strict=True)
         ]
-        over = [group for group, width in self.groups for _ in range(width)] or [""] * len(
-            self.columns
-        )
-        columns = [" ".join(filter(None, names)) for names in zip(over, self.columns, strict=True)]
-        widths = [max(3, *map(len, column)) for column in zip(columns, *rows, strict=True)]
+        rows = [columns]
+        for row in self.rows:
+            if len(row) == 1:
+                rows.append([f"*{row[0].text}*", *[""] * (len(columns) - 1)])
+            else:
+                rows.append([_markdown_cell(cell) for cell in row])
+        widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
         rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-        lines = [
-            "| "
-            + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-            + " |"
-            for row in (columns, rule, *rows)
-        ]
+        lines = []
+        for texts in (columns, rule, *rows[1:]):
+            cells = [texts[0].ljust(widths[0]), *map(str.rjust, texts[1:], widths[1:])]
+            lines.append(f"| {' | '.join(cells)} |")
         return "\n\n".join([self.caption, "\n".join(lines), *self.notes]) + "\n"
 
     def to_latex(self) -> str:
@@ -75,15 +75,11 @@ class Table:
         lines: list[str] = []
         for row in self.rows:
             if len(row) == 1:
-                lines += [r"\midrule"] * bool(lines) + [
-                    rf"\multicolumn{{{width}}}{{l}}{{\textit{{{latex(row[0].text)}}}}} \\"
-                ]
-                continue
-            cells = [
-                rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text)
-                for cell in row
-            ]
-            lines.append(" & ".join(cells) + r" \\")
+                heading = rf"\textit{{{latex(row[0].text)}}}"
+                lines += [r"\midrule"] if lines else []
+                lines.append(rf"\multicolumn{{{width}}}{{l}}{{{heading}}} \\")
+            else:
+                lines.append(" & ".join(map(_latex_cell, row)) + r" \\")
         return "\n".join(
             [
                 r"\begin{table}",
@@ -104,18 +100,28 @@ class Table:
 
     def _latex_groups(self) -> list[str]:
         """The headings above the columns, with a line below each."""
-        if not self.groups:
-            return []
-        cells, rules, start = [], [], 1
+        cells: list[str] = []
+        rules: list[str] = []
+        start = 1
         for group, width in self.groups:
-            cells.append(
-                rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}"
-                if group
-                else " & ".join([""] * width)
-            )
-            rules += [rf"\cmidrule(lr){{{start}-{start + width - 1}}}"] * bool(group)
+            if group:
+                cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}")
+                rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+            else:
+                cells += [""] * width
             start += width
-        return [" & ".join(cells) + r" \\", " ".join(rules)]
+        return [" & ".join(cells) + r" \\", " ".join(rules)] if cells else []
+
+
+def _markdown_cell(cell: Cell) -> str:
+    # A vertical bar would end the cell, a line break the row.
+    text = " ".join(cell.text.split()).replace("|", "\\|")
+    return f"**{text}**" if cell.bold and text else text
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = latex(cell.text)
+    return rf"\textbf{{{text}}}" if cell.bold and text else text
 
 
 def latex(text: str) -> str:
@@ -145,9 +151,3 @@ def p_value(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _markdown_cell(cell: Cell) -> str:
-    # A vertical bar would end the cell, a line break the row.
-    text = " ".join(cell.text.split()).replace("|", "\\|")
-    return f"**{text}**" if cell.bold and text else text

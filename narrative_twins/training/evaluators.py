@@ -17,8 +17,8 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import (
     agreement_with_turning_points,
     agreement_with_votes,
-    turning_point_measures,
-    vote_measures,
+    turning_point_labels,
+    vote_labels,
 )
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
@@ -132,12 +132,9 @@ class SalienceEvaluator(StoryEvaluator):
     @cached_property
     def labels_of_metrics(self) -> Mapping[str, str]:
         names = [operation.name for operation in self.operations]
-        measures = (
-            turning_point_measures(names, len(self.labels[0]))
-            if self.has_points
-            else vote_measures(names)
-        )
-        return {measure.key: measure.label for measure in measures}
+        if self.has_points:
+            return turning_point_labels(names, len(self.labels[0]))
+        return vote_labels(names)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
