@@ -60,7 +60,7 @@ LIBRARIES = {
     "spacy": "integrations making",
     "syntok": "stories",
     "torch": "encoder salience training",
-    "tqdm": "commands llm salience training",
+    "tqdm": "commands llm making salience training",
     "transformers": "commands encoder pipeline training",
     "uvicorn": "app",
     "yaml": "data hub training",

@@ -9,21 +9,24 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES, Style
+from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES
 from narrative_twins.files import digest
-from narrative_twins.llm.answers import KnownAnswers
 from narrative_twins.llm.prompts import Template, read_templates
-from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected, Run, ask_until_valid, run_jobs
+from narrative_twins.llm.running import ATTEMPTS, Asker, Prices, Rejected, Run, Step, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)
+
+_SUMMARY_TOKENS = 30
+_NUMBER_TOKENS = 2
+"""Estimates of the tokens in answers: of a summary and a choice, and of each number of votes."""
 
 
 def prompted_salience(
@@ -157,40 +160,6 @@ class Asking:
                 )
 
 
-@dataclass(frozen=True)
-class SalienceQuestion:
-    """A question about some windows of a story.
-
-    Attributes:
-        story: the story.
-        style: how it is asked.
-        step: the name that its answer is saved with.
-        windows: the windows.
-        prompt: the text of the question.
-        attempts: see `Asking`.
-    """
-
-    story: Story
-    style: Style
-    step: str
-    windows: tuple[Span, ...]
-    prompt: str
-    attempts: int
-
-    async def ask(self, chat: KnownAnswers) -> list[float]:
-        """The scores of the sentences of its windows; raises `Rejected` if there is no valid
-        answer."""
-        return await ask_until_valid(
-            chat,
-            digest(self.story.sentences),
-            self.step,
-            self.prompt,
-            self.style.schema(self.windows),
-            lambda text: self.style.read(text, self.windows),
-            self.attempts,
-        )
-
-
 def parse_stories(
     stories: Iterable[Any], windows: Windows = "auto", splitter: Splitter | None = None
 ) -> list[Story]:
@@ -206,13 +175,25 @@ def parse_stories(
     return parsed
 
 
-def questions(story: Story, name: str, asking: Asking) -> list[SalienceQuestion]:
-    """All questions about a story in the style of this name."""
+def questions(story: Story, name: str, asking: Asking) -> list[tuple[int, Step]]:
+    """All questions about a story in the style of this name, each with the index of the first
+    sentence that its result has scores of."""
     style, template = STYLES[name], asking.templates[name]
-    return [
-        SalienceQuestion(
-            story, style, step, windows, template.fill(_values(story, windows)), asking.attempts
+
+    def question(step: str, windows: tuple[Span, ...]) -> Step:
+        count = sum(hi - lo for lo, hi in windows)
+        return Step(
+            digest(story.sentences),
+            step,
+            template.fill(_values(story, windows)),
+            style.schema(windows),
+            lambda text: style.read(text, windows),
+            answer_tokens=_SUMMARY_TOKENS + (0 if style.sampled else count * _NUMBER_TOKENS),
+            stand_in=[0.0] * count,
         )
+
+    return [
+        (windows[0][0], question(step, windows))
         for step, windows in style.questions(story, asking.samples)
     ]
 
@@ -225,6 +206,7 @@ def ask_stories(
     *,
     prices: Prices | None = None,
     progress: bool = False,
+    dry_run: bool = False,
 ) -> Run:
     """Ask a language model about stories. Every answer is saved at once; equal questions are asked
     once.
@@ -236,11 +218,11 @@ def ask_stories(
         asking: how it is asked.
         prices: for the cost in the progress bar.
         progress: show a progress bar.
+        dry_run: send nothing, see `run_jobs`.
 
     Returns:
         The run, whose results are, in the order of the stories, the scores of the sentences by the
-        name of the score,
-        or the `Rejected` of a story without valid answers.
+        name of the score, or the `Rejected` of a story without valid answers.
 
     Raises:
         ServerError: the server can't be used.
@@ -248,36 +230,42 @@ def ask_stories(
             window it is about.
     """
     asking.check_stories(stories)
-    unique = {(story.sentences, story.windows): story for story in stories}
     locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def work(chat: KnownAnswers, story: Story) -> dict[str, list[float]]:
+    async def work(ask: Asker, story: Story) -> dict[str, list[float]]:
         # The same sentences in other windows have questions in common, which are asked once.
         async with locks[story.sentences]:
             return {
-                STYLES[name].score: await _scores(chat, story, name, asking)
+                STYLES[name].score: await _scores(ask, story, name, asking)
                 for name in asking.templates
             }
 
-    run = run_jobs(server, answers, list(unique.values()), work, prices=prices, progress=progress)
-    found = dict(zip(unique, run.results, strict=True))
-    return replace(run, results=[found[story.sentences, story.windows] for story in stories])
+    return run_jobs(
+        server,
+        answers,
+        stories,
+        work,
+        key=lambda story: (story.sentences, story.windows),
+        attempts=asking.attempts,
+        prices=prices,
+        progress=progress,
+        dry_run=dry_run,
+    )
 
 
-async def _scores(chat: KnownAnswers, story: Story, name: str, asking: Asking) -> list[float]:
+async def _scores(ask: Asker, story: Story, name: str, asking: Asking) -> list[float]:
     """The scores of all sentences of a story by the answers to all questions of a style."""
     asked = questions(story, name, asking)
-    answers = await asyncio.gather(
-        *(question.ask(chat) for question in asked), return_exceptions=True
+    answers: list[Any] = await asyncio.gather(
+        *(ask(step) for _, step in asked), return_exceptions=True
     )
     errors = [found for found in answers if isinstance(found, BaseException)]
     if errors:
         # An error of the server goes before a rejected question, which it may have caused.
         raise min(errors, key=lambda error: isinstance(error, Rejected))
     total = [0.0] * len(story)
-    for question, scores in zip(asked, answers, strict=True):
-        assert not isinstance(scores, BaseException)
-        for index, score in enumerate(scores, start=question.windows[0][0]):
+    for (first, _), scores in zip(asked, answers, strict=True):
+        for index, score in enumerate(scores, start=first):
             total[index] += score
     return total
 

@@ -6,8 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +37,7 @@ from narrative_twins.stories.reading import input_formats, read_stories
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 if TYPE_CHECKING:
-    from narrative_twins.making.made import MadeRows, Plan
+    from narrative_twins.making.made import MadeRows
 
 _SHOWN_REASONS = 5
 """Number of reasons for rejecting stories that are printed."""
@@ -60,12 +59,11 @@ def _fields(text: str) -> dict[str, Any]:
     return value
 
 
-@dataclass
 class Making:
-    """What both commands share.
+    """What both commands share: reading stories, making rows of them, and reporting what was made.
 
     Attributes:
-        settings: the arguments of `Server`.
+        server: the language model.
         prices: of its tokens.
         checks: the arguments of questions: `attempts` to get a valid answer, and a folder with
             `prompts` that replace those of the package.
@@ -75,35 +73,21 @@ class Making:
         dry_run: only show the prompts and an estimate of the cost.
     """
 
-    settings: dict[str, Any]
-    prices: Prices
-    checks: dict[str, Any]
-    out: str
-    input_format: str
-    language: str
-    dry_run: bool
-
-    @classmethod
-    def of(cls, server: str, no_schema: bool, **options: Any) -> Making:
-        """From the options of a command."""
-        own = ("out", "input_format", "language", "dry_run")
-        shared = {name: options.pop(name) for name in own}
-        checks = {name: options.pop(name) for name in ("attempts", "prompts")}
-        prices = Prices(options.pop("price_in"), options.pop("price_out"))
-        settings = {"url": server, "structured": not no_schema, **options}
-        return cls(settings, prices, checks, **shared)
-
-    @cached_property
-    def server(self) -> Server:
-        """The language model. Raises a `ValueError` if a setting of it is invalid."""
-        return Server(**self.settings)
+    def __init__(self, **options: Any) -> None:
+        self.out: str = options.pop("out")
+        self.input_format: str = options.pop("input_format")
+        self.language: str = options.pop("language")
+        self.dry_run: bool = options.pop("dry_run")
+        self.checks = {name: options.pop(name) for name in ("attempts", "prompts")}
+        self.prices = Prices(options.pop("price_in"), options.pop("price_out"))
+        structured = not options.pop("no_schema")
+        self.server = Server(options.pop("server"), structured=structured, **options)
 
     def run(
         self,
         files: Sequence[str],
         quiet: bool,
         parse: Callable[[Any], Any],
-        plan: Callable[..., Plan],
         make: Callable[..., MadeRows],
         warn: Callable[[list[Any]], None] = lambda sources: None,
     ) -> int:
@@ -113,7 +97,6 @@ class Making:
             files: of the stories.
             quiet: whether the user wants no progress bar.
             parse: the story of a document; may raise `StoryError`.
-            plan: what would be asked about a story, given saved answers or None, for a dry run.
             make: the function that makes the rows.
             warn: reports what is wrong with all stories together.
 
@@ -124,14 +107,17 @@ class Making:
         check_rows_file(files, self.out)
         # The file of rejected stories is overwritten too.
         check_output(files, f"{self.out}.rejects")
-        sources, problems = self._read(files, parse)
+        sources, problems = [], 0
+        for name, content, problem in read_stories(files or [STDIN], self.input_format):
+            try:
+                sources.append(parse(StoryError(problem) if problem else content))
+            except StoryError as error:
+                problems += 1
+                tell(f"{name}: {error.problem}")
         if not sources:
             tell("there is no story in the input")
             return 1
         warn(sources)
-        if self.dry_run:
-            self._print_plan(sources, plan)
-            return 1 if problems else 0
         hint = f"the answers so far are saved next to {self.out}; resume with the same command"
         try:
             with on_interrupt(lambda: hint):
@@ -141,63 +127,49 @@ class Making:
                     self.out,
                     prices=self.prices,
                     language=self.language,
-                    progress=shows_progress(quiet),
+                    progress=shows_progress(quiet) and not self.dry_run,
+                    dry_run=self.dry_run,
                 )
         except ServerError as error:
             raise ServerError(f"{error}; {hint}") from None
-        self._print_result(made)
+        cost = self.prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
+        if made.run.missing is not None:
+            self._print_plan(made, cost)
+            return 1 if problems else 0
+        self._print_result(made, cost)
         return 1 if problems or made.rejects else 0
 
-    def _read(self, files: Sequence[str], parse: Callable[[Any], Any]) -> tuple[list[Any], int]:
-        """The stories of the input, and the number of those that can't be read, which are
-        reported."""
-        sources, problems = [], 0
-        for name, content, problem in read_stories(files or [STDIN], self.input_format):
-            try:
-                sources.append(parse(StoryError(problem) if problem else content))
-            except StoryError as error:
-                problems += 1
-                tell(f"{name}: {error.problem}")
-        return sources, problems
-
-    def _print_plan(self, sources: list[Any], plan: Callable[..., Plan]) -> None:
+    def _print_plan(self, made: MadeRows, cost: str) -> None:
         """Print the prompts about the first story that is asked about, each once, and how much a
         run would ask about all stories."""
-        from narrative_twins.making.made import Estimate
-
-        first = next((planned for one in sources if (planned := plan(one, None)).questions), None)
-        prompts: set[str] = set()
-        for question in first.questions if first else ():
-            if question.prompt not in prompts:
-                note = " (with the story in place of a missing answer)"
-                name = f"{question.step}{note if question.is_stand_in else ''}"
-                print(f"--- {name} ---\n{question.prompt}\n")
-                prompts.add(question.prompt)
-        answers = Answers(f"{self.out}.answers")
-        found = Estimate.of([plan(one, answers) for one in sources])
-        cost = self.prices.describe(found.prompt_tokens, found.completion_tokens)
-        rejected = plural(found.aside, "story", "stories")
+        missing = made.run.missing or []
+        prompts: dict[str, str] = {}
+        for step in missing:
+            if step.story == missing[0].story:
+                prompts.setdefault(step.prompt, step.name)
+        for prompt, name in prompts.items():
+            print(f"--- {name} ---\n{prompt}\n")
+        if len(prompts) > 1:
+            print("A prompt about the answer to another one has the story in its place.\n")
+        rejected = plural(len(made.rejects), "story", "stories")
         print(
-            f"{len(sources):,} stories, {len(answers):,} saved answers; {found.questions:,}"
-            f" questions to ask, if every answer is valid, about {cost}"
-            + (f"; {rejected} would be rejected" if found.aside else "")
+            f"{len(made.run.results):,} stories, {len(Answers(f'{self.out}.answers')):,} saved"
+            f" answers; {len(missing):,} questions to ask, if every answer is valid, about {cost}"
+            + (f"; {rejected} would be rejected" if made.rejects else "")
         )
 
-    def _print_result(self, made: MadeRows) -> None:
+    def _print_result(self, made: MadeRows, cost: str) -> None:
         """Print what was written, the cost, and the most common reasons for rejecting stories."""
         parts = [f"{self.out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"]
         if made.rejects:
             rejected = plural(len(made.rejects), "story", "stories")
             parts.append(f"{rejected} rejected, see {self.out}.rejects")
-        cost = self.prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
         parts.append(f"{plural(made.run.asked, 'answer', 'answers')} in this run, {cost}")
         print("; ".join(parts), file=sys.stderr)
-        reasons = Counter(
-            f"{reject['step']}: {reject['reason']}" for reject in made.rejects
-        ).most_common()
-        shown, others = reasons[:_SHOWN_REASONS], reasons[_SHOWN_REASONS:]
-        if others:
-            shown.append(("for other reasons", sum(number for _, number in others)))
+        reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects)
+        shown = reasons.most_common(_SHOWN_REASONS)
+        if others := reasons.total() - sum(number for _, number in shown):
+            shown.append(("for other reasons", others))
         for reason, number in shown:
             print(f"{number:>9,}  {reason}", file=sys.stderr)
 
@@ -266,7 +238,7 @@ _making_options = option_group(
         "attempts": _number(COUNT, "N", ATTEMPTS, "Questions until a story is rejected"),
         "prompts": {"metavar": "FOLDER", "help": "Prompts that replace those of the package."},
     },
-    Making.of,
+    Making,
 )
 
 
@@ -318,7 +290,7 @@ def _columns() -> Iterable[str]:
 def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any) -> int:
     """Read, ask, write."""
     from narrative_twins.making.recipes import TwinOptions
-    from narrative_twins.making.twins import SourceStory, make_twins, plan_twins
+    from narrative_twins.making.twins import SourceStory, make_twins
 
     given = {name: value for name, value in options.items() if value is not None}
     chosen = TwinOptions(**given, **making.checks)
@@ -332,7 +304,6 @@ def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any
         files,
         quiet,
         lambda content: SourceStory.parse(content, chosen),
-        lambda source, answers: plan_twins(source, chosen, making.server, answers),
         partial(make_twins, options=chosen),
         warn,
     )
@@ -368,14 +339,12 @@ def make_judgments(
     if samples is not None and style == "shares":
         raise click.UsageError("--samples is for --style choose; shares is asked once")
 
-    from narrative_twins.making.judgments import make_judgments, plan_judgments, voting
+    if samples is not None and style == "shares":
+        raise click.UsageError("--samples is for --style choose; shares is asked once")
 
-    chosen: dict[str, Any] = {"style": style, "samples": samples or _SAMPLES, **making.checks}
-    asking = voting(**chosen)
-    return making.run(
-        files,
-        quiet,
-        lambda content: Story.parse(content, windows),
-        lambda story, answers: plan_judgments(story, making.server, asking, answers),
-        partial(make_judgments, windows=windows, **chosen),
+    from narrative_twins.making.judgments import make_judgments
+
+    make = partial(
+        make_judgments, style=style, samples=samples or _SAMPLES, windows=windows, **making.checks
     )
+    return making.run(files, quiet, lambda content: Story.parse(content, windows), make)

@@ -4,16 +4,11 @@ lost."""
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
 
 from narrative_twins.files import ResumableFile, complete_lines
-from narrative_twins.llm.server import Question, Server
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -105,44 +100,3 @@ class Answers:
                     f"{self.path}: line {number} is not an answer; remove it or use another file"
                 ) from None
             self._found[answer.key] = answer
-
-
-class MissingAnswer(Exception):
-    """The question is not answered yet."""
-
-
-class KnownAnswers:
-    """A language model in a dry run, of which only the saved answers are known; nothing is sent.
-
-    Args:
-        server: the server that would be asked.
-        answers: the saved answers, if there are any.
-    """
-
-    def __init__(self, server: Server, answers: Answers | None) -> None:
-        self.server, self.answers = server, answers
-
-    def known(self, question: Question) -> Answer | None:
-        """The saved answer, if there is one."""
-        if self.answers is None:
-            return None
-        return self.answers.get(self.server.key_of(question), self.server.limit)
-
-    async def ask(self, question: Question) -> Answer:
-        """The saved answer; raises `MissingAnswer` if there is none."""
-        answer = self.known(question)
-        if answer is None:
-            raise MissingAnswer
-        return answer
-
-
-def result_of(asking: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine that asks a single question of `KnownAnswers`; raises
-    `MissingAnswer` as `ask`."""
-    try:
-        # The coroutine never waits for anything, so it needs no event loop.
-        asking.send(None)
-    except StopIteration as finished:
-        result: Result = finished.value
-        return result
-    raise AssertionError("saved answers are returned at once")

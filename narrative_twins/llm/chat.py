@@ -1,5 +1,5 @@
-"""Concurrent requests to a language model: failed requests are retried, and answers are saved
-before they are used."""
+"""Requests to a language model: failed ones are retried, and answers are saved before they are
+used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from narrative_twins.llm.answers import Answer, Answers, KnownAnswers
+from narrative_twins.llm.answers import Answer, Answers
 from narrative_twins.llm.server import Question, Server, estimate_tokens, redact
 
 MAX_ANSWER = 16_000_000
@@ -39,7 +39,7 @@ class ChatStopped(Exception):
     """The request was not sent because the run is stopping."""
 
 
-class Chat(KnownAnswers):
+class Chat:
     """A client for a language model; use it in `async with`.
 
     Args:
@@ -57,19 +57,21 @@ class Chat(KnownAnswers):
     """
 
     def __init__(self, server: Server, answers: Answers) -> None:
+        self.server, self.answers = server, answers
+        self.asked = self.prompt_tokens = self.completion_tokens = 0
+        self.stopping = False
+        self._failures_in_a_row, self._has_answered = 0, False
+        self._semaphore = asyncio.Semaphore(server.concurrency)
+        self._connect()
+
+    def _connect(self) -> None:
         try:
             import openai
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 "openai is not installed; run: pip install narrative_twins[making]"
             ) from error
-        super().__init__(server, answers)
-        self._saved = answers
-        self.asked = self.prompt_tokens = self.completion_tokens = 0
-        self.stopping = False
-        self._openai, self._key = openai, server.key
-        self._semaphore = asyncio.Semaphore(server.concurrency)
-        self._failures_in_a_row, self._has_answered = 0, False
+        self._openai, self._key = openai, self.server.key
 
     async def __aenter__(self) -> Chat:
         self._client = self._openai.AsyncOpenAI(
@@ -86,7 +88,7 @@ class Chat(KnownAnswers):
 
     def known(self, question: Question) -> Answer | None:
         """The saved answer to a question; None if there is none."""
-        answer = super().known(question)
+        answer = self.answers.get(self.server.key_of(question), self.server.limit)
         self._has_answered |= answer is not None
         return answer
 
@@ -110,14 +112,12 @@ class Chat(KnownAnswers):
                 raise
             except NoAnswer as error:
                 self._failures_in_a_row += 1
-                if self._failures_in_a_row >= max(3, self.server.concurrency):
-                    raise ServerError(
-                        f"{error}; {self._failures_in_a_row} requests in a row failed, so no more"
-                        " are sent"
-                    ) from None
-                raise
+                if self._failures_in_a_row < max(3, self.server.concurrency):
+                    raise
+                failed = f"{self._failures_in_a_row} requests in a row failed"
+                raise ServerError(f"{error}; {failed}, so no more are sent") from None
             self._failures_in_a_row, self._has_answered = 0, True
-            self._saved.add(answer)
+            self.answers.add(answer)
         self.asked += 1
         self.prompt_tokens += answer.prompt_tokens
         self.completion_tokens += answer.completion_tokens
@@ -125,7 +125,7 @@ class Chat(KnownAnswers):
 
     async def _request(self, question: Question) -> Any:
         """The response to a question; the client retries failed requests."""
-        body = self.server.body(question)
+        body, url = self.server.body(question), self.server.url
         try:
             # As `extra_body`, since the client rejects arguments that it does not know.
             return await self._client.chat.completions.create(
@@ -134,12 +134,10 @@ class Chat(KnownAnswers):
         except self._openai.APIStatusError as error:
             raise self._problem_of_status(error) from None
         except self._openai.APITimeoutError:
-            raise NoAnswer(
-                f"the server did not answer within {self.server.timeout:g} seconds"
-            ) from None
+            seconds = f"{self.server.timeout:g} seconds"
+            raise NoAnswer(f"the server did not answer within {seconds}") from None
         except self._openai.APIConnectionError as error:
-            cause = self._one_line(error.__cause__ or error)
-            problem = f"can't connect to {self.server.url}: {cause}"
+            problem = f"can't connect to {url}: {self._one_line(error.__cause__ or error)}"
             if self.asked:
                 raise NoAnswer(problem) from None
             raise ServerError(
@@ -162,14 +160,14 @@ class Chat(KnownAnswers):
             return ServerError(
                 f"the server redirects to {target}, which is not followed; use that address"
             )
-        if status in _REFUSED_STATUS:
-            if self._has_answered:
-                return _Refused(problem)
-            problem += (
-                "; if it does not support a field, remove it with `fields`, or the schema with"
-                " `structured`"
-            )
-        return NoAnswer(problem)
+        if status not in _REFUSED_STATUS:
+            return NoAnswer(problem)
+        if self._has_answered:
+            return _Refused(problem)
+        return NoAnswer(
+            f"{problem}; if it does not support a field, remove it with `fields`, or the schema"
+            " with `structured`"
+        )
 
     def _malformed(self, response: object) -> NoAnswer:
         return NoAnswer(
@@ -210,6 +208,19 @@ class Chat(KnownAnswers):
         return line if len(line) <= _MESSAGE_LENGTH else f"{line[:_MESSAGE_LENGTH]} ..."
 
 
+class DryRun(Chat):
+    """In place of a client: only saved answers are known, and nothing is sent."""
+
+    def _connect(self) -> None:
+        """Neither `openai` nor a key is needed."""
+
+    async def __aenter__(self) -> DryRun:
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        pass
+
+
 def _tokens(count: object, content: str) -> int:
     """A server's count of the tokens of a content, or an estimate if it can't be one."""
     if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_TOKENS:
@@ -248,9 +259,7 @@ def _bounded_client(openai: Any, seconds: float) -> Any:
                     finally:
                         await response.aclose()
             except TimeoutError:
-                raise httpx.ReadTimeout(
-                    f"no answer within {seconds:g} seconds", request=request
-                ) from None
+                raise httpx.ReadTimeout(f"no answer in {seconds:g} s", request=request) from None
             try:
                 json.loads(b"" if problem else content)
             except RecursionError:

@@ -7,19 +7,19 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from narrative_twins.llm.answers import Answer, Answers, KnownAnswers
-from narrative_twins.llm.chat import Chat, ChatStopped, NoAnswer
+from narrative_twins.llm.answers import Answer, Answers
+from narrative_twins.llm.chat import Chat, ChatStopped, DryRun, NoAnswer
 from narrative_twins.llm.prompts import AnswerError, Schema
-from narrative_twins.llm.server import Question, Server, seed_of
+from narrative_twins.llm.server import Question, Server, estimate_tokens, seed_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ ATTEMPTS = 3
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 
 class Rejected(ValueError):
@@ -72,59 +71,102 @@ class Prices:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A question about a story that is asked until its answer is valid.
+
+    Attributes:
+        story: the digest of the story.
+        name: what the question asks for, for example `"twin, expanded"`.
+        prompt: the text of the question.
+        schema: the JSON schema of the answer.
+        read: makes the result out of the text of an answer, or raises `AnswerError`.
+        answer_tokens: an estimate of the length of the answer.
+        stand_in: the result in a dry run, of about the length of a real one.
+    """
+
+    story: str
+    name: str
+    prompt: str
+    schema: Schema
+    read: Callable[[str], Any]
+    answer_tokens: int = 0
+    stand_in: Any = None
+
+
+@dataclass(frozen=True)
 class Run:
-    """The results of a run in the order of the jobs, with the numbers of new answers and of their
-    tokens."""
+    """The results of a run.
+
+    Attributes:
+        results: the results of the jobs, in order.
+        asked: number of new answers.
+        prompt_tokens, completion_tokens: numbers of tokens of these answers.
+        missing: after a dry run, the questions without an answer; the numbers are estimates of
+            what asking them takes.
+    """
 
     results: list[Any]
     asked: int
     prompt_tokens: int
     completion_tokens: int
+    missing: list[Step] | None = None
 
 
-async def ask_until_valid(
-    chat: KnownAnswers,
-    story: str,
-    step: str,
-    prompt: str,
-    schema: Schema,
-    read: Callable[[str], Result],
-    attempts: int,
-) -> Result:
-    """The parsed first valid answer to a question; saved answers are tried before new ones are
-    requested.
+class Asker:
+    """Asks the questions of a run until their answers are valid.
 
     Args:
         chat: the client.
-        story, step, prompt, schema: see `Question`.
-        read: parses the text of an answer; raises `AnswerError` if it is invalid.
-        attempts: maximum number of answers, each with another seed.
+        attempts: maximum number of answers to a question, each with another seed.
 
-    Raises:
-        Rejected: no answer was valid, or a request got no answer.
+    Attributes:
+        missing: in a dry run, the questions without an answer so far, each once.
     """
-    questions = [
-        Question(
-            story, step, attempt, prompt, schema, seed_of(chat.server.seed, story, step, attempt)
-        )
-        for attempt in range(attempts)
-    ]
-    for known in filter(None, map(chat.known, questions)):
-        with suppress(AnswerError):
-            return _parse(known, read)
-    problem, answer = "", None
-    for question in questions:
-        try:
-            answer = await chat.ask(question)
-            return _parse(answer, read)
-        except AnswerError as error:
-            problem = str(error)
-        except NoAnswer as error:
-            raise Rejected(step, str(error), None, question.attempt + 1) from None
-    raise Rejected(step, problem, None if answer is None else answer.text, attempts)
+
+    def __init__(self, chat: Chat, attempts: int) -> None:
+        self.chat, self.attempts = chat, attempts
+        self.missing: dict[tuple[str, str], Step] = {}
+
+    async def __call__(self, step: Step) -> Any:
+        """The parsed first valid answer to a question; saved answers are tried before new ones are
+        requested.
+
+        Raises:
+            Rejected: no answer was valid, a request got no answer, or the answer would exceed the
+                token limit.
+        """
+        server = self.chat.server
+        if step.answer_tokens > server.limit:
+            raise Rejected(
+                step.name,
+                f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of"
+                f" {server.limit:,}; increase max_tokens",
+            )
+        questions = [
+            Question(step.story, step.name, attempt, step.prompt, step.schema, seed)
+            for attempt in range(self.attempts)
+            for seed in [seed_of(server.seed, step.story, step.name, attempt)]
+        ]
+        saved = [self.chat.known(question) for question in questions]
+        for known in filter(None, saved):
+            with suppress(AnswerError):
+                return _parse(known, step.read)
+        if isinstance(self.chat, DryRun) and None in saved:
+            self.missing[step.story, step.name] = step
+            return step.stand_in
+        problem, answer = "", None
+        for question in questions:
+            try:
+                answer = await self.chat.ask(question)
+                return _parse(answer, step.read)
+            except AnswerError as error:
+                problem = str(error)
+            except NoAnswer as error:
+                raise Rejected(step.name, str(error), None, question.attempt + 1) from None
+        raise Rejected(step.name, problem, answer.text if answer else None, self.attempts)
 
 
-def _parse(answer: Answer, read: Callable[[str], Result]) -> Result:
+def _parse(answer: Answer, read: Callable[[str], Any]) -> Any:
     if answer.is_truncated:
         raise AnswerError(
             f"the answer was cut off after {answer.completion_tokens} tokens; increase max_tokens"
@@ -141,10 +183,13 @@ def run_jobs(
     server: Server,
     answers: str | Path,
     jobs: Sequence[Job],
-    work: Callable[[Chat, Job], Awaitable[Any]],
+    work: Callable[[Asker, Job], Awaitable[Any]],
     *,
+    key: Callable[[Job], Hashable] = lambda job: job,
+    attempts: int = ATTEMPTS,
     prices: Prices | None = None,
     progress: bool = False,
+    dry_run: bool = False,
 ) -> Run:
     """Run jobs that ask a language model, at most `server.concurrency` at a time.
 
@@ -156,53 +201,68 @@ def run_jobs(
         answers: the file of saved answers; these are not requested again.
         jobs: the jobs, for example stories.
         work: runs a job and returns its result; if it raises `Rejected`, the result is this error.
+        key: of several jobs with the same key, the first is run, for all of them.
+        attempts: maximum number of attempts to get a valid answer to a question.
         prices: for the cost in the progress bar.
         progress: show a progress bar.
+        dry_run: send nothing and write nothing; use stand-ins for the answers that are missing.
 
     Raises:
         KeyboardInterrupt: the run was interrupted by Ctrl-C.
         ServerError: the server can't be used.
     """
-    with Answers(answers) as found:
-        chat = Chat(server, found)
-        with tqdm(total=len(jobs), disable=not progress, unit="story", file=sys.stderr) as bar:
+    unique: dict[Hashable, Job] = {}
+    for job in jobs:
+        unique.setdefault(key(job), job)
+    found = Answers(answers)
+    with nullcontext() if dry_run else found:
+        chat = DryRun(server, found) if dry_run else Chat(server, found)
+        asker = Asker(chat, attempts)
+        bar = tqdm(total=len(unique), disable=not progress, unit="story", file=sys.stderr)
 
-            def done(count: int) -> None:
-                bar.update(count)
-                bar.set_postfix_str(
-                    (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
-                )
+        def cost() -> str:
+            return (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
 
-            try:
-                results = _run_coroutine(_run_all(chat, jobs, work, done), chat)
-                if chat.stopping:
-                    raise KeyboardInterrupt
-            except BaseException:
-                paid = (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
-                logger.warning("the run stopped early, after %d answers, %s", chat.asked, paid)
-                raise
-    return Run(results, chat.asked, chat.prompt_tokens, chat.completion_tokens)
+        def done() -> None:
+            bar.update()
+            bar.set_postfix_str(cost())
+
+        try:
+            with bar:
+                results = _run(_run_all(asker, list(unique.values()), work, done), chat)
+            if chat.stopping:
+                raise KeyboardInterrupt
+        except BaseException:
+            logger.warning("the run stopped early, after %d answers, %s", chat.asked, cost())
+            raise
+    by_key = dict(zip(unique, results, strict=True))
+    results = [by_key[key(job)] for job in jobs]
+    if not dry_run:
+        return Run(results, chat.asked, chat.prompt_tokens, chat.completion_tokens)
+    missing = list(asker.missing.values())
+    prompt_tokens = sum(estimate_tokens(step.prompt) for step in missing)
+    return Run(results, len(missing), prompt_tokens, sum(s.answer_tokens for s in missing), missing)
 
 
 async def _run_all(
-    chat: Chat,
+    asker: Asker,
     jobs: Sequence[Job],
-    work: Callable[[Chat, Job], Awaitable[Any]],
-    done: Callable[[int], None],
+    work: Callable[[Asker, Job], Awaitable[Any]],
+    done: Callable[[], None],
 ) -> list[Any]:
     results: list[Any] = [None] * len(jobs)
     # The workers share this iterator, so each job is taken once.
-    numbered = iter(enumerate(jobs))
+    numbered, chat = iter(enumerate(jobs)), asker.chat
 
     async def worker() -> None:
         for index, job in numbered:
             try:
-                results[index] = await work(chat, job)
+                results[index] = await work(asker, job)
             except Rejected as error:
                 results[index] = error
             except ChatStopped:
                 return
-            done(1)
+            done()
 
     async with chat:
         workers = [asyncio.create_task(worker()) for _ in range(chat.server.concurrency)]
@@ -226,8 +286,7 @@ async def _run_all(
 
 @contextmanager
 def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the platform and the thread support
-    signal handlers."""
+    """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the thread supports signal handlers."""
 
     def interrupted() -> None:
         if chat.stopping:
@@ -235,35 +294,32 @@ def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> I
                 task.cancel()
         else:
             chat.stopping = True
-            tqdm.write(
-                "interrupted: waiting for answers under way; press Ctrl-C again to drop them",
-                file=sys.stderr,
-            )
+            message = "interrupted: waiting for answers under way; press Ctrl-C again to drop them"
+            tqdm.write(message, file=sys.stderr)
 
     loop = asyncio.get_running_loop()
-    try:
+    # In a thread other than the main one, signals can't be handled.
+    with suppress(RuntimeError, ValueError):
         for number in _SIGNALS:
             loop.add_signal_handler(number, interrupted)
-    except (RuntimeError, ValueError):
-        yield
-        return
     try:
         yield
     finally:
-        for number in _SIGNALS:
-            with suppress(ValueError):
+        with suppress(RuntimeError, ValueError):
+            for number in _SIGNALS:
                 loop.remove_signal_handler(number)
 
 
-def _run_coroutine(run: Coroutine[Any, Any, Result], chat: Chat) -> Result:
+def _run(job: Any, chat: Chat) -> list[Any]:
     """The result of a coroutine; in a thread if an event loop is already running, for example in a
     notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run)
+        results: list[Any] = asyncio.run(job)
+        return results
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(asyncio.run, run)
+        future: Future[list[Any]] = thread.submit(asyncio.run, job)
         try:
             return future.result()
         except KeyboardInterrupt:

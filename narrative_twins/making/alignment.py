@@ -43,6 +43,8 @@ class SentenceEmbedder:
             weights must be in the checkpoint (OSError if they are not).
 
     Attributes:
+        name: the name of the encoder.
+        pooling: as given.
         truncated: number of sentences so far that were truncated to the encoder's context.
     """
 
@@ -55,16 +57,16 @@ class SentenceEmbedder:
     ) -> None:
         from sentence_transformers import SentenceTransformer
 
-        self._name = str(name or default_encoder())
+        self.name, self.pooling = str(name or default_encoder()), pooling
         # The checks are ours, and the model may have parts that only sentence-transformers knows.
-        check_checkpoint(self._name, pooler=pooling == "pooler")
-        check_modules(self._name)
-        with loading_errors(self._name):
+        check_checkpoint(self.name, pooler=pooling == "pooler")
+        check_modules(self.name)
+        with loading_errors(self.name):
             self._model = SentenceTransformer(
-                self._name, device=device, model_kwargs={"dtype": "float32", **SAFELY}
+                self.name, device=device, model_kwargs={"dtype": "float32", **SAFELY}
             )
         backbone: Any = self._model[0].auto_model
-        check_vocabulary(self._name, self._model.tokenizer, backbone)
+        check_vocabulary(self.name, self._model.tokenizer, backbone)
         if pooling == "pooler":
             transformer: Any = self._model[0]
             transformer.modality_config = {
@@ -78,7 +80,7 @@ class SentenceEmbedder:
     @property
     def fingerprint(self) -> str | None:
         """Distinguishes encoders of the same name, see `checkpoint.fingerprint`."""
-        return fingerprint(self._name, getattr(self._model[0], "auto_model", self._model).config)
+        return fingerprint(self.name, getattr(self._model[0], "auto_model", self._model).config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         self.truncated += sum(is_truncated(self._model, sentence) for sentence in sentences)

@@ -3,18 +3,30 @@ alignment."""
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
+from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import Row, RowError, twin_windows, window_sizes
-from narrative_twins.making.alignment import best_path, similarity_matrix
-from narrative_twins.making.works import Candidate, Work
+from narrative_twins.files import STDIN
+from narrative_twins.hub.facts import DatasetFacts
+from narrative_twins.making.alignment import SentenceEmbedder, best_path, similarity_matrix
+from narrative_twins.making.made import RowsFile, public_name, recipe_text
+from narrative_twins.making.works import Candidate, Work, read_documents, read_works
+from narrative_twins.stories.reading import count_stories
 from narrative_twins.stories.story import even_windows
+
+logger = logging.getLogger(__name__)
 
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
 """Maps sentences to their vectors, of shape (sentences, dimensions)."""
@@ -30,7 +42,7 @@ MAX_SIMILARITY: Mapping[str, float] = {
     OTHER_LANGUAGES: 0.6,
 }
 """By language, the similarity to the story above which a telling counts as a translation; see
-`tell_me_again`."""
+`works`."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +75,18 @@ class Filters:
                     f"the maximum similarity {value} ({language}) is not a number from -1 to 1"
                 )
 
-    def too_different(self, story: Sequence[str], candidate: Candidate) -> bool:
-        """Whether the lengths differ by more than `max_difference`."""
-        return abs(len(story) - len(candidate.sentences)) > self.max_difference
-
-    def too_similar(self, story: Sequence[str], candidate: Candidate) -> bool:
-        """Whether a telling is a copy of the story, or so similar that it may be a translation."""
-        if _normalized(story) == _normalized(candidate.sentences):
-            return True
+    def rejection(self, story: Sequence[str], telling: Candidate) -> str | None:
+        """The field of `Counts` for the filter that drops a telling before alignment, if any:
+        `length`, or `similar` for a copy of the story and for what may be a translation."""
+        if abs(len(story) - len(telling.sentences)) > self.max_difference:
+            return "length"
+        if _normalized(story) == _normalized(telling.sentences):
+            return "similar"
         limit = self.max_similarity.get(
-            candidate.language or OTHER_LANGUAGES, self.max_similarity.get(OTHER_LANGUAGES, 1.0)
+            telling.language or OTHER_LANGUAGES, self.max_similarity.get(OTHER_LANGUAGES, 1.0)
         )
-        return candidate.similarity is not None and candidate.similarity > limit
-
-    def fills_windows(self, windows_of: Sequence[Sequence[int]], windows: int) -> bool:
-        """Whether each of `windows` windows has enough sentences of the twin, given the windows of
-        each sentence."""
-        return min(window_sizes(windows_of, windows)) >= self.min_window
+        is_similar = telling.similarity is not None and telling.similarity > limit
+        return "similar" if is_similar else None
 
     def settings(self) -> dict[str, Any]:
         """The filters with descriptive names, for the settings of a run and the card."""
@@ -175,50 +182,48 @@ class LongTwins:
         self.embed, self.windows, self.seed = embed, windows, seed
         self.counts = Counts()
 
-    def row(self, work: Work) -> Row | None:
-        """The row of a work, None if it is dropped; raises RowError, and does not count it, if it
-        can't be aligned."""
-        candidates = self._candidates(work)
-        vectors = self.embed(work.story) if candidates else None
-        for index, candidate in enumerate(candidates):
-            assert vectors is not None
-            row = self._aligned_row(work, vectors, candidate)
-            if row is not None:
-                self._count(work, index, len(candidates))
-                return row
-        self._count(work, None, len(candidates))
-        return None
+    def row(self, work: Work, earlier: list[list[str]] | None = None) -> Row | None:
+        """The row of a work; None if it is dropped, or if an earlier run has made its row.
 
-    def count_existing(self, work: Work, twins: Sequence[Sequence[str]]) -> int | None:
-        """Count a work as `row` does if an earlier run already made its row, without embedding it.
+        Args:
+            work: the work.
+            earlier: the twins of earlier rows with the id and the story of the work; the one that
+                is still a candidate is removed, and the work is not embedded again.
 
-        `twins` are the twins of earlier rows with the id and the story of the work. Returns the
-        index of the first of them that is still a candidate; if none is, None, and nothing is
-        counted.
+        Raises:
+            RowError: the work can't be aligned; it is not counted.
         """
-        tellings = [candidate.sentences for candidate in self._candidates(work)]
-        found = next((index for index, twin in enumerate(twins) if list(twin) in tellings), None)
-        if found is not None:
-            self._count(work, tellings.index(list(twins[found])), len(tellings))
-        return found
-
-    def _candidates(self, work: Work) -> list[Candidate]:
-        """The tellings that pass the filters before alignment, in the random order in which they
-        are tried."""
-        if len(work.story) < self.filters.min_sentences:
-            return []
-        passing = [telling for telling in work.candidates if self._rejection(work, telling) is None]
+        counts, story, filters = self.counts, work.story, self.filters
+        if len(story) < filters.min_sentences:
+            counts.works += 1
+            counts.no_story += not story
+            counts.short += bool(story)
+            return None
+        reasons = [filters.rejection(story, telling) for telling in work.candidates]
         # Each telling gets a random number of its own, so the order in the input does not matter.
-        return sorted(
-            passing,
-            key=lambda telling: Random(f"{self.seed} {work.id} {telling.sentences}").random(),
+        candidates = sorted(
+            (one for one, reason in zip(work.candidates, reasons, strict=True) if reason is None),
+            key=lambda one: Random(f"{self.seed} {work.id} {one.sentences}").random(),
         )
-
-    def _rejection(self, work: Work, candidate: Candidate) -> str | None:
-        """The field of `Counts` for the filter that drops a telling before alignment, if any."""
-        if self.filters.too_different(work.story, candidate):
-            return "length"
-        return "similar" if self.filters.too_similar(work.story, candidate) else None
+        tried = range(len(candidates))
+        drawn = next((i for i in tried if candidates[i].sentences in (earlier or ())), None)
+        row = None
+        if drawn is not None and earlier:
+            earlier.remove(candidates[drawn].sentences)
+        elif candidates:
+            vectors = self.embed(story)
+            rows = (self._aligned_row(work, vectors, candidate) for candidate in candidates)
+            drawn, row = next(((i, row) for i, row in enumerate(rows) if row), (None, None))
+        counts.works += 1
+        counts.tellings += len(reasons)
+        counts.length += reasons.count("length")
+        counts.similar += reasons.count("similar")
+        counts.no_twin += drawn is None
+        counts.kept += drawn is not None
+        # Candidates before the twin did not fill the windows; those after it were not tried.
+        counts.windows += len(candidates) if drawn is None else drawn
+        counts.not_drawn += 0 if drawn is None else len(candidates) - drawn - 1
+        return row
 
     def _aligned_row(
         self, work: Work, vectors: NDArray[np.floating[Any]], candidate: Candidate
@@ -234,7 +239,7 @@ class LongTwins:
             raise RowError(f"work {work.id!r}", problem) from None
         story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), self.windows)]
         windows_of = twin_windows(path, story, len(candidate.sentences))
-        if not self.filters.fills_windows(windows_of, self.windows):
+        if min(window_sizes(windows_of, self.windows)) < self.filters.min_window:
             return None
         return {
             "id": work.id,
@@ -247,25 +252,103 @@ class LongTwins:
             "similarity": candidate.similarity,
         }
 
-    def _count(self, work: Work, index: int | None, candidates: int) -> None:
-        """Count a work by the number of its candidates and the index of the twin among them, None
-        if all failed."""
-        counts = self.counts
-        counts.works += 1
-        if len(work.story) < self.filters.min_sentences:
-            counts.no_story += not work.story
-            counts.short += bool(work.story)
-            return
-        reasons = [self._rejection(work, telling) for telling in work.candidates]
-        counts.tellings += len(reasons)
-        counts.length += reasons.count("length")
-        counts.similar += reasons.count("similar")
-        if index is None:
-            counts.no_twin += 1
-            counts.windows += candidates
-        else:
-            counts.kept += 1
-            # Candidates before the twin were tried and did not fill the windows; those after it
-            # were not tried.
-            counts.windows += index
-            counts.not_drawn += candidates - index - 1
+
+def make_long_twins(
+    files: Sequence[str],
+    out: str,
+    embed: SentenceEmbedder | None = None,
+    *,
+    windows: int = 5,
+    seed: int = 0,
+    filters: Filters | None = None,
+    anonymized: bool = False,
+    language: str = "en",
+    resume: bool = False,
+    progress: bool = False,
+    report: Callable[[str], None] = logger.warning,
+) -> Counts:
+    """Make rows of long narrative twins from several tellings of works, and write them with their
+    facts and their card, see `RowsFile`.
+
+    Args:
+        files: the files of works, see `read_documents`.
+        out: the JSON Lines file to write.
+        embed: embeds sentences; None for the default encoder.
+        windows, seed, filters: see `LongTwins`.
+        anonymized: see `read_works`.
+        language: the language of the tellings, for the card.
+        resume: resume an interrupted run; works that have a row are not embedded again.
+        progress: show a progress bar.
+        report: is called with each problem.
+
+    Raises:
+        ResumeError: the earlier run was started with other settings.
+        OSError, ValueError: a setting is invalid, or a file can't be read or written.
+    """
+    embed = embed or SentenceEmbedder()
+    twins = LongTwins(embed, windows, seed, filters)
+    settings = {
+        "works of": ["standard input" if f == STDIN else Path(f).resolve().name for f in files],
+        "sentence encoder": public_name(embed.name),
+        "encoder fingerprint": embed.fingerprint,
+        "sentence pooling": embed.pooling,
+        "windows": windows,
+        **twins.filters.settings(),
+        "seed": seed,
+        "names of 'Tell me again!' replaced": "in the twins only" if anonymized else "no",
+    }
+    file, counts = RowsFile(out, settings, resume), twins.counts
+    # Works with the same id and story may have different twins.
+    done: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    for number, row in enumerate(file.rows(), start=1):
+        try:
+            done[(row["id"], *chain(*row["story"]))].append(row["twin"])
+        except (KeyError, TypeError):
+            raise file.not_resumable(number, "is not a row of this command") from None
+    with file:
+        works = read_works(read_documents(files), anonymized)
+        total = count_stories(list(files)) or None
+        for name, work in tqdm(works, total=total, unit=" works", disable=not progress):
+            try:
+                if isinstance(work, RowError):
+                    raise work
+                made = twins.row(work, done.get((work.id, *work.story)))
+            except RowError as error:
+                counts.works += 1
+                counts.unreadable += 1
+                report(str(error) if error is work else f"{name}: {error}")
+            else:
+                if made is not None:
+                    file.write_row(made)
+    counts.earlier_rows = sum(map(len, done.values()))
+    if counts.earlier_rows:
+        report(
+            f"{counts.earlier_rows:,} rows of the earlier run are of works or twins that are not in"
+            " the input now, and are kept; start over to drop them"
+        )
+    if embed.truncated:
+        report(
+            f"{embed.truncated:,} sentences are longer than the encoder's context; their ends had"
+            " no effect"
+        )
+    if not counts.rows:
+        report("no work is left, so there is no card; the counts show why")
+    counted = "\n".join(
+        # Counts by reason become nested lists.
+        f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}"
+        for words, number in counts.describe(twins.filters)
+    )
+    facts = DatasetFacts(
+        "Long narrative twins",
+        "Stories in windows, each with a narrative twin: the same plot told by someone else. The"
+        " story is cut into even windows; a sentence of the twin is in the windows of the sentences"
+        f" of the story that dynamic time warping aligns it to.\n\n{counted}",
+        recipe_text("narrative-twins make align", settings),
+        "No human has checked the twins; sentences are aligned by the similarities of an encoder."
+        " The program does not know the authors and the licence of the texts: add them before you"
+        " share the data.",
+        language=language,
+        tags=["narrative-twins"],
+    )
+    file.describe(facts, load_window_twins if counts.rows else None)
+    return counts

@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError, check_sentences
 from narrative_twins.files import digest
-from narrative_twins.llm.answers import KnownAnswers
 from narrative_twins.llm.prompts import (
     AnswerError,
-    Schema,
     Template,
     list_schema,
     read_object,
     read_templates,
     schema_of,
 )
-from narrative_twins.llm.running import ATTEMPTS, Rejected, ask_until_valid
+from narrative_twins.llm.running import ATTEMPTS, Rejected, Step
 from narrative_twins.llm.server import estimate_tokens
 
 COLUMNS = ("twin", "negative", "negative_twin")
@@ -47,34 +45,8 @@ _EXAMPLE = ("first sentence", "second sentence")
 """The sentences of the example answer in the prompts."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """A question of a recipe.
-
-    Attributes:
-        name: what it makes, for example `"twin, expanded"`.
-        template: the name of its prompt template.
-        values: the values of the placeholders.
-        schema: the JSON schema of the answer.
-        answer_tokens: an estimate of the length of the answer.
-        read: makes the result out of the text of an answer, or raises `AnswerError`.
-        stand_in: a result of about the same length, for estimates of the steps that follow.
-        follows: whether its prompt contains the result of an earlier step.
-    """
-
-    name: str
-    template: str
-    values: dict[str, object]
-    schema: Schema
-    answer_tokens: int
-    read: Callable[[str], Any]
-    stand_in: Any
-    follows: bool = False
-
-
-Steps: TypeAlias = Generator[Step, Any, dict[str, Any]]
-"""Yields the questions about a story, is sent the result of each, and returns the columns. Only it
-defines the order of the questions: `ask` sends it answers, a dry run sends it stand-ins."""
+Ask: TypeAlias = Callable[[Step], Awaitable[Any]]
+"""Asks a question, and returns its result."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +54,15 @@ class Recipe:
     """What can be made of a story.
 
     Attributes:
-        steps: the questions about a story, whose sentences are in windows; raises `Rejected` for a
-            story that it can't be used for.
+        make: asks the questions about a story, whose sentences are in windows, and returns the
+            columns; raises `Rejected` for a story that it can't be used for.
         templates: the names of its prompts, which are files `prompts/NAME.txt`.
         columns: the columns that it makes; of several, `TwinOptions.columns` chooses.
         windows: the number of windows of a story; 1 for a short story.
         made: what it makes, in words, for the card; by default the names of the columns.
     """
 
-    steps: Callable[[Sequence[Sequence[str]], TwinOptions], Steps]
+    make: Callable[[Ask, Sequence[Sequence[str]], TwinOptions], Awaitable[dict[str, Any]]]
     templates: Sequence[str]
     columns: Sequence[str]
     windows: int = 1
@@ -152,133 +124,92 @@ class TwinOptions:
         return [name for name in columns if len(columns) == 1 or name in self.columns]
 
 
-async def ask(
-    chat: KnownAnswers, windows: Sequence[Sequence[str]], options: TwinOptions
-) -> dict[str, Any]:
-    """Ask all questions about a story, and return the columns that the recipe makes.
-
-    Raises:
-        Rejected: a question got no valid answer, or the story is too long.
-    """
-    steps = RECIPES[options.recipe].steps(windows, options)
-    try:
-        step = next(steps)
-        while True:
-            step = steps.send(await answer_step(chat, windows, step, options))
-    except StopIteration as finished:
-        columns: dict[str, Any] = finished.value
-        return columns
-
-
-async def answer_step(
-    chat: KnownAnswers, windows: Sequence[Sequence[str]], step: Step, options: TwinOptions
-) -> Any:
-    """The result of a question; raises `Rejected` as `ask_until_valid`, or if the answer would
-    exceed the limit."""
-    if step.answer_tokens > chat.server.limit:
-        raise Rejected(
-            step.name,
-            f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of"
-            f" {chat.server.limit:,}; increase max_tokens",
-        )
-    return await ask_until_valid(
-        chat,
-        digest_of_story(windows, options),
-        step.name,
-        options.templates[step.template].fill(step.values),
-        step.schema,
-        step.read,
-        attempts=options.attempts,
-    )
-
-
 def digest_of_story(windows: Sequence[Sequence[str]], options: TwinOptions) -> str:
     """The digest with which answers about a story are saved."""
     return digest(windows[0] if RECIPES[options.recipe].windows == 1 else windows)
 
 
-def _story_steps(windows: Sequence[Sequence[str]], options: TwinOptions) -> Steps:
+async def _make_of_story(
+    ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions
+) -> dict[str, Any]:
     (sentences,) = windows
     if len(sentences) > LONGEST:
         raise Rejected(
             "story",
             f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}",
         )
-    columns = {"twin": (yield from _twin_steps("twin", sentences, options))}
+    story, count = digest_of_story(windows, options), len(sentences)
+
+    def step(
+        name: str,
+        template: str,
+        text: Sequence[str],
+        bounds: tuple[int, int],
+        check: Callable[[list[str]], None],
+        stand_in: Sequence[str],
+    ) -> Step:
+        """A question about a text, whose answer is a list of sentences that passes a check."""
+
+        def read(content: str) -> list[str]:
+            answer = read_sentences(content, *bounds)
+            check(answer)
+            return answer
+
+        shown = json.dumps(list(text), ensure_ascii=False, indent=1)
+        prompt = options.templates[template].fill({"story": shown, "count": len(stand_in)})
+        schema = schema_of({"sentences": list_schema("string", *bounds)})
+        tokens = estimate_tokens(shown) * len(stand_in) // len(text)
+        return Step(story, name, prompt, schema, read, tokens, list(stand_in))
+
+    async def twin(column: str, of: Sequence[str]) -> list[str]:
+        longer = await ask(
+            step(
+                f"{column}, expanded",
+                "expand",
+                of,
+                about(EXPANSION * count),
+                lambda expansion: check_reworded(of, expansion),
+                list(of) * EXPANSION,
+            )
+        )
+        retold: list[str] = await ask(
+            step(
+                f"{column}, retold",
+                "retell",
+                longer,
+                (count, count),
+                lambda twin: check_twin(of, twin, options.twin_overlap),
+                of,
+            )
+        )
+        return retold
+
+    columns = {"twin": await twin("twin", sentences)}
     if "negative" in options.columns:
-        columns["negative"] = yield _sentences_step(
-            "negative",
-            "distract",
-            sentences,
-            len(sentences),
-            lambda text: check_distractor(sentences, text, options.distractor_overlap),
-            sentences,
+        columns["negative"] = await ask(
+            step(
+                "negative",
+                "distract",
+                sentences,
+                (count, count),
+                lambda text: check_distractor(sentences, text, options.distractor_overlap),
+                sentences,
+            )
         )
     if "negative_twin" in options.columns:
-        columns["negative_twin"] = yield from _twin_steps(
-            "negative_twin", columns["negative"], options, follows=True
-        )
+        columns["negative_twin"] = await twin("negative_twin", columns["negative"])
     return columns
 
 
-def _twin_steps(
-    column: str, sentences: Sequence[str], options: TwinOptions, follows: bool = False
-) -> Generator[Step, Any, list[str]]:
-    longer = yield _sentences_step(
-        f"{column}, expanded",
-        "expand",
-        sentences,
-        EXPANSION * len(sentences),
-        lambda expansion: check_reworded(sentences, expansion),
-        list(sentences) * EXPANSION,
-        follows,
-        exactly=False,
-    )
-    twin: list[str] = yield _sentences_step(
-        f"{column}, retold",
-        "retell",
-        longer,
-        len(sentences),
-        lambda twin: check_twin(sentences, twin, options.twin_overlap),
-        sentences,
-        follows=True,
-    )
-    return twin
-
-
-def _sentences_step(
-    name: str,
-    template: str,
-    sentences: Sequence[str],
-    count: int,
-    check: Callable[[list[str]], None],
-    stand_in: Sequence[str],
-    follows: bool = False,
-    exactly: bool = True,
-) -> Step:
-    """A question about sentences, whose answer is a list of `count` sentences, or about so many,
-    which passes a check."""
-    least, most = (count, count) if exactly else about(count)
-
-    def read(text: str) -> list[str]:
-        answer = read_sentences(text, least, most)
-        check(answer)
-        return answer
-
-    story = json.dumps(list(sentences), ensure_ascii=False, indent=1)
-    schema = schema_of({"sentences": list_schema("string", least, most)})
-    tokens = estimate_tokens(story) * count // len(sentences)
-    values = {"story": story, "count": count}
-    return Step(name, template, values, schema, tokens, read, list(stand_in), follows)
-
-
-def _synopsis_steps(windows: Sequence[Sequence[str]], options: TwinOptions) -> Steps:
-    names = [f"section_{number}" for number in range(1, len(windows) + 1)]
+async def _make_of_synopsis(
+    ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions
+) -> dict[str, Any]:
+    named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
 
     def read(text: str) -> list[list[str]]:
-        values = zip(names, read_object(text, names), strict=True)
-        sections = [_sentences(content, name) for name, content in values]
-        for name, window, section in zip(names, windows, sections, strict=True):
+        values = read_object(text, list(named))
+        sections = [_sentences(value, name) for name, value in zip(named, values, strict=True)]
+        for (name, window), section in zip(named.items(), sections, strict=True):
             least, most = about(len(window))
             if not least <= len(section) <= most:
                 size = f"{len(section)} sentence(s) instead of about {len(window)}"
@@ -287,26 +218,25 @@ def _synopsis_steps(windows: Sequence[Sequence[str]], options: TwinOptions) -> S
         check_distractor(list(chain(*windows)), list(chain(*sections)), options.distractor_overlap)
         return sections
 
-    named = dict(zip(names, map(list, windows), strict=True))
     story = json.dumps(named, ensure_ascii=False, indent=1)
-    schema = {name: list_schema("string", *about(len(window))) for name, window in named.items()}
     values = {"story": story, "count": sum(map(len, windows))}
-    negative = yield Step(
+    schema = {name: list_schema("string", *about(len(window))) for name, window in named.items()}
+    step = Step(
+        digest_of_story(windows, options),
         "negative",
-        "distract_sections",
-        values,
+        options.templates["distract_sections"].fill(values),
         schema_of(schema),
-        estimate_tokens(story),
         read,
-        list(map(list, windows)),
+        estimate_tokens(story),
+        list(named.values()),
     )
-    return {"negative": negative}
+    return {"negative": await ask(step)}
 
 
 RECIPES: dict[str, Recipe] = {
-    "stories": Recipe(_story_steps, ("expand", "retell", "distract"), COLUMNS),
+    "stories": Recipe(_make_of_story, ("expand", "retell", "distract"), COLUMNS),
     "synopses": Recipe(
-        _synopsis_steps,
+        _make_of_synopsis,
         ("distract_sections",),
         ("negative",),
         SECTIONS,

@@ -7,14 +7,22 @@ the same names.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import metadata
 from itertools import chain, count, islice, product
+from pathlib import Path
 from random import Random
 from string import ascii_uppercase
 from typing import Any, Protocol
 
+from tqdm import tqdm
+
+from narrative_twins.data.loading import load_story_twins, load_window_twins
+from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import (
     NEGATIVE_TWIN_NAMES,
     TEXT_COLUMNS,
@@ -22,8 +30,12 @@ from narrative_twins.data.rows import (
     RowError,
     check_texts,
 )
+from narrative_twins.files import digest_of_files
+from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.identities import Entity, entities_of, find_missed, gender_of
+from narrative_twins.making.made import RowsFile, facts_of, public_name, recipe_text
 from narrative_twins.making.names import (
+    LOCALE,
     Found,
     GivenNames,
     Kind,
@@ -33,6 +45,11 @@ from narrative_twins.making.names import (
     read_names,
     split_words,
 )
+
+logger = logging.getLogger(__name__)
+
+_OWN_NAMES = "in the twins only, by names that occur nowhere else in the row"
+_SAME_NAMES = "in all texts of a row, by the same new names"
 
 LABELS: dict[Kind, str] = {
     "place": "Location",
@@ -246,3 +263,140 @@ def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
             name = f"{label} {''.join(letters)}"
             if not any(True for line in folded for _ in occurrences(line, [name.casefold()])):
                 yield name
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What `replace_entities` did.
+
+    Attributes:
+        counts: the number of entities whose names were replaced, by kind, counted in each row.
+        rows: number of rows of this run.
+        unchanged: how many of them have no names that are replaced.
+        done: number of rows of an earlier run.
+    """
+
+    counts: Counter[Kind]
+    rows: int
+    unchanged: int
+    done: int
+
+
+def replace_entities(
+    rows: str,
+    out: str,
+    pipeline: str,
+    *,
+    names: str = LOCALE,
+    seed: int = 0,
+    same_names: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    report: Callable[[str], None] = logger.warning,
+) -> Replaced:
+    """Replace the names in a file of rows by `EntitySubstitution`, and write the rows with their
+    facts and their card, see `RowsFile`.
+
+    Args:
+        rows: the file of the rows.
+        out: the JSON Lines file to write, or `-` for standard output.
+        pipeline: the folder or the name of a spaCy pipeline.
+        names: a locale of Faker, see `read_names`.
+        seed, same_names: see `EntitySubstitution`.
+        resume: resume an interrupted run.
+        progress: show a progress bar.
+        report: is called with each problem.
+
+    Raises:
+        ImportError: spaCy or Faker is not installed.
+        ResumeError: the earlier run had other rows or settings.
+        OSError, ValueError: a row is invalid (`RowError`), or a file can't be read or written.
+    """
+    given = read_names(names)
+    # Before hours of work.
+    total, twinless = _checked(rows)
+    substitution = EntitySubstitution(load_pipeline(pipeline), given, seed, same_names=same_names)
+    meta = getattr(substitution.pipeline, "meta", {})
+    folder = getattr(substitution.pipeline, "path", None)
+    naming = _SAME_NAMES if same_names else _OWN_NAMES
+    settings = {
+        "rows": Path(rows).resolve().name,
+        "names replaced": naming,
+        "names recognized by": f"{public_name(pipeline)} {meta.get('version', '')}".strip(),
+        "pipeline fingerprint": None if folder is None else digest_of_files(folder),
+        "given names": f"{names} of Faker {metadata.version('faker')}",
+        "seed": seed,
+    }
+    file = RowsFile(out, settings, resume)
+    records, changed = read_records(rows), 0
+    for number, row in enumerate(file.rows(), start=1):
+        record = next(records, None)
+        if record is None or row.get("id") != _with_id(record)["id"]:
+            problem = f"is not row {number} of {rows}; write to another file"
+            raise file.not_resumable(number, problem)
+        changed += row != _with_id(record)
+    done = len(file.lines)
+    if twinless and not same_names:
+        report(
+            f"{twinless:,} of {total:,} rows have no twin, so no names are replaced there;"
+            " --same-names replaces those of all texts"
+        )
+    counts, unchanged = Counter[Kind](), 0
+    with file:
+        found = substitution.pipe((_with_id(each), each.id, each.where) for each in records)
+        for changes in tqdm(found, total=total - done, unit="row", disable=not progress):
+            file.write_row(changes.row)
+            counts.update(changes.counts)
+            unchanged += not changes.counts
+    result = Replaced(counts, total - done, unchanged, done)
+    if not file.is_regular:
+        return result
+    known = facts_of(rows) or DatasetFacts(
+        "Narrative twins", "Stories with narrative twins.", "", ""
+    )
+    what = f"{changed + total - done - unchanged:,} of {total:,} rows"
+    recipe = recipe_text("narrative-twins make entities", settings)
+    facts = replace(
+        known,
+        name=f"{known.name} with replaced names",
+        description=f"{known.description}\n\nNames are replaced {naming}. There are other names in"
+        f" {what}.",
+        source=f"{known.source}\n\n{recipe}".strip(),
+        limits=f"{known.limits} Names are recognized by a pipeline, which misses some, and replaces"
+        " some words that are not names.".strip(),
+    )
+    try:
+        file.describe(facts, _load)
+    except ValueError as error:  # an invalid row, or no rows that are long enough
+        report(f"no card was written, since the rows can't be trained on: {error}")
+    return result
+
+
+def _checked(path: str) -> tuple[int, int]:
+    """The number of rows of a file, and of those without a twin; raises RowError for a row that is
+    invalid or can't be written as JSON."""
+    rows = twinless = 0
+    for record in read_records(path):
+        columns = check_texts(record.row, record.where)
+        try:
+            json.dumps(record.row, ensure_ascii=False).encode("utf-8")
+        except (TypeError, ValueError) as error:
+            problem = f"can't be written as JSON ({error}); fix or remove the column"
+            raise RowError(record.where, problem) from None
+        rows += 1
+        twinless += not any(column in side for side in TWIN_SIDES for column in columns)
+    return rows, twinless
+
+
+def _with_id(record: Record) -> dict[str, Any]:
+    """A row with the id that it is loaded with, since the default id depends on the file."""
+    row = dict(record.row)
+    return row if row.get("id") is not None else {"id": record.id} | {**row, "id": record.id}
+
+
+def _load(source: Any, cache_dir: str) -> Any:
+    """Load rows of stories or of windows."""
+    try:
+        return load_story_twins(source, cache_dir=cache_dir)
+    except RowError:
+        return load_window_twins(source, cache_dir=cache_dir)

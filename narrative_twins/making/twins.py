@@ -3,7 +3,7 @@ and card."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +11,10 @@ from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import STORY_NAMES, RowError, find_column, window_twins
 from narrative_twins.files import digest
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.answers import Answers, KnownAnswers, MissingAnswer, result_of
-from narrative_twins.llm.running import Prices, Rejected, run_jobs
+from narrative_twins.llm.running import Asker, Prices, run_jobs
 from narrative_twins.llm.server import Server
-from narrative_twins.making.made import (
-    REJECT,
-    MadeRows,
-    Plan,
-    PlannedQuestion,
-    RowFiles,
-    model_settings,
-    recipe_text,
-    rejected_row,
-    rejected_text,
-)
-from narrative_twins.making.recipes import RECIPES, TwinOptions, answer_step, ask, digest_of_story
+from narrative_twins.making.made import REJECT, MadeRows, ModelFiles, model_settings, recipe_text
+from narrative_twins.making.recipes import RECIPES, TwinOptions
 from narrative_twins.stories.story import Story, StoryError
 
 _TWIN = ("twin", "translated_narrative_twin")
@@ -91,14 +80,15 @@ def make_twins(
     prices: Prices | None = None,
     language: str = "en",
     progress: bool = False,
+    dry_run: bool = False,
 ) -> MadeRows:
     """Make rows of narrative twins, and write them.
 
     Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run.
     `OUT` gets the rows, for `load_story_twins` or `load_window_twins`, and `OUT.rejects` the
     rejected stories; neither is written if empty. The facts and the card of the rows are written
-    next to them, see `narrative_twins.making.made`; without a card if rows have no twin, since
-    these do not load. The model is asked only once about equal stories.
+    next to them, see `RowsFile`; without a card if rows have no twin, since these do not load. The
+    model is asked only once about equal stories.
 
     Args:
         sources: the stories.
@@ -108,88 +98,35 @@ def make_twins(
         prices: for the cost in the progress bar.
         language: the language of the stories, for the card.
         progress: show a progress bar.
+        dry_run: send nothing and write nothing, but return the questions that would be asked, see
+            `Run`; stories stand in for the answers that are missing.
 
     Raises:
         ServerError: the server can't be used.
         OSError, ValueError: a file can't be read or written; raised before the model is asked.
     """
-    options = options or TwinOptions()
-    settings = _settings(server, options)
-    # Problems with files are raised here, before the model is asked.
-    files = RowFiles(out, settings)
-    unique = {digest(source.windows): source for source in sources}
+    chosen = options or TwinOptions()
+    recipe, settings = RECIPES[chosen.recipe], _settings(server, chosen)
+    files = ModelFiles(out, settings)
 
-    async def work(chat: KnownAnswers, source: SourceStory) -> dict[str, Any]:
-        return await ask(chat, source.windows, options)
+    async def work(ask: Asker, source: SourceStory) -> dict[str, Any]:
+        return await recipe.make(ask, source.windows, chosen)
 
     run = run_jobs(
-        server, f"{out}.answers", list(unique.values()), work, prices=prices, progress=progress
+        server,
+        files.answers,
+        sources,
+        work,
+        key=lambda source: digest(source.windows),
+        attempts=chosen.attempts,
+        prices=prices,
+        progress=progress,
+        dry_run=dry_run,
     )
-    results = dict(zip(unique, run.results, strict=True))
-    rows: list[dict[str, Any]] = []
-    rejects: list[dict[str, Any]] = []
-    for source in sources:
-        result = results[digest(source.windows)]
-        if isinstance(result, Rejected):
-            rejects.append(rejected_row(source.row, result))
-        else:
-            rows.append({**source.row, **result})
-    made = MadeRows(rows, rejects, run, _facts(settings, options, rows, rejects, language))
-    lacks_twin = any(find_column(row, *_TWIN) is None for row in rows)
-    load = load_story_twins if RECIPES[options.recipe].windows == 1 else load_window_twins
-    files.write(made, None if lacks_twin else load)
-    return made
-
-
-def plan_twins(
-    source: SourceStory, options: TwinOptions, server: Server, answers: Answers | None = None
-) -> Plan:
-    """What `make_twins` would ask about a story; nothing is sent.
-
-    Args:
-        source: the story.
-        options: what is made of it.
-        server: the server that would be asked.
-        answers: the saved answers, if there are any.
-    """
-    chat = KnownAnswers(server, answers)
-    story = digest_of_story(source.windows, options)
-    steps = RECIPES[options.recipe].steps(source.windows, options)
-    questions: list[PlannedQuestion] = []
-    try:
-        step = next(steps)
-        while True:
-            try:
-                result = result_of(answer_step(chat, source.windows, step, options))
-            except MissingAnswer:
-                prompt = options.templates[step.template].fill(step.values)
-                is_stand_in = step.follows and bool(questions)
-                questions.append(
-                    PlannedQuestion(story, step.name, prompt, step.answer_tokens, is_stand_in)
-                )
-                result = step.stand_in
-            step = steps.send(result)
-    except StopIteration:
-        return Plan(questions)
-    except Rejected:
-        return Plan([], is_rejected=True)
-
-
-def _facts(
-    settings: Mapping[str, Any],
-    options: TwinOptions,
-    rows: Sequence[Mapping[str, Any]],
-    rejects: Sequence[Mapping[str, Any]],
-    language: str,
-) -> DatasetFacts:
-    made = RECIPES[options.recipe].made or ", ".join(options.made_columns)
-    return DatasetFacts(
+    made = recipe.made or ", ".join(chosen.made_columns)
+    facts = DatasetFacts(
         name="Narrative twins",
-        description=(
-            f"Stories, each with text written by a language model: {made}. Of"
-            f" {len(rows) + len(rejects):,} stories {len(rows):,} have a row and"
-            f" {rejected_text(rejects)}."
-        ),
+        description=f"Stories, each with text written by a language model: {made}.",
         source=recipe_text("narrative-twins make twins", settings),
         limits=(
             "The rows were not reviewed: the model was asked for twins with the same plot and"
@@ -200,6 +137,13 @@ def _facts(
         language=language,
         tags=["narrative-twins", "synthetic"],
     )
+
+    def load(rows: Sequence[Mapping[str, Any]]) -> Callable[..., Any] | None:
+        if any(find_column(row, *_TWIN) is None for row in rows):
+            return None
+        return load_story_twins if recipe.windows == 1 else load_window_twins
+
+    return files.write([source.row for source in sources], run, facts, load)
 
 
 def _settings(server: Server, options: TwinOptions) -> dict[str, Any]:

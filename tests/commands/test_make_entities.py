@@ -100,7 +100,7 @@ def test_names_of_twins_are_replaced(entities, twins, tmp_path):
         for path in (twins, tmp_path / "out.jsonl")
     ]
     assert loaded[0]["id"] == loaded[1]["id"]
-    assert f"other names in 2 of 3 rows: {COUNTS}" in (tmp_path / "out.card.md").read_text()
+    assert "other names in 2 of 3 rows." in (tmp_path / "out.card.md").read_text()
     first = (tmp_path / "out.jsonl").read_text()
     assert entities("--out", "-").out == first
     assert entities().code == 0 and (tmp_path / "out.jsonl").read_text() == first
@@ -132,7 +132,9 @@ def test_the_naming_is_in_settings_and_card(entities, tmp_path):
 
 def test_rows_without_twins_or_names_are_reported(entities, twins):
     write(twins, [{"story": ["Anna ran."]}, ROWS[0]])
-    assert "1 row has no twin, so no names are replaced there; --same-names" in entities().err
+    assert (
+        "1 of 2 rows have no twin, so no names are replaced there; --same-names" in entities().err
+    )
     assert "no twin" not in entities("--same-names").err
     write(twins, ROWS[1:2])
     assert "1 without any; does the pipeline recognize entities?\n" in entities().err
@@ -191,8 +193,7 @@ def test_an_interrupted_run_keeps_finished_rows(entities, interrupted, tmp_path,
     assert (tmp_path / "out.jsonl.part").read_bytes() == part
     assert entities("--resume").code == 0
     assert (tmp_path / "out.jsonl").read_bytes() == complete
-    rest = "in the last 2 of them 1 person, 0 places, 1 organization and 0 other entities"
-    assert f"other names in 2 of 3 rows: {rest}" in (tmp_path / "out.card.md").read_text()
+    assert "other names in 2 of 3 rows." in (tmp_path / "out.card.md").read_text()
 
 
 def test_resuming_other_rows_is_refused(entities, tmp_path):
@@ -228,7 +229,7 @@ def test_rows_are_processed_in_batches(entities, twins, tmp_path, monkeypatch):
     ("line", "problem", "kept"),
     [
         ('{"id": "bad", "story": ["Anna", ""]}', "id 'bad': 'story': sentence 1 is empty", None),
-        ('{"id": "u", "story": ["A"], "title": "\\ud800"}', "can't be written as JSON", 3),
+        ('{"id": "u", "story": ["A"], "title": "\\ud800"}', "can't be written as JSON", None),
         (json.dumps({"id": "l", "story": ["Anna " * 240_000]}), "exceeds maximum", 3),
     ],
     ids=["invalid", "surrogate", "long"],

@@ -16,7 +16,7 @@ from narrative_twins.llm import chat as chat_module
 from narrative_twins.llm.answers import Answer, Answers
 from narrative_twins.llm.chat import Chat, NoAnswer, ServerError
 from narrative_twins.llm.prompts import read_object, schema_of
-from narrative_twins.llm.running import Prices, Rejected, ask_until_valid, run_jobs
+from narrative_twins.llm.running import Prices, Rejected, Step, run_jobs
 from narrative_twins.llm.server import Question, Server, redact, seed_of
 
 from support.chat_server import Model, completion, prompt_of, serving
@@ -55,12 +55,11 @@ def read_sentence(text: str) -> int:
 
 
 def ask_valid(address: str, path, attempts: int, read=read_sentence, **options):
+    async def work(ask, prompt):
+        return await ask(Step(digest(prompt), "step", prompt, SCHEMA, read))
+
     server = Server(address, "tiny", **options)
-
-    async def work(chat, prompt):
-        return await ask_until_valid(chat, digest(prompt), "step", prompt, SCHEMA, read, attempts)
-
-    return run_jobs(server, path, ["How?"], work).results[0]
+    return run_jobs(server, path, ["How?"], work, attempts=attempts).results[0]
 
 
 def test_request(tmp_path):
@@ -359,8 +358,8 @@ def test_answers_under_way_are_saved_if_the_run_fails(tmp_path):
         time.sleep(0.4)
         return completion("right")
 
-    async def work(chat, prompt):
-        return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
+    async def work(ask, prompt):
+        return await ask.chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
 
     with serving(Model(key_expires)) as model, pytest.raises(ServerError, match="answered 401"):
         server = Server(model.address, "tiny", concurrency=4)
@@ -400,8 +399,8 @@ def test_run_within_an_event_loop(tmp_path):
 
 
 def test_progress_shows_tokens_and_cost(tmp_path, capsys):
-    async def work(chat, prompt):
-        return await chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
+    async def work(ask, prompt):
+        return await ask.chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
 
     with serving(Model(first())) as model:
         server, prices = Server(model.address, "tiny"), Prices(5_000, 50_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins.commands.cli import main
-from narrative_twins.llm.prompts import AnswerError
+from narrative_twins.llm.prompts import AnswerError, list_schema, schema_of
+from narrative_twins.llm.running import Step
 from narrative_twins.making.recipes import (
     COLUMNS,
     RECIPES,
@@ -40,14 +42,15 @@ STORY = [
 
 
 def all_steps(windows, options):
-    """All steps for a story, each answered by its stand-in."""
-    steps = RECIPES[options.recipe].steps(windows, options)
-    found = [next(steps)]
-    while True:
-        try:
-            found.append(steps.send(found[-1].stand_in))
-        except StopIteration:
-            return found
+    """All questions about a story, each answered by its stand-in."""
+    found = []
+
+    async def ask(step):
+        found.append(step)
+        return step.stand_in
+
+    asyncio.run(RECIPES[options.recipe].make(ask, windows, options))
+    return found
 
 
 def is_valid(check, *values) -> bool:
@@ -62,16 +65,12 @@ def is_valid(check, *values) -> bool:
 @example(HOSTILE)
 def test_prompts_contain_the_story_unchanged(story):
     options = TwinOptions()
-    steps = all_steps([story], options)
-    assert [step.name for step in steps if not step.follows] == ["twin, expanded", "negative"]
-    for step in steps:
-        prompt = options.templates[step.template].fill(step.values)
-        shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n[") + 1)[0]
+    for step in all_steps([story], options):
+        shown = json.JSONDecoder().raw_decode(step.prompt, step.prompt.index("\n[") + 1)[0]
         assert shown == (story * 4 if step.name.endswith("retold") else story)
     synopses = TwinOptions("synopses")
     (step,) = all_steps([[sentence] for sentence in story], synopses)
-    prompt = synopses.templates[step.template].fill(step.values)
-    shown = json.JSONDecoder().raw_decode(prompt, prompt.index("\n{") + 1)[0]
+    shown = json.JSONDecoder().raw_decode(step.prompt, step.prompt.index("\n{") + 1)[0]
     assert shown == {f"section_{n}": [sentence] for n, sentence in enumerate(story, start=1)}
 
 
@@ -108,11 +107,13 @@ def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
     """A record in `RECIPES` is a choice of the command, which makes, loads and describes its
     rows."""
 
-    def steps(windows, options):
-        twin = yield next(RECIPES["stories"].steps(windows, options))
-        return {"twin": twin}
+    async def make(ask, windows, options):
+        prompt = options.templates["expand"].fill({"story": json.dumps(*windows), "count": 20})
+        schema = schema_of({"sentences": list_schema("string", 20)})
+        step = Step("digest", "twin", prompt, schema, lambda text: read_sentences(text, 20, 20))
+        return {"twin": await ask(step)}
 
-    monkeypatch.setitem(RECIPES, "longer", Recipe(steps, ("expand",), ("twin",)))
+    monkeypatch.setitem(RECIPES, "longer", Recipe(make, ("expand",), ("twin",)))
     with pytest.raises(SystemExit):
         main(["make", "twins", "s.jsonl", "--recipe", "novels"])
     assert "'stories', 'synopses', 'longer'" in capsys.readouterr().err

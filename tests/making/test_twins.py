@@ -285,8 +285,7 @@ def test_dry_run_sends_no_requests(make, tmp_path, capsys, monkeypatch):
         assert make(model, [HOSTILE[0], *stories(9)], "--dry-run", "--price-out=1000") == 0
         assert not model.bodies
     printed = capsys.readouterr().out
-    stand_in = "twin, retold (with the story in place of a missing answer)"
-    for step in ("twin, expanded", "negative", stand_in):
+    for step in ("twin, expanded", "negative", "twin, retold"):
         assert f"--- {step} ---" in printed
     assert printed.count("--- ") == 3, "equal prompts are printed once"
     assert json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
