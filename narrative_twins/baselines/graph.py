@@ -69,13 +69,12 @@ def lexrank_scores(
         ValueError: the similarities are not a symmetric matrix of finite numbers, or an option is
             invalid.
     """
-    matrix = _checked(similarities)
-    if threshold is not None and not np.isfinite(threshold):
-        raise ValueError(f"threshold={threshold}: must be a number, or None for continuous LexRank")
-    return _pagerank(
-        np.maximum(matrix, 0.0) if threshold is None else (matrix > threshold).astype(np.float64),
-        damping,
-    )
+    weights = _checked(similarities)
+    if threshold is None:
+        weights = np.maximum(weights, 0.0)
+    else:
+        weights = (weights > threshold).astype(np.float64)
+    return _pagerank(weights, damping)
 
 
 def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
@@ -103,8 +102,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
     weights[totals[:, 0] == 0] = 1.0
     weights /= np.where(totals == 0, n, totals)
     # The stationary distribution p = damping * weights.T @ p + (1 - damping) / n, solved directly:
-    # the system is well conditioned for any weights, and there is no number of iterations to
-    # choose.
+    # the system is well conditioned, and no number of iterations must be chosen.
     weights *= -damping
     np.fill_diagonal(weights, weights.diagonal() + 1.0)
     ranks: NDArray[np.float64] = np.linalg.solve(weights.T, np.full(n, (1 - damping) / n))
@@ -114,8 +112,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarities of each vector to each, shape (n, n), in float64; a zero vector has
-    similarity 0."""
+    """Cosine similarities of all pairs of vectors, shape (n, n); those of a zero vector are 0."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)

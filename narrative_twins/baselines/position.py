@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import operator
 import random
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from narrative_twins.stories.story import Story
 @register_baseline
 class Random(Baseline):
     """Uniform draws from [0, 1). They depend on the seed and the sentences only: a story has the
-    same scores on every machine, and beside any other stories.
+    same scores on every machine, whatever the other stories.
 
     Args:
         seed: an integer; default that of `baseline_scores`, or else 0.
@@ -34,7 +33,7 @@ class Random(Baseline):
         draws = random.Random(json.dumps([self.seed or 0, *story.sentences]))
         return np.array([draws.random() for _ in story.sentences])
 
-    def with_defaults(self, seed: int, embedder: Embedder) -> Self:
+    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
         return type(self)(seed) if self.seed is None else self
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES
 from narrative_twins.files import digest
-from narrative_twins.llm.prompts import Template, read_templates
+from narrative_twins.llm.prompts import read_templates
 from narrative_twins.llm.running import ATTEMPTS, Asker, Prices, Rejected, Run, Step, run_jobs
 from narrative_twins.llm.server import Server
 from narrative_twins.salience.result import StorySalience
@@ -62,8 +61,8 @@ def prompted_salience(
               who tells the story would include the sentence. Asked once about the story; the paper
               asks this about synopses too.
             - `"choose-loss"`, `prompted_choice_loss`, and `"rate-loss"`, `prompted_rating_loss`:
-              the same, with how much the story would lose without the sentence as what is asked.
-              Not in the paper.
+              the same, but the question is how much the story would lose without the sentence. Not
+              in the paper.
             - `"shares"`, `prompted_shares`: how many of ten readers would choose the sentence, if
               they were asked as by `"choose"`. Asked once about each window, at a tenth of the
               price of ten samples. Not in the paper.
@@ -80,9 +79,8 @@ def prompted_salience(
         progress: show a progress bar.
 
     Returns:
-        Results as those of `score_stories`, for example for `evaluation.agreement_with_votes`.
-        Their `context_tokens`
-        is None, since the context of the model is unknown.
+        Results like those of `score_stories`, for example for `evaluation.agreement_with_votes`.
+        Their `context_tokens` is None, since the context of the model is unknown.
 
     Raises:
         StoryError: a story is invalid, or got no scores.
@@ -93,61 +91,51 @@ def prompted_salience(
     asking = Asking(styles, samples, attempts, prompts)
     parsed = parse_stories(stories, windows, splitter)
     run = ask_stories(parsed, server, answers, asking, prices=prices, progress=progress)
-    logger.info(
-        "%d answers, %s",
-        run.asked,
-        (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens),
-    )
+    paid = (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens)
+    logger.info("%d answers, %s", run.asked, paid)
     results = []
     for index, (story, result) in enumerate(zip(parsed, run.results, strict=True)):
         if not isinstance(result, Rejected):
-            results.append(
-                StorySalience(story, dict(result), context_tokens=None, cut_tokens=0, index=index)
-            )
-        elif on_error == "raise":
-            raise StoryError(f"no scores from the language model: {result}", index)
-        else:
-            name = str(index + 1) if story.id is None else repr(story.id)
-            logger.warning(
-                "story %s is skipped: no scores from the language model: %s", name, result
-            )
+            results.append(StorySalience(story, result, index=index))
+            continue
+        error = StoryError(f"no scores from the language model: {result}", index)
+        if on_error == "raise":
+            raise error
+        logger.warning("skipped %s", error)
     return results
 
 
-@dataclass(frozen=True)
 class Asking:
     """How a language model is asked, see `prompted_salience`.
 
     Attributes:
-        styles: one or more of `STYLES`; a name, or several.
         samples: number of answers for each window, for the styles that are asked several times.
         attempts: maximum number of attempts to get a valid answer to a question.
-        prompts: a folder with templates that replace those of the package.
         templates: the template of each style.
 
     Raises:
-        OSError, ValueError: a setting is invalid, or a template can't be read.
+        OSError, ValueError: an argument is invalid, or a template can't be read.
     """
 
-    styles: str | Sequence[str] = "choose"
-    samples: int = 10
-    attempts: int = ATTEMPTS
-    prompts: str | Path | None = None
-    templates: Mapping[str, Template] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        styles = (self.styles,) if isinstance(self.styles, str) else self.styles
-        unknown = [style for style in styles if style not in STYLES]
-        if unknown or not styles:
-            raise ValueError(f"styles={list(styles)}: must be one or more of {', '.join(STYLES)}")
-        for name, value in {"samples": self.samples, "attempts": self.attempts}.items():
+    def __init__(
+        self,
+        styles: str | Sequence[str] = "choose",
+        samples: int = 10,
+        attempts: int = ATTEMPTS,
+        prompts: str | Path | None = None,
+    ) -> None:
+        names = [styles] if isinstance(styles, str) else list(styles)
+        if not names or not set(names) <= set(STYLES):
+            raise ValueError(f"styles={names}: must be one or more of {', '.join(STYLES)}")
+        for name, value in {"samples": samples, "attempts": attempts}.items():
             if value < 1:
                 raise ValueError(f"{name}={value}: must be 1 or more")
-        templates = read_templates("narrative_twins.baselines", styles, self.prompts, PLACEHOLDERS)
-        object.__setattr__(self, "templates", templates)
+        self.samples = samples
+        self.attempts = attempts
+        self.templates = read_templates("narrative_twins.baselines", names, prompts, PLACEHOLDERS)
 
     def check_stories(self, stories: Iterable[Story]) -> None:
-        """Raise a `ValueError` for a prompt about single windows that does not tell which sentences
+        """Raise a `ValueError` for a prompt about single windows that does not say which sentences
         it is about."""
         if all(len(story.windows) == 1 for story in stories):
             return
@@ -175,29 +163,6 @@ def parse_stories(
     return parsed
 
 
-def questions(story: Story, name: str, asking: Asking) -> list[tuple[int, Step]]:
-    """All questions about a story in the style of this name, each with the index of the first
-    sentence that its result has scores of."""
-    style, template = STYLES[name], asking.templates[name]
-
-    def question(step: str, windows: tuple[Span, ...]) -> Step:
-        count = sum(hi - lo for lo, hi in windows)
-        return Step(
-            digest(story.sentences),
-            step,
-            template.fill(_values(story, windows)),
-            style.schema(windows),
-            lambda text: style.read(text, windows),
-            answer_tokens=_SUMMARY_TOKENS + (0 if style.sampled else count * _NUMBER_TOKENS),
-            stand_in=[0.0] * count,
-        )
-
-    return [
-        (windows[0][0], question(step, windows))
-        for step, windows in style.questions(story, asking.samples)
-    ]
-
-
 def ask_stories(
     stories: Sequence[Story],
     server: Server,
@@ -208,26 +173,12 @@ def ask_stories(
     progress: bool = False,
     dry_run: bool = False,
 ) -> Run:
-    """Ask a language model about stories. Every answer is saved at once; equal questions are asked
-    once.
-
-    Args:
-        stories: the stories.
-        server: the language model.
-        answers: the file of the saved answers.
-        asking: how it is asked.
-        prices: for the cost in the progress bar.
-        progress: show a progress bar.
-        dry_run: send nothing, see `run_jobs`.
+    """Ask a language model about stories; the arguments and errors are those of
+    `prompted_salience` and `run_jobs`.
 
     Returns:
         The run, whose results are, in the order of the stories, the scores of the sentences by the
         name of the score, or the `Rejected` of a story without valid answers.
-
-    Raises:
-        ServerError: the server can't be used.
-        OSError, ValueError: the file of answers can't be read, or a prompt does not tell which
-            window it is about.
     """
     asking.check_stories(stories)
     locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -254,31 +205,37 @@ def ask_stories(
 
 
 async def _scores(ask: Asker, story: Story, name: str, asking: Asking) -> list[float]:
-    """The scores of all sentences of a story by the answers to all questions of a style."""
-    asked = questions(story, name, asking)
+    """The scores of all sentences of a story: the sums over the answers to all questions of a
+    style."""
+    style, template = STYLES[name], asking.templates[name]
+    lines = [
+        f"{number}. {' '.join(sentence.split())}"
+        for number, sentence in enumerate(story.sentences, start=1)
+    ]
+    values = {"story": "\n".join(lines), "count": len(story)}
+
+    def question(step: str, windows: Sequence[Span]) -> Step:
+        count = sum(hi - lo for lo, hi in windows)
+        return Step(
+            digest(story.sentences),
+            step,
+            template.fill({**values, "first": windows[0][0] + 1, "last": windows[-1][1]}),
+            style.schema(windows),
+            lambda text: style.read(text, windows),
+            answer_tokens=_SUMMARY_TOKENS + (0 if style.sampled else count * _NUMBER_TOKENS),
+            stand_in=[0.0] * count,
+        )
+
+    questions = style.questions(story, asking.samples)
     answers: list[Any] = await asyncio.gather(
-        *(ask(step) for _, step in asked), return_exceptions=True
+        *(ask(question(*given)) for given in questions), return_exceptions=True
     )
     errors = [found for found in answers if isinstance(found, BaseException)]
     if errors:
         # An error of the server goes before a rejected question, which it may have caused.
         raise min(errors, key=lambda error: isinstance(error, Rejected))
     total = [0.0] * len(story)
-    for (first, _), scores in zip(asked, answers, strict=True):
-        for index, score in enumerate(scores, start=first):
+    for (_, windows), scores in zip(questions, answers, strict=True):
+        for index, score in enumerate(scores, start=windows[0][0]):
             total[index] += score
     return total
-
-
-def _values(story: Story, windows: Sequence[Span]) -> dict[str, object]:
-    """The values of the placeholders in a question about these windows."""
-    lines = [
-        f"{number}. {' '.join(sentence.split())}"
-        for number, sentence in enumerate(story.sentences, start=1)
-    ]
-    return {
-        "story": "\n".join(lines),
-        "count": len(story),
-        "first": windows[0][0] + 1,
-        "last": windows[-1][1],
-    }

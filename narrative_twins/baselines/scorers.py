@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,8 @@ class Embedder:
     """Embeds texts, each alone, by an encoder that is loaded when it is first used.
 
     A `StoryEncoder` reads a text that exceeds its context in several passes. Another encoder may
-    not read all of it; that is warned of once if the encoder has `max_seq_length` and `tokenizer`,
-    as a `SentenceTransformer` has.
+    truncate it; that is logged once as a warning if the encoder has `max_seq_length` and
+    `tokenizer`, as a `SentenceTransformer` has.
 
     Args:
         encoder: see `TextEncoder`. Raises TypeError if it is something else.
@@ -66,8 +66,8 @@ class Embedder:
     def prepare(self, texts: Iterable[str]) -> None:
         """Embed texts together, each distinct text once, and keep their vectors until the next
         call."""
-        unique = list(dict.fromkeys(texts))
         self._vectors = {}  # free the memory of the last vectors before there are new ones
+        unique = list(dict.fromkeys(texts))
         self._vectors = dict(zip(unique, self._encode(unique), strict=True))
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -91,14 +91,15 @@ class Embedder:
         if isinstance(self._encoder, StoryEncoder):
             tokens = self._encoder.tokenize(texts)
             return self._encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
-        cut = next((text for text in texts if is_truncated(self._encoder, text)), None)
-        if cut is not None and not self._warned:
-            self._warned = True
-            logger.warning(
-                "the encoder reads only the first %s tokens of %r (reported once)",
-                getattr(self._encoder, "max_seq_length", None),
-                f"{cut[:60]}...",
-            )
+        if not self._warned:
+            cut = next((text for text in texts if is_truncated(self._encoder, text)), None)
+            self._warned = cut is not None
+            if cut is not None:
+                logger.warning(
+                    "the encoder reads only the first %s tokens of %r (reported once)",
+                    getattr(self._encoder, "max_seq_length", None),
+                    f"{cut[:60]}...",
+                )
         vectors = np.asarray(self._encoder.encode(texts), np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
@@ -121,7 +122,7 @@ class Baseline(ABC):
     def scores(self, story: Story) -> NDArray[np.float64]:
         """Scores of the sentences in story order, shape `(len(story),)`; higher is more salient."""
 
-    def with_defaults(self, seed: int, embedder: Embedder) -> Self:
+    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
         """This baseline with the seed or the encoder of a call of `baseline_scores`, if it uses one
         and has none."""
         return self
@@ -136,7 +137,7 @@ class EmbeddingBaseline(Baseline):
 
     def __init__(self, encoder: TextEncoder = None) -> None:
         self.embedder = Embedder(encoder)
-        self._has_encoder = encoder is not None
+        self.has_encoder = encoder is not None
 
     def texts(self, story: Story) -> Sequence[str]:
         """The texts to embed: the sentences, unless a subclass needs others."""
@@ -150,9 +151,9 @@ class EmbeddingBaseline(Baseline):
         """Scores of the sentences in story order; raises StoryError if a text can't be embedded."""
         return self.compare(story, self.embedder(self.texts(story)))
 
-    def with_defaults(self, seed: int, embedder: Embedder) -> Self:
+    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
         """This baseline with the encoder of a call of `baseline_scores`, if it has none."""
-        if self._has_encoder:
+        if self.has_encoder:
             return self
         shared = copy.copy(self)
         shared.embedder = embedder
@@ -204,60 +205,43 @@ def baseline_scores(
     check_stories(stories)
     embedder = Embedder(encoder)
     chosen = [baseline.with_defaults(seed, embedder) for baseline in BASELINES.resolve(baselines)]
-    return _scored(stories, chosen, windows, splitter, progress)
+    parsed = (Story.parse(story, windows, splitter) for story in stories)
+    return _results(parsed, chosen, Progress(progress, "stories", length_hint(stories)))
 
 
-def _scored(
-    stories: Iterable[Any],
-    baselines: list[Baseline],
-    windows: Windows,
-    splitter: Splitter | None,
-    progress: bool,
+def _results(
+    stories: Iterator[Story], baselines: list[Baseline], progress: Progress
 ) -> Iterator[StorySalience]:
-    # Several stories are read ahead only if their texts are embedded together.
-    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
-    numbered = enumerate(stories)
-    with closing(Progress(progress, "stories", length_hint(stories))) as bar:
-        while chunk := list(islice(numbered, BUFFER_STORIES if embeds else 1)):
-            parsed: list[tuple[int, Story]] = []
-            error: StoryError | None = None
-            for index, source in chunk:
+    embedding = [baseline for baseline in baselines if isinstance(baseline, EmbeddingBaseline)]
+    index = 0
+    with closing(progress):
+        while True:
+            # Several stories are read ahead only if their texts are embedded together.
+            buffer: list[Story] = []
+            invalid: StoryError | None = None
+            try:
+                for story in islice(stories, BUFFER_STORIES if embedding else 1):
+                    buffer.append(story)
+            except StoryError as error:
+                invalid = error
+            if not buffer and invalid is None:
+                return
+            # If a text can't be embedded, each story is embedded separately below, and the error
+            # has the index of the story.
+            with suppress(StoryError):
+                for embedder in {baseline.embedder for baseline in embedding}:
+                    sharing = [one for one in embedding if one.embedder is embedder]
+                    embedder.prepare(t for one in sharing for s in buffer for t in one.texts(s))
+            for story in buffer:
                 try:
-                    parsed.append((index, Story.parse(source, windows, splitter)))
-                except StoryError as found:
-                    error = StoryError(found.problem, index)
-                    break  # raised after the results of the stories before it
-            for result in _score_buffer(parsed, baselines):
-                bar.add(1)
-                yield result
-            if error is not None:
-                raise error
-
-
-def _score_buffer(
-    buffer: list[tuple[int, Story]], baselines: list[Baseline]
-) -> Iterator[StorySalience]:
-    # If a text can't be embedded, each story is embedded by itself below, and the error has the
-    # index of the story.
-    with suppress(StoryError):
-        _embed_together([story for _, story in buffer], baselines)
-    for index, story in buffer:
-        try:
-            scores = {baseline.name: _checked(baseline, story).tolist() for baseline in baselines}
-        except StoryError as error:
-            raise StoryError(error.problem, index) from None
-        yield StorySalience(story, scores, index=index)
-
-
-def _embed_together(stories: list[Story], baselines: list[Baseline]) -> None:
-    """Embed the texts of all baselines and stories that have the same encoder together."""
-    texts: dict[Embedder, list[str]] = {}
-    for baseline in baselines:
-        if isinstance(baseline, EmbeddingBaseline):
-            needed = (text for story in stories for text in baseline.texts(story))
-            texts.setdefault(baseline.embedder, []).extend(needed)
-    for embedder, all_texts in texts.items():
-        embedder.prepare(all_texts)
+                    scores = {one.name: _checked(one, story).tolist() for one in baselines}
+                except StoryError as error:
+                    raise StoryError(error.problem, index) from None
+                progress.add(1)
+                yield StorySalience(story, scores, index=index)
+                index += 1
+            if invalid is not None:
+                raise StoryError(invalid.problem, index)
 
 
 def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:

@@ -290,7 +290,7 @@ def test_a_story_without_scores(tmp_path, caplog):
         assert [result.index for result in results] == [1, 2] and len(
             model.bodies
         ) == asked == 3 + 2
-    assert "story 1 is skipped" in caplog.text
+    assert "skipped story 1" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import narrative_twins
 from narrative_twins import StoryEncoder, StoryError, score_stories
 from narrative_twins.baselines import (
     BASELINES,
@@ -173,7 +172,7 @@ def test_a_baseline_keeps_its_own_encoder_and_seed():
     assert score(STORY, "random").scores["random"] == Random(0).scores(result.story).tolist()
 
 
-def test_bad_stories_are_told_with_their_index_after_the_stories_before_them():
+def test_bad_stories_are_reported_with_their_index_after_the_stories_before_them():
     for bad, message in [
         (["ok.", ""], "story 3: sentence 1 is empty"),
         (["ok.", "\u0301"], "story 3: sentence 1 .* has no tokens for this encoder"),
@@ -188,7 +187,7 @@ def test_bad_stories_are_told_with_their_index_after_the_stories_before_them():
         baseline_scores("A story.")
 
 
-def test_encoders_that_fail_are_told():
+def test_encoders_that_fail():
     class Broken:
         def __init__(self, vectors):
             self.vectors = vectors
@@ -276,7 +275,3 @@ def test_scores_of_a_baseline_are_checked():
 def test_progress_is_shown(capsys):
     list(baseline_scores([STORY, STORY], "lead", progress=True))
     assert "2.0/2 stories" in capsys.readouterr().err
-
-
-def test_the_room_is_at_the_root():
-    assert narrative_twins.baselines.BASELINES is BASELINES
