@@ -40,14 +40,12 @@ EXACT = Setting({"dtype": "float32"}, {})
 THREE = ("deletion", "disruption", "summarization")
 SETTINGS = {
     "roc_val.json": {
-        'dtype="auto"': Setting({"dtype": "auto"}, {}),
         'dtype="bfloat16"': Setting({"dtype": "bfloat16"}, {}),
         "one-pass": Setting({"dtype": "float32"}, {"approximate": "one-pass"}, THREE),
         "max_shifts=1": Setting({"dtype": "float32"}, {"max_shifts": 1}, ("shifting",)),
         "max_shifts=2": Setting({"dtype": "float32"}, {"max_shifts": 2}, ("shifting",)),
     },
     "tripod_train.json": {
-        'dtype="auto"': Setting({"dtype": "auto"}, {}),
         "one-pass": Setting({"dtype": "float32"}, {"approximate": "one-pass"}, THREE),
         "max_shifts=1": Setting({"dtype": "float32"}, {"max_shifts": 1}, ("shifting",)),
         "max_shifts=2": Setting({"dtype": "float32"}, {"max_shifts": 2}, ("shifting",)),
