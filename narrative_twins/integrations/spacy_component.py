@@ -27,8 +27,6 @@ ATTRIBUTE = "salience"
 """The default name of the extension attributes."""
 
 _SETTINGS_FILE = "settings.json"
-_STORED = ("spans", "windows", "scores", "context_tokens", "cut_tokens", "approximate")
-"""What documents keep of a result, as plain data. Sentences are in the document already."""
 _ENCODER_SETTINGS = ("model", "device", "dtype", "context_tokens")
 
 
@@ -46,13 +44,11 @@ def register_extensions(attribute: str = ATTRIBUTE) -> None:
     for kind, getter in ((Doc, _salience_of_doc), (Span, _scores_of_span)):
         if kind.has_extension(attribute):
             known = getattr(kind.get_extension(attribute)[2], "func", None)
-            # Compared by name, as the module may have been imported again, for example in a
-            # notebook.
+            # Compared by name, as a notebook may have imported the module again.
             if getattr(known, "__qualname__", None) != getter.__qualname__:
                 raise ValueError(
                     f"{kind.__name__.lower()}._.{attribute} is an extension attribute already;"
-                    ' choose another name, for example with config={"attribute":'
-                    ' "narrative_salience"}'
+                    ' choose another name, for example config={"attribute": "narrative_salience"}'
                 )
         kind.set_extension(attribute, getter=partial(getter, attribute), force=True)
 
@@ -93,14 +89,15 @@ class SalienceComponent:
 
     Raises:
         ImportError: spaCy is too old.
-        ValueError: an operation is unknown, or the name of the attributes is taken. Other invalid
-            settings are errors of the first document.
+        ValueError: a setting is invalid, or the name of the attributes is taken.
     """
 
     def __init__(self, *, attribute: str = ATTRIBUTE, **settings: Any) -> None:
+        from spacy.util import raise_error
+
         self.settings: dict[str, Any] = {}
         self._encoder: Optional[StoryEncoder] = None
-        self._handle_error: Optional[Callable[..., Any]] = None
+        self._error_handler: Callable[..., Any] = raise_error
         self._set({"attribute": attribute, **settings})
 
     @property
@@ -127,21 +124,18 @@ class SalienceComponent:
         out."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
-            failed = set()
-            for index, error in self._score(batch):
-                failed.add(index)
-                self.get_error_handler()(NAME, self, [batch[index]], error)
+            failed = dict(self._score(batch))
+            for index, error in failed.items():
+                self._error_handler(NAME, self, [batch[index]], error)
             yield from (doc for index, doc in enumerate(batch) if index not in failed)
 
     def set_error_handler(self, error_handler: Callable[..., Any]) -> None:
         """Set the function that `pipe` calls with name, component, documents and error."""
-        self._handle_error = error_handler
+        self._error_handler = error_handler
 
     def get_error_handler(self) -> Callable[..., Any]:
         """The function that is called with documents that can't be scored."""
-        from spacy.util import raise_error
-
-        return self._handle_error or raise_error
+        return self._error_handler
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The settings, in which the encoder is named; its weights are not included."""
@@ -163,25 +157,19 @@ class SalienceComponent:
         """Take settings over from a folder."""
         return self.from_bytes((Path(path) / _SETTINGS_FILE).read_bytes())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Another process loads the encoder by its name, and sets its own error handler.
-        return {"settings": self.settings}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["settings"])  # type: ignore[misc]
+        return partial(SalienceComponent, **self.settings), ()
 
     def _set(self, settings: dict[str, Any]) -> None:
         """Take settings over, and check those that can be checked without the encoder."""
-        from narrative_twins.salience.operations import resolve_operations
+        from narrative_twins.salience.options import checked_options
 
-        resolve_operations(
-            settings.get("operations"),
-            one_pass=settings.get("approximate") is not None,
-            max_shifts=settings.get("max_shifts"),
-        )
+        names = (*_ENCODER_SETTINGS, "attribute")
+        self._options = {name: value for name, value in settings.items() if name not in names}
+        checked_options(self._options)
         register_extensions(settings["attribute"])
-        if any(settings.get(key) != self.settings.get(key) for key in _ENCODER_SETTINGS):
-            self._encoder = None
+        self._encoder = None
         self.settings = settings
 
     def _score(self, docs: list[Doc]) -> list[tuple[int, Exception]]:
@@ -190,38 +178,36 @@ class SalienceComponent:
         from narrative_twins.salience.engine import score_stories
         from narrative_twins.stories.story import StoryError
 
-        sources = [_story_of(doc) for doc in docs]
-        numbers = [number for number, source in enumerate(sources) if source is not None]
         errors: list[tuple[int, Exception]] = []
+        indices = [index for index, doc in enumerate(docs) if doc.text.strip()]
 
         def failed(error: StoryError) -> None:
-            number = numbers[error.index or 0]
+            number = indices[error.index or 0]
             # Of the batch, of which users don't know.
             error.index = None
             errors.append((number, error))
 
-        options = {
-            key: value
-            for key, value in self.settings.items()
-            if key not in (*_ENCODER_SETTINGS, "attribute")
-        }
-        stories = [sources[number] for number in numbers]
-        if stories:
-            for result in score_stories(
-                stories, self.encoder, batch_size=len(stories), on_error=failed, **options
-            ):
-                docs[numbers[result.index]].user_data[_key(self.settings["attribute"])] = _stored(
-                    result
-                )
+        if not indices:
+            return []
+        results = score_stories(
+            [_story_of(docs[index]) for index in indices],
+            self.encoder,
+            batch_size=len(indices),
+            on_error=failed,
+            **self._options,
+        )
+        for result in results:
+            data = result.to_dict() | {"characters": len(result.story.text)}
+            # Sentences are in the document already.
+            del data["sentences"], data["truncated"]
+            docs[indices[result.index]].user_data[_key(self.settings["attribute"])] = data
         return errors
 
 
 def _story_of(doc: Doc) -> Any:
-    """The story of a document, or its error; None if it is empty."""
+    """The story of a document, or its error."""
     from narrative_twins.stories.story import StoryError
 
-    if not doc.text.strip():
-        return None
     if not doc.has_annotation("SENT_START"):
         return StoryError(
             "the document has no sentence boundaries; add a component that finds them before this"
@@ -238,12 +224,7 @@ def _key(attribute: str) -> str:
     return f"narrative_twins.{attribute}"
 
 
-def _stored(result: "StorySalience") -> dict[str, Any]:
-    data = result.to_dict()
-    return {key: data[key] for key in _STORED} | {"characters": len(result.story.text)}
-
-
-def _of_doc(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
+def _stored(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
     """What is stored; None if there is nothing, or it is of another text, as in a part of a
     document (`as_doc`)."""
     stored: Optional[dict[str, Any]] = doc.user_data.get(_key(attribute))
@@ -256,29 +237,26 @@ def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
     from narrative_twins.salience.result import StorySalience
     from narrative_twins.stories.story import Story
 
-    stored = _of_doc(attribute, doc)
+    stored = _stored(attribute, doc)
     if stored is None:
         return None
     # `DocBin` makes tuples of lists.
-    spans, windows = (
-        tuple((start, end) for start, end in stored[key]) for key in ("spans", "windows")
-    )
+    spans, windows = (tuple(map(tuple, stored[key])) for key in ("spans", "windows"))
     story = Story(tuple(doc.text[start:end] for start, end in spans), doc.text, spans, windows)
     scores = {name: list(values) for name, values in stored["scores"].items()}
-    return StorySalience(
-        story, scores, stored["context_tokens"], stored["cut_tokens"], stored["approximate"]
-    )
+    context = (stored[key] for key in ("context_tokens", "cut_tokens", "approximate"))
+    return StorySalience(story, scores, *context)
 
 
 def _scores_of_span(attribute: str, span: Span) -> Optional[dict[str, float]]:
     """The getter of `span._.salience`."""
-    stored = _of_doc(attribute, span.doc)
+    stored = _stored(attribute, span.doc)
     if stored is None or not span.text.strip():
         return None
-    spans = stored["spans"]
     # White space around the words of a span is in no sentence.
     start = span.start_char + len(span.text) - len(span.text.lstrip())
-    index = bisect_right(spans, start, key=lambda found: found[0]) - 1
-    if index < 0 or start + len(span.text.strip()) > spans[index][1]:
+    end = start + len(span.text.strip())
+    index = bisect_right(stored["spans"], start, key=lambda found: found[0]) - 1
+    if index < 0 or end > stored["spans"][index][1]:
         return None
     return {name: values[index] for name, values in stored["scores"].items()}

@@ -3,13 +3,11 @@ go."""
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import pytest
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.salience.result import StorySalience
 
 from support.processes import run_python
 
@@ -48,101 +46,70 @@ def settings(bert_folder) -> dict:
     return {"model": bert_folder, "dtype": "float32", "device": "cpu"}
 
 
-@pytest.fixture
-def nlp(settings):
+def pipeline_of(settings, *before: str):
     pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
+    for name in before:
+        pipeline.add_pipe(name)
     pipeline.add_pipe("narrative_salience", config=settings)
     return pipeline
 
 
-def stripped(doc) -> list[str]:
-    return [sentence.text.strip() for sentence in doc.sents if sentence.text.strip()]
+@pytest.fixture
+def nlp(settings):
+    return pipeline_of(settings, "sentencizer")
 
 
 def plain(doc) -> dict:
     return doc._.salience.to_dict()
 
 
-def same(result: StorySalience, expected: StorySalience) -> bool:
-    close = all(
-        result.scores[name] == pytest.approx(values, abs=1e-5)
-        for name, values in expected.scores.items()
-    )
-    return close and {**result.to_dict(), "scores": 0} == {**expected.to_dict(), "scores": 0}
-
-
-def test_scores_are_those_of_the_engine(nlp, bert_folder):
+def test_scores_are_those_of_the_engine_in_one_batch(nlp, bert_folder, monkeypatch):
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
+    encode, batches = StoryEncoder.encode, []
+    monkeypatch.setattr(
+        StoryEncoder, "encode", lambda self, *rest: batches.append(self) or encode(self, *rest)
+    )
     docs = list(nlp.pipe(TEXTS))
+    assert len(batches) == 1
+    assert len(list(nlp.pipe(TEXTS, batch_size=2))) == 3 and len(batches) == 3
     stories = [
-        {"text": text, "sentences": stripped(doc)} for text, doc in zip(TEXTS, docs, strict=True)
+        {"text": doc.text, "sentences": [s for sent in doc.sents if (s := sent.text.strip())]}
+        for doc in docs
     ]
     for doc, expected in zip(docs, score_stories(stories, encoder), strict=True):
-        assert same(doc._.salience, expected) and same(nlp(doc.text)._.salience, expected)
-        found = [sentence._.salience for sentence in doc.sents if sentence.text.strip()]
-        assert found == [
-            {name: scores[index] for name, scores in doc._.salience.scores.items()}
-            for index in range(len(found))
-        ]
-    assert list(docs[0]._.salience.scores) == [
-        "deletion",
-        "shifting",
-        "disruption",
-        "summarization",
-    ]
+        for found in (doc, nlp(doc.text)):
+            assert plain(found) | {"scores": 0} == expected.to_dict() | {"scores": 0}
+            for name, scores in expected.scores.items():
+                assert found._.salience.scores[name] == pytest.approx(scores, abs=1e-5)
+        sentences = [sentence for sentence in doc.sents if sentence.text.strip()]
+        for index, sentence in enumerate(sentences):
+            assert sentence._.salience == {
+                name: scores[index] for name, scores in doc._.salience.scores.items()
+            }
 
 
 def test_other_spans_have_the_scores_of_their_sentence(nlp):
     doc = nlp(TEXTS[0])
     first, second, *_ = doc.sents
-    assert (
-        doc[0:2]._.salience == first._.salience
-        and doc[second.start + 1 : second.end]._.salience is not None
-    )
+    assert doc[0:2]._.salience == first._.salience
+    assert doc[second.start + 1 : second.end]._.salience is not None
     assert doc[0 : second.end]._.salience is None
     blank = next(token.i for token in doc if token.is_space)
     assert doc[blank : blank + 1]._.salience is None
-
-
-def test_documents_without_a_sentence(nlp):
+    # The scores are those of the whole text.
+    part = first.as_doc(copy_user_data=True)
+    assert part._.salience is None and part[0:2]._.salience is None
     for doc in nlp.pipe(["", " \n ", TEXTS[2]]):
-        assert (doc._.salience is None) == (not doc.text.strip())
-        assert [sentence._.salience is None for sentence in doc.sents] == [
-            not doc.text.strip()
-        ] * len([*doc.sents])
-
-
-def test_a_batch_is_scored_together(nlp, monkeypatch):
-    batches = []
-    encode = StoryEncoder.encode
-
-    def counted(self, variants, *arguments):
-        batches.append(len(variants))
-        return encode(self, variants, *arguments)
-
-    monkeypatch.setattr(StoryEncoder, "encode", counted)
-    together = [plain(doc) for doc in nlp.pipe(TEXTS)]
-    assert len(batches) == 1
-    for found, expected in zip(
-        (plain(doc) for doc in nlp.pipe(TEXTS, batch_size=2)), together, strict=True
-    ):
-        for name, scores in expected["scores"].items():
-            assert found["scores"][name] == pytest.approx(scores, abs=1e-5)
-    assert len(batches) == 3
+        is_blank = not doc.text.strip()
+        assert (doc._.salience is None) is is_blank
+        assert all((sentence._.salience is None) is is_blank for sentence in doc.sents)
 
 
 def test_settings(settings):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    config = settings | {"operations": ["deletion"], "windows": 2, "approximate": "one-pass"}
-    pipeline.add_pipe("narrative_salience", config=config)
-    result = pipeline(TEXTS[0])._.salience
-    assert (
-        list(result.scores) == ["deletion"]
-        and result.windows == ((0, 2), (2, 4))
-        and result.approximate
-    )
+    more = {"operations": ["deletion"], "windows": 2, "approximate": "one-pass"}
+    result = pipeline_of(settings | more, "sentencizer")(TEXTS[0])._.salience
+    assert list(result.scores) == ["deletion"] and result.approximate == "one-pass"
+    assert result.windows == ((0, 2), (2, 4))
 
 
 @pytest.mark.parametrize(
@@ -150,103 +117,66 @@ def test_settings(settings):
     [
         ({"operations": ["removal"]}, "unknown operation 'removal'"),
         ({"operations": ["shifting"], "approximate": "one-pass"}, "shifting has no one-pass form"),
+        ({"on_truncation": "no"}, "on_truncation='no'"),
     ],
 )
 def test_invalid_settings(config, message):
     with pytest.raises(ValueError, match=message):
-        spacy.blank("en").add_pipe("narrative_salience", config=config)
+        pipeline_of(config)
 
 
-def test_an_encoder_that_is_missing(tmp_path):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.add_pipe("narrative_salience", config={"model": str(tmp_path / "nothing")})
+def test_errors_of_documents(settings, tmp_path):
+    missing = pipeline_of({"model": str(tmp_path / "nothing")}, "sentencizer")
     with pytest.raises(OSError, match="nothing.*can't be loaded"):
-        pipeline(TEXTS[0])
-
-
-def test_without_sentence_boundaries(settings):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("narrative_salience", config=settings)
-    with pytest.raises(
-        ValueError, match=r'has no sentence boundaries.*nlp.add_pipe\("sentencizer"'
-    ):
-        pipeline(TEXTS[0])
+        missing(TEXTS[0])
+    unsplit = pipeline_of(settings)
+    with pytest.raises(ValueError, match=r'^the document has no .*nlp.add_pipe\("sentencizer"'):
+        unsplit(TEXTS[0])
     with pytest.raises(ValueError, match="^the document has no sentence boundaries"):
-        list(pipeline.pipe(TEXTS))
+        list(unsplit.pipe(TEXTS))
 
 
 def test_error_handlers_get_the_document(settings):
     """As in other components: a document that fails is left out if the handler raises nothing."""
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.add_pipe("narrative_salience", config=settings | {"windows": 3})
-    failed = []
+    pipeline, failed = pipeline_of(settings | {"windows": 3}, "sentencizer"), []
     pipeline.set_error_handler(
         lambda name, component, docs, error: failed.append((name, docs[0].text, str(error)))
     )
     assert [doc.text for doc in pipeline.pipe(TEXTS)] == TEXTS[:1]
     assert [text for _, text, _ in failed] == TEXTS[1:]
-    assert failed[0][0] == "narrative_salience" and failed[0][2].startswith(
-        "windows=3 does not partition the 2 sentence(s)"
-    )
+    name, _, message = failed[0]
+    assert name == "narrative_salience"
+    assert message.startswith("windows=3 does not partition the 2 sentence(s)")
 
 
-def test_documents_keep_their_scores(nlp):
-    """Pickled, as bytes, in a `DocBin`, and in another process."""
+@pytest.mark.parametrize("how", ["pickle", "bytes", "bin"])
+def test_documents_keep_their_scores(nlp, how):
     docs = list(nlp.pipe(TEXTS))
-    binary = DocBin(store_user_data=True, docs=docs).to_bytes()
-    copies = {
-        "pickle": pickle.loads(pickle.dumps(docs)),
-        "bytes": [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs],
-        "bin": list(DocBin().from_bytes(binary).get_docs(nlp.vocab)),
-    }
-    for kind, found in copies.items():
-        assert [plain(doc) for doc in found] == [plain(doc) for doc in docs], kind
-    assert copies["bin"][0][0:2]._.salience == docs[0][0:2]._.salience
-    # The scores are those of the whole text.
-    part = next(iter(docs[0].sents)).as_doc(copy_user_data=True)
-    assert part._.salience is None and part[0:2]._.salience is None
-
-
-def test_documents_are_read_without_the_component(nlp, tmp_path):
-    DocBin(store_user_data=True, docs=nlp.pipe(TEXTS)).to_disk(tmp_path / "stories.spacy")
-    code = f"""
-import spacy
-from spacy.tokens import DocBin
-from narrative_twins.integrations.spacy_component import register_extensions
-
-register_extensions()
-for doc in DocBin().from_disk({str(tmp_path / "stories.spacy")!r}).get_docs(spacy.blank("en").vocab):
-    print(doc._.salience.top(1)[0].sentence)
-"""
-    found = run_python("-c", code, cwd=tmp_path, env=os.environ)
-    assert found.splitlines() == [doc._.salience.top(1)[0].sentence for doc in nlp.pipe(TEXTS)]
+    if how == "pickle":
+        copies = pickle.loads(pickle.dumps(docs))
+    elif how == "bytes":
+        copies = [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs]
+    else:
+        binary = DocBin(store_user_data=True, docs=docs).to_bytes()
+        copies = list(DocBin().from_bytes(binary).get_docs(nlp.vocab))
+    assert [plain(doc) for doc in copies] == [plain(doc) for doc in docs]
+    assert copies[0][0:2]._.salience == docs[0][0:2]._.salience
 
 
 @pytest.mark.parametrize("how", ["disk", "bytes", "pickle"])
 def test_pipelines_are_saved_with_their_settings_but_no_weights(nlp, tmp_path, how):
     expected = [plain(doc) for doc in nlp.pipe(TEXTS)]
     if how == "disk":
-        nlp.to_disk(tmp_path / "pipeline")
-        again = spacy.load(tmp_path / "pipeline")
-        assert (
-            sum(
-                file.stat().st_size
-                for file in (tmp_path / "pipeline" / "narrative_salience").iterdir()
-            )
-            < 1000
-        )
+        nlp.to_disk(tmp_path)
+        again = spacy.load(tmp_path)
+        files = (tmp_path / "narrative_salience").iterdir()
+        assert sum(file.stat().st_size for file in files) < 1000
     elif how == "bytes":
-        again = spacy.blank("en")
-        again.add_pipe("sentencizer")
-        again.add_pipe("narrative_salience")
-        again.from_bytes(nlp.to_bytes())
+        again = pipeline_of({}, "sentencizer").from_bytes(nlp.to_bytes())
     else:
         again = pickle.loads(pickle.dumps(nlp))
-    assert (
-        again.get_pipe("narrative_salience").settings == nlp.get_pipe("narrative_salience").settings
-    )
+    ours, theirs = (part.get_pipe("narrative_salience") for part in (nlp, again))
+    assert theirs.settings == ours.settings
     assert [plain(doc) for doc in again.pipe(TEXTS)] == expected
 
 
@@ -266,10 +196,23 @@ def test_attributes_of_other_libraries_are_not_replaced():
     register_extensions("other")
 
 
-def test_pipelines_without_the_component_import_nothing_large():
-    code = (
-        "import spacy, sys; spacy.blank('en'); assert"
-        " 'narrative_twins.integrations.spacy_component' in sys.modules"
-    )
-    code += "; assert 'transformers' not in sys.modules"
-    run_python("-c", code)
+@pytest.mark.slow
+def test_in_another_process(nlp, tmp_path):
+    """spaCy imports the module with every pipeline: nothing large. Documents are read without the
+    component."""
+    DocBin(store_user_data=True, docs=nlp.pipe(TEXTS)).to_disk(tmp_path / "stories.spacy")
+    code = f"""
+import sys
+import spacy
+from spacy.tokens import DocBin
+vocabulary = spacy.blank("en").vocab
+assert "narrative_twins.integrations.spacy_component" in sys.modules
+assert "transformers" not in sys.modules
+from narrative_twins.integrations.spacy_component import register_extensions
+
+register_extensions()
+for doc in DocBin().from_disk({str(tmp_path / "stories.spacy")!r}).get_docs(vocabulary):
+    print(doc._.salience.top(1)[0].sentence)
+"""
+    found = run_python("-c", code, cwd=tmp_path)
+    assert found.splitlines() == [doc._.salience.top(1)[0].sentence for doc in nlp.pipe(TEXTS)]
