@@ -34,7 +34,7 @@ CANCEL = "/gradio_api/cancel"
 INFO = "/gradio_api/info"
 _MESSAGES = "/gradio_api/queue/data"
 _PATHS = re.compile(
-    r"/|/theme\.css|/favicon\.ico|/(assets|static)/[\w./+-]+|/download/[\w-]+\.\w+"
+    r"/|/theme\.css|/favicon\.ico|/(assets|static)(/[\w.+-]+)+|/download/[\w-]+\.\w+"
     rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
 )
 """The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel
