@@ -148,20 +148,6 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
         assert found[f"prompted_choice_auc_{number}"].value == pytest.approx(expected)
 
 
-def test_ratings_are_of_the_whole_synopsis(tmp_path):
-    with serving(Model()) as model:
-        (result,) = ask(model, tmp_path, [SYNOPSIS], styles="rate")
-        # The windows are not part of the question.
-        (other,) = ask(model, tmp_path, [SYNOPSIS["sentences"]], styles="rate", windows=2)
-    assert len(model.bodies) == 1 and other.windows == ((0, 6), (6, 12))
-    answer = json.loads(model_answer(prompt_of(model.bodies[0]), model.bodies[0]["seed"]))
-    assert result.scores == other.scores == {"prompted_rating": list(answer.values())}
-    assert (
-        agreement_with_turning_points([result], [[0, 4, 6, 8, 11]])["prompted_rating_auc"].counted
-        == 5
-    )
-
-
 def test_windows_are_of_the_story_or_else_an_option(tmp_path):
     """The same sentences in other windows: what they have in common is asked once, also within a
     call."""
@@ -258,20 +244,6 @@ def test_results_work_as_those_of_score_stories(tmp_path):
 
     for form in FORMATS:
         assert all(write_results(results, form))
-
-
-def test_invalid_answers_are_requested_again(tmp_path):
-    def unsure(body, before):
-        text = model_answer(prompt_of(body), body["seed"])
-        return completion(
-            '{"sentence_1": 0.5, "sentence_2": 0.5, "sentence_3": 0.4}'
-            if len(model.bodies) == 1
-            else text
-        )
-
-    with serving(Model(unsure)) as model:
-        (result,) = ask(model, tmp_path, STORIES[:1], styles=["rate"])
-    assert len(model.bodies) == 2 and len(set(result.scores["prompted_rating"])) == 3
 
 
 def test_a_story_without_scores(tmp_path, caplog):

@@ -70,16 +70,6 @@ def test_scores_do_not_depend_on_other_stories(texts, data):
         assert result.scores == score(texts[i], encoder=encoder, seed=3).scores
 
 
-def test_embeddings_of_a_story_encoder_do_not_depend_on_other_stories():
-    texts = [STORY, TALE, ["The mill was gone.", "It rained."]]
-    for result, text in zip(
-        baseline_scores(texts, ["textrank", "whole_text"], encoder=small()), texts, strict=True
-    ):
-        alone = score(text, ["textrank", "whole_text"], encoder=small()).scores
-        for name, values in result.scores.items():
-            assert values == pytest.approx(alone[name], abs=1e-5)
-
-
 def test_texts_are_embedded_once_and_together(monkeypatch):
     monkeypatch.setattr(scorers, "BUFFER_STORIES", 2)
     encoder = FakeSentenceEncoder()
@@ -270,8 +260,3 @@ def test_scores_of_a_baseline_are_checked():
                 FakeSentenceEncoder()
             ),
         )
-
-
-def test_progress_is_shown(capsys):
-    list(baseline_scores([STORY, STORY], "lead", progress=True))
-    assert "2.0/2 stories" in capsys.readouterr().err

@@ -10,8 +10,6 @@ from narrative_twins.evaluation.agreement import agreement_with_turning_points, 
 
 from support.naive_metrics import naive_points, naive_votes, values
 
-OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
-
 
 class Scores:
     """The attributes of a result that agreement is computed from."""
@@ -88,8 +86,3 @@ def test_the_rule_of_the_paper_needs_a_window_for_each_turning_point():
         agreement_with_turning_points([Scores({"deletion": [1.0, 2.0]}, [(0, 2)])], [[0, 1]])
     with pytest.raises(ValueError, match="rule='any': choose 'numbered' or 'containing'"):
         agreement_with_turning_points([Scores({"deletion": [1.0, 2.0]}, [(0, 2)])], [[0]], "any")
-
-
-def test_labels_for_another_number_of_stories_are_an_error():
-    with pytest.raises(ValueError, match="shorter"):
-        agreement_with_votes([Scores({"deletion": [1.0, 2.0]})] * 2, [[0, 1]])

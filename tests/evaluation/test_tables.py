@@ -38,24 +38,13 @@ def test_latex_has_no_character_with_a_meaning(text):
 
 
 def test_figures_as_text():
-    assert (figure(0.12345), figure(-0.5), figure(None), figure(math.nan)) == (
-        "0.123",
-        "-0.500",
-        "",
-        "",
-    )
-    assert (figure_and_spread(0.5, 0.01), figure_and_spread(0.5, None)) == (
-        "0.500 ± 0.010",
-        "0.500",
-    )
-    assert (interval((0.1, 0.25)), interval((math.nan, 1))) == ("0.10 to 0.25", "")
-    assert [p_value(p) for p in (None, math.nan, 0.0004, 0.05, 1.0)] == [
-        "",
-        "",
-        "< 0.001",
-        "0.050",
-        "1.000",
-    ]
+    found = [figure(number) for number in (0.12345, -0.5, None, math.nan)]
+    assert found == ["0.123", "-0.500", "", ""]
+    assert figure_and_spread(0.5, 0.01) == "0.500 ± 0.010"
+    assert figure_and_spread(0.5, None) == "0.500"
+    assert [interval((0.1, 0.25)), interval((math.nan, 1))] == ["0.10 to 0.25", ""]
+    found = [p_value(p) for p in (None, math.nan, 0.0004, 0.05, 1.0)]
+    assert found == ["", "", "< 0.001", "0.050", "1.000"]
 
 
 def test_bold_cells():
