@@ -57,20 +57,10 @@ class Shard(NamedTuple):
     rows: int
     errors: int
     truncated: int
-    segments: tuple[Segment, ...]
-
-    def to_row(self) -> dict[str, Any]:
-        """A row of the manifest."""
-        return self._asdict() | {"segments": [segment._asdict() for segment in self.segments]}
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Shard:
-        """The inverse of `to_row`. Raises `KeyError` or `TypeError` for another row."""
-        segments = tuple(Segment(**segment) for segment in row["segments"])
-        return cls(**{**row, "segments": segments})
+    segments: Sequence[Segment]
 
 
-class Manifest:
+class Manifest(ResumableFile):
     """The manifest of a job: a file of lines, one for each shard that is complete, with its
     settings next to it.
 
@@ -89,101 +79,79 @@ class Manifest:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], part: Part) -> None:
-        self.folder, self.part = folder, part
+        self.folder, self.job = folder, part
         path = folder / f"{MANIFEST}{part.suffix}"
-        existing = [name for name in os.listdir(folder) if name.startswith(f"scores{part.suffix}-")]
-        self._file = ResumableFile(
-            str(path), {**settings, "jobs": part.jobs}, resume=True, sync=True
-        )
+        settings = {**settings, "jobs": part.jobs}
+        super().__init__(str(path), settings, resume=True, sync=True)
         self._check_others()
-        if existing and not os.path.exists(self._file.part) and not path.exists():
+        existing = [name for name in os.listdir(folder) if name.startswith(f"scores{part.suffix}-")]
+        if existing and not os.path.exists(self.part) and not path.exists():
             raise FileExistsError(
                 f"{folder} has {min(existing)}, but no {path.name}; choose another folder"
             )
         self.shards: list[Shard] = []
-        for number, row in enumerate(self._file.rows(), start=1):
+        for number, row in enumerate(self.rows(), start=1):
             try:
-                shard = Shard.from_row(row)
+                segments = [Segment(**segment) for segment in row.pop("segments")]
+                self.shards.append(Shard(**row, segments=segments))
             except (KeyError, TypeError):
-                raise self._file.not_resumable(number, "is not the record of a shard") from None
-            self.shards.append(shard)
-            file = folder / shard.name
-            if not file.is_file() or file.stat().st_size != shard.size:
+                raise self.not_resumable(number, "is not the record of a shard") from None
+            file = folder / self.shards[-1].name
+            if not file.is_file() or file.stat().st_size != self.shards[-1].size:
                 raise ResumeError(
                     f"{file} is missing or has changed; restore it, or choose another folder"
                 )
 
-    def __enter__(self) -> Manifest:
-        self._file.__enter__()
-        try:
-            # After this manifest is there, so that of two jobs that start together at least one
-            # sees the other.
-            self._check_others()
-        except BaseException as error:
-            self._file.__exit__(type(error), error, None)
-            if not self.shards:
-                for path in (self._file.part, run_path(self._file.part)):
-                    Path(path).unlink(missing_ok=True)
-            raise
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._file.__exit__(*error)
-
     @property
     def next_name(self) -> str:
         """The name of the next shard."""
-        return f"scores{self.part.suffix}-{len(self.shards):05}.parquet"
+        return f"scores{self.job.suffix}-{len(self.shards):05}.parquet"
 
     def add(self, shard: Shard) -> None:
         """Record a shard whose file is complete. Raises `OSError` if that fails."""
-        self._file.write_row(shard.to_row())
+        segments = [segment._asdict() for segment in shard.segments]
+        self.write_row({**shard._asdict(), "segments": segments})
         self.shards.append(shard)
 
     def _check_others(self) -> None:
         """Refuse other settings than those of the other jobs."""
-        own = {os.path.basename(run_path(path)) for path in (self._file.path, self._file.part)}
+        own = {os.path.basename(run_path(path)) for path in (self.path, self.part)}
         for name in sorted(os.listdir(self.folder)):
-            if not _SETTINGS.fullmatch(name) or name in own:
+            other = read_settings(str(self.folder / name)) if _SETTINGS.fullmatch(name) else None
+            if name in own or other is None:
                 continue
-            other = read_settings(str(self.folder / name))
-            if other is not None and (found := difference(other, self._file.settings)):
+            if found := difference(other, self.settings):
                 raise ResumeError(
                     f"{self.folder} was started with {found}; use the same options, or choose"
                     " another folder"
                 )
 
 
-class Digest:
-    """The digest of consecutive rows."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def add(self, row: Any) -> None:
-        """Add the content of a row."""
+def digest_of(rows: Iterable[Any]) -> str:
+    """A digest of the content of rows."""
+    total = hashlib.sha256()
+    for row in rows:
         # Not the index of an error, which depends on the shard.
         content = row.problem if isinstance(row, StoryError) else row
-        self._digest.update(json.dumps(content, default=str).encode("ascii") + b"\n")
-
-    def get(self) -> str:
-        """The digest of the rows so far."""
-        return self._digest.hexdigest()[:32]
+        total.update(json.dumps(content, default=str).encode("ascii") + b"\n")
+    return total.hexdigest()[:32]
 
 
 def check_names(names: Sequence[str], shards: Iterable[Shard]) -> None:
     """Refuse sources that seem to have been scored under other names, whose rows would be
     duplicated, with a `ResumeError`; and duplicate names, with a `ValueError`."""
-    found, known = set(names), {segment.source for shard in shards for segment in shard.segments}
-    if len(found) < len(names):
-        raise ValueError(
-            f"{next(name for name in names if names.count(name) > 1)} is there twice; name it once"
-        )
-    missing = {os.path.basename(name): name for name in known - found}
+    known = {segment.source for shard in shards for segment in shard.segments}
     for name in names:
-        if name not in known and (earlier := missing.get(os.path.basename(name))):
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is there twice; name it once")
+        earlier = [
+            other
+            for other in known - set(names)
+            if os.path.basename(other) == os.path.basename(name)
+        ]
+        if name not in known and earlier:
             raise ResumeError(
-                f"{name} seems to be {earlier}, which was scored; name it as before (run the"
+                f"{name} seems to be {earlier[0]}, which was scored; name it as before (run the"
                 " command in the same folder), or choose another folder for the shards"
             )
 
@@ -196,19 +164,19 @@ def unscored(
     belong to the same job.
     """
     waiting = sorted(segments, key=lambda segment: segment.start, reverse=True)
-    digest = Digest()
+    known: list[Any] = []  # the rows of the next segment
     for number, row in enumerate(rows):
         if not part.owns(source, number // block):
             continue
         if not waiting or number < waiting[-1].start:
             yield number, row
             continue
-        digest.add(row)
+        known.append(row)
         if number == waiting[-1].stop - 1:
-            if digest.get() != waiting[-1].digest:
+            if digest_of(known) != waiting[-1].digest:
                 break
             waiting.pop()
-            digest = Digest()
+            known = []
     # The source has other rows, or fewer.
     if waiting:
         start, stop = waiting[-1].start, waiting[-1].stop

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -18,12 +18,12 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from narrative_twins.corpora.manifest import (
-    Digest,
     Manifest,
     Part,
     Segment,
     Shard,
     check_names,
+    digest_of,
     unscored,
 )
 from narrative_twins.corpora.scorer import StoryScorer
@@ -58,17 +58,6 @@ class CorpusRun:
     truncated: int = 0
     shards: int = 0
     added: int = 0
-
-    @classmethod
-    def of(cls, shards: Sequence[Shard], known: int = 0) -> CorpusRun:
-        """The sums over shards, of which the first `known` were there before."""
-        return cls(
-            sum(shard.rows for shard in shards),
-            sum(shard.errors for shard in shards),
-            sum(shard.truncated for shard in shards),
-            len(shards),
-            sum(shard.rows for shard in shards[known:]),
-        )
 
 
 def score_corpus(
@@ -136,7 +125,9 @@ def score_corpus(
             yield [row.story for row in block]
 
     with manifest:
-        _remove_leftovers(manifest)
+        # A shard that was written, in whole or in part, but not recorded.
+        for leftover in (folder / manifest.next_name, _part(folder / manifest.next_name)):
+            leftover.unlink(missing_ok=True)
         tables = (
             in_processes(scorer.start, stories(), processes)
             if processes > 1
@@ -148,7 +139,14 @@ def score_corpus(
                 manifest.add(_write(folder, manifest.next_name, block, table))
                 if on_progress is not None:
                     on_progress(len(block))
-    return CorpusRun.of(manifest.shards, known)
+    shards = manifest.shards
+    return CorpusRun(
+        rows=sum(shard.rows for shard in shards),
+        errors=sum(shard.errors for shard in shards),
+        truncated=sum(shard.truncated for shard in shards),
+        shards=len(shards),
+        added=sum(shard.rows for shard in shards[known:]),
+    )
 
 
 def _blocks(
@@ -158,7 +156,7 @@ def _blocks(
     segments: dict[str, list[Segment]] = {}
     for segment in (segment for shard in manifest.shards for segment in shard.segments):
         segments.setdefault(segment.source, []).append(segment)
-    part = manifest.part
+    part = manifest.job
     rows = (
         Row(source, number, story)
         for source, stories in sources
@@ -173,10 +171,9 @@ def _segments(block: Iterable[Row]) -> Iterator[Segment]:
     for (source, _), group in groupby(
         enumerate(block), lambda item: (item[1].source, item[1].number - item[0])
     ):
-        rows, digest = [row for _, row in group], Digest()
-        for row in rows:
-            digest.add(row.story)
-        yield Segment(source, rows[0].number, rows[-1].number + 1, digest.get())
+        rows = [row for _, row in group]
+        content = digest_of(row.story for row in rows)
+        yield Segment(source, rows[0].number, rows[-1].number + 1, content)
 
 
 def _write(folder: Path, name: str, block: list[Row], scores: pyarrow.Table) -> Shard:
@@ -209,14 +206,12 @@ def _sync(path: Path, data: memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _part(path: Path) -> Path:
@@ -224,18 +219,10 @@ def _part(path: Path) -> Path:
     return path.with_name(f"_{path.name}.part")
 
 
-def _remove_leftovers(manifest: Manifest) -> None:
-    """Remove a shard that was written, in whole or in part, but not recorded."""
-    path = manifest.folder / manifest.next_name
-    path.unlink(missing_ok=True)
-    _part(path).unlink(missing_ok=True)
-
-
 def _id(story: Any) -> str | None:
     """The id of a story as text, if it has a valid one."""
     value = story.get("id") if isinstance(story, Mapping) else getattr(story, "id", None)
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return None
     text = str(value)
+    is_valid = isinstance(value, (str, int)) and not isinstance(value, bool)
     # Parquet has no lone surrogates.
-    return text if text.encode("utf-8", "ignore").decode() == text else None
+    return text if is_valid and text.encode("utf-8", "ignore").decode() == text else None

@@ -126,13 +126,11 @@ def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) 
     """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError
     without rows."""
     configurations = splits_by_configuration(data)
-    rows = {
-        name: {split: len(part) for split, part in splits.items()}
-        for name, splits in configurations.items()
-    }
-    columns = {
-        name: _columns(next(iter(splits.values()))) for name, splits in configurations.items()
-    }
+    rows, columns = {}, {}
+    for name, splits in configurations.items():
+        rows[name] = {split: len(part) for split, part in splits.items()}
+        first = next(iter(splits.values()))
+        columns[name] = {column: _type(feature) for column, feature in first.features.items()}
     return dataset_card(facts, columns, rows, repo_id)
 
 
@@ -141,30 +139,18 @@ def splits_by_configuration(data: Any) -> dict[str, dict[str, Dataset]]:
     them has no rows."""
     if isinstance(data, (Dataset, DatasetDict)):
         data = {"default": data}
-    found = {
-        str(name): (
-            {"train": part}
-            if isinstance(part, Dataset)
-            else {str(split): rows for split, rows in part.items()}
-        )
-        for name, part in data.items()
-    }
-    if not found or not all(
-        splits and all(len(rows) for rows in splits.values()) for splits in found.values()
-    ):
+    found: dict[str, dict[str, Dataset]] = {}
+    for name, part in data.items():
+        splits = {"train": part} if isinstance(part, Dataset) else part
+        found[str(name)] = {str(split): rows for split, rows in splits.items()}
+    if not found or not all(splits and all(splits.values()) for splits in found.values()):
         raise ValueError("a configuration or split has no rows to push; leave it out")
     return found
 
 
-def _columns(rows: Dataset) -> dict[str, str]:
-    """The name and type of each column."""
-
-    def type_name(feature: Any) -> str:
-        inner = getattr(feature, "feature", None)
-        return (
-            f"list of {type_name(inner)}"
-            if inner is not None
-            else str(getattr(feature, "dtype", feature))
-        )
-
-    return {name: type_name(feature) for name, feature in rows.features.items()}
+def _type(feature: Any) -> str:
+    """The type of a column in words."""
+    inner = getattr(feature, "feature", None)
+    if inner is not None:
+        return f"list of {_type(inner)}"
+    return str(getattr(feature, "dtype", feature))

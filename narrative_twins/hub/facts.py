@@ -100,22 +100,14 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
     invalid."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    known = [attribute.name for attribute in fields(kind)]
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is not a mapping; give some of {', '.join(known)}")
-    unknown = [name for name in content if name not in known]
-    if unknown:
-        raise ValueError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
-    try:
         kind(**content)
-    except TypeError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        known = ", ".join(attribute.name for attribute in fields(kind))
         raise ValueError(
-            f"{path}: invalid figures, which have metric, value, dataset, dataset_id and split"
-            f" ({error})"
+            f"{path} is not a YAML mapping of facts ({error}); the facts are {known}; each of the"
+            " figures has metric, value, dataset, and perhaps dataset_id and split"
         ) from error
-    return content
+    return dict(content)
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:

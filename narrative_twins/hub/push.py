@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 from datasets import Dataset, DatasetDict
 from huggingface_hub import CommitOperationAdd, HfApi, RepoCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from narrative_twins.data.sources import (
     CARD,
     CORPORA,
+    HUB_ID,
     configurations,
     corpus_files,
     corpus_rows,
@@ -79,24 +79,17 @@ _INDEX = "model.safetensors.index.json"
 _SHARDS = "model-?????-of-?????.safetensors"
 """Weights in several files, which an index lists."""
 
-HTTP_ERRORS: tuple[type[Exception], ...] = tuple(
+
+_HTTP_ERROR: type[Exception] = next(
     kind
     for kind in HfHubHTTPError.__mro__
     if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
 )
-"""Connection errors of the HTTP client of huggingface_hub; the client depends on the release."""
+"""A connection error of the HTTP client of huggingface_hub, which depends on the release."""
 
 
 class HubError(OSError):
     """A push failed; the message has the reason and the fix."""
-
-
-class _Commit(NamedTuple):
-    """Files to push together; a branch is created if it is missing, None is `main`."""
-
-    files: Files
-    message: str
-    branch: str | None = None
 
 
 def push_encoder(
@@ -141,11 +134,12 @@ def push_encoder(
     with tempfile.TemporaryDirectory() as scratch:
         folder, facts = checked_encoder(encoder, Path(scratch), facts)
         content = encoder_files(folder, repo_id, facts)
-        commits = [_Commit(content, message or "Story encoder", revision)]
-        if with_code:
-            complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
-            commits.append(_Commit(complete, "Self-contained form", WITH_CODE))
-        return _push(repo_id, "model", commits, private, update, token)
+        with _repository(repo_id, "model", private, update, token) as repository:
+            repository.commit(content, message or "Story encoder", revision)
+            if with_code:
+                complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
+                repository.commit(complete, "Self-contained form", WITH_CODE)
+        return repository.url
 
 
 def checked_encoder(
@@ -169,7 +163,8 @@ def checked_encoder(
             )
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
-            _check_exports(Path(encoder))
+            for backend in BACKENDS:
+                _check_exported(Path(encoder), backend)
             return Path(encoder), facts
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
@@ -188,22 +183,21 @@ def checked_encoder(
     return scratch, facts
 
 
-def _check_exports(folder: Path) -> None:
+def _check_exported(folder: Path, backend: str) -> None:
     """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as
     after training."""
-    found = [name for name, backend in BACKENDS.items() if (folder / backend.files()[0]).is_file()]
-    if found:
-        encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
-    for backend in found:
-        try:
-            check_export(encoder, folder, backend)
-        except ImportError:
-            raise
-        except Exception as error:  # of any kind, since the file may contain anything
-            export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
-            raise ValueError(
-                f"{error}; export it again (`{export}`), or remove {folder / backend}"
-            ) from error
+    if not (folder / BACKENDS[backend].files()[0]).is_file():
+        return
+    try:
+        check_export(
+            StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32"), folder, backend
+        )
+    except ImportError:
+        raise
+    except Exception as error:  # of any kind, since the file may contain anything
+        export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
+        fix = f"export it again (`{export}`), or remove {folder / backend}"
+        raise ValueError(f"{error}; {fix}") from error
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
@@ -214,14 +208,10 @@ def base_model(model: Any) -> tuple[str, str | None]:
     adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""
     if name == str(DEFAULT_ENCODER):
         return f"the default encoder of narrative_twins{adapter}", None
-    try:
-        validate_repo_id(name)
-        is_local = Path(name).exists()
-    except HFValidationError:
-        is_local = True
-    if is_local:
-        return f"a local {model.config.model_type} model{adapter}", None
-    return f"[{name}](https://huggingface.co/{name}){adapter}", name
+    # A relative path may look like an id.
+    if HUB_ID.fullmatch(name) and not Path(name).exists():
+        return f"[{name}](https://huggingface.co/{name}){adapter}", name
+    return f"a local {model.config.model_type} model{adapter}", None
 
 
 def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None = None) -> Files:
@@ -245,9 +235,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         card = readme.read_text(encoding="utf-8")
     else:
         if facts is None:
-            logger.warning(
-                "%s has no card; give facts, so that users know how the encoder was trained", folder
-            )
+            logger.warning("%s has no card; give facts on how the encoder was trained", folder)
         card = str(encoder_card(facts or EncoderFacts()))
     return content | {CARD: fill_in_id(card, repo_id).encode()}
 
@@ -297,16 +285,11 @@ def push_dataset(
     with tempfile.TemporaryDirectory() as scratch:
         if isinstance(data, (str, Path)):
             if facts is not None:
-                raise ValueError(
-                    f"facts are for the card of rows; {data} has a card, so edit its {CARD}"
-                )
+                raise ValueError(f"{data} has a card; edit its {CARD} in place of giving facts")
             content = _dataset_files(Path(data), repo_id)
         else:
             if facts is None:
-                logger.warning(
-                    "the card has no facts about the data set; give facts, so that users know what"
-                    " it is"
-                )
+                logger.warning("the card has no facts about the data set; give facts")
             card = card_of_rows(data, facts or DatasetFacts(), repo_id)
             content = {CARD: str(card).encode()}
             for name, splits in splits_by_configuration(data).items():
@@ -314,8 +297,9 @@ def push_dataset(
                     file = Path(scratch) / f"{name}-{split}.parquet"
                     rows.to_parquet(file)
                     content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        commits = [_Commit(content, message or "Data set", revision)]
-        return _push(repo_id, "dataset", commits, private, update, token)
+        with _repository(repo_id, "dataset", private, update, token) as repository:
+            repository.commit(content, message or "Data set", revision)
+        return repository.url
 
 
 def _dataset_files(folder: Path, repo_id: str) -> Files:
@@ -327,13 +311,11 @@ def _dataset_files(folder: Path, repo_id: str) -> Files:
         )
     names = configurations(folder)
     if not names:
-        raise ValueError(
-            f"{folder / CARD} has no `configs` in its metadata, which name the data files; add them"
-        )
+        raise ValueError(f"{folder / CARD} has no `configs` that name the data files; add them")
     splits = [source_files(folder, name=name) for name in names]
     data = {Path(file) for found in splits for files in found.values() for file in files}
     cards = {folder / CARD, *(path.parent / CARD for path in data)}
-    content = _inside(folder, sorted(data | {card for card in cards if card.is_file()}))
+    content = _inside(folder, sorted(data | set(filter(Path.is_file, cards))))
     for name, path in content.items():
         if isinstance(path, Path) and path in cards:
             content[name] = fill_in_id(path.read_text(encoding="utf-8"), repo_id).encode()
@@ -353,15 +335,11 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
 
     Raises:
         FileExistsError: the folder is not empty.
-        OSError: the folder can't be written; then it is not there, or as before.
+        OSError: the folder can't be written, or the one that it would be in does not exist.
     """
     target = Path(folder).resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir()) or target == Path.cwd()):
-        raise FileExistsError(
-            f"{folder} is a file, the working directory or a folder with files; name a new folder"
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder of {folder} does not exist; create it first")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(f"{folder} is a file or a folder with files; name a new folder")
     with as_file(files("narrative_twins.hub_cards").joinpath("corpora.yaml")) as path:
         facts = read_facts(DatasetFacts, path)
     card = card_of_rows({name: corpus_rows(name) for name in CORPORA}, facts)
@@ -378,8 +356,6 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
         for name, data in content.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).write_bytes(data)
-        if target.exists():
-            target.rmdir()
         os.replace(made, target)
     return sorted(content)
 
@@ -398,7 +374,9 @@ def push_metric(
         f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
         "requirements.txt": template("metric_requirements.txt").encode(),
     }
-    return _push(repo_id, "space", [_Commit(content, "Metric")], private, update, token)
+    with _repository(repo_id, "space", private, update, token) as repository:
+        repository.commit(content, "Metric")
+    return repository.url
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
@@ -419,22 +397,36 @@ def create_repository(name: str, *, private: bool = False, token: str | bool | N
         The Hub id. A HubError if pushes would fail.
     """
     repo_id = full_id(name, token)
-    _push(repo_id, "model", [], private, update=True, token=token)
-    return repo_id
+    with _repository(repo_id, "model", private, update=True, token=token):
+        return repo_id
 
 
-def _push(
-    repo_id: str,
-    kind: str,
-    commits: Iterable[_Commit],
-    private: bool,
-    update: bool,
-    token: str | bool | None,
-) -> str:
-    """Create a repository if it does not exist, and push to it; returns its URL. Raises HubError if
-    the push fails, or if the repository has files and `update` is not given."""
+class _Repository(NamedTuple):
+    """A repository to push to."""
+
+    api: HfApi
+    repo_id: str
+    kind: str
+    url: str
+
+    def commit(self, content: Files, message: str, branch: str | None = None) -> None:
+        """Push files together, to a branch, which is created if it is missing, or to `main`."""
+        name, kind = self.repo_id, self.kind
+        if branch is not None:
+            self.api.create_branch(name, branch=branch, repo_type=kind, exist_ok=True)
+        operations = [CommitOperationAdd(path, source) for path, source in content.items()]
+        self.api.create_commit(
+            name, operations, commit_message=message, repo_type=kind, revision=branch
+        )
+
+
+@contextmanager
+def _repository(
+    repo_id: str, kind: str, private: bool, update: bool, token: str | bool | None
+) -> Iterator[_Repository]:
+    """A repository, created if it does not exist. Raises HubError if a push fails, or if the
+    repository has files and `update` is not given."""
     with _clear_errors(repo_id):
-        validate_repo_id(repo_id)
         api = HfApi(token=token, library_name="narrative_twins")
         sdk = "static" if kind == "space" else None
         url = api.create_repo(
@@ -447,14 +439,7 @@ def _push(
                 f"{repo_id} is already on the Hub, with {len(existing)} files; choose another name,"
                 " or update it with update=True (--update)"
             )
-        for content, message, branch in commits:
-            if branch is not None:
-                api.create_branch(repo_id, repo_type=kind, branch=branch, exist_ok=True)
-            operations = [CommitOperationAdd(name, source) for name, source in content.items()]
-            api.create_commit(
-                repo_id, operations, commit_message=message, repo_type=kind, revision=branch
-            )
-        return str(url)
+        yield _Repository(api, repo_id, kind, str(url))
 
 
 @contextmanager
@@ -471,24 +456,16 @@ def _clear_errors(repo_id: str) -> Iterator[None]:
         fix = _FIXES.get(code, "the Hub had a problem; run it again later")
         message = getattr(error, "server_message", None) or str(error).splitlines()[0]
         raise HubError(f"{repo_id} can't be pushed: {fix} (HTTP {code}: {message})") from error
-    except HTTP_ERRORS as error:
+    except _HTTP_ERROR as error:
         raise HubError(
             f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}:"
-            f" {error}); local files are unchanged, so run it again"
+            f" {error}); run it again"
         ) from error
 
 
 _FIXES = {
-    401: (
-        "the Hub token is missing or invalid; set one with write access by `hf auth login` or"
-        " HF_TOKEN"
-    ),
-    403: (
-        "the token has no write access there; create one at huggingface.co/settings/tokens, or"
-        " choose a name of your own"
-    ),
-    404: "the repository does not exist, or the token has no access to it",
+    401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
+    403: "the token has no write access there; create one at huggingface.co/settings/tokens",
     409: "the repository was changed by someone else meanwhile; check it, and run it again",
-    413: "it is too large for the Hub",
 }
 """The reason for an error response of the Hub, and the fix, by its status."""

@@ -63,10 +63,8 @@ class Hub:
         branches = self.repositories.get((kind, name), {})
         if revision in branches:
             return branches[revision][-1]
-        commits = {
-            commit_of(name, files): files for commits in branches.values() for files in commits
-        }
-        return commits.get(revision)
+        every = [files for commits in branches.values() for files in commits]
+        return next((files for files in every if commit_of(name, files) == revision), None)
 
 
 def commit_of(name: str, files: dict[str, bytes]) -> str:
@@ -117,15 +115,12 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.body()
+        is_public = path == "/api/validate-yaml" or path.startswith("/lfs/")
         with hub.lock:
             hub.asked.append((self.command, path))
             if fault:
                 self.reply({"error": "a fault"}, int(fault))
-            elif (
-                hub.token
-                and self.headers.get("Authorization") != f"Bearer {hub.token}"
-                and not is_public(path)
-            ):
+            elif not is_public and self.headers.get("Authorization") != f"Bearer {hub.token}":
                 self.send(401, X_Error_Code="GatedRepo")
             else:
                 self.route(path, body)
@@ -133,32 +128,30 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = handle_one
 
     def route(self, path: str, body: bytes) -> None:
+        repository = r"/api/(models|datasets|spaces)/([^/]+/[^/]+)"
         routes: dict[str, Callable[..., None]] = {
-            r"/api/repos/create": self.create,
-            r"/api/validate-yaml": self.validate,
-            r"/api/whoami-v2": lambda body: self.reply({"type": "user", "name": "me", "orgs": []}),
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(?:/revision/(.+))?": self.info,
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/paths-info/(.+)": self.paths,
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/branch/(.+)": self.branch,
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/preupload/(.+)": self.preupload,
-            r"/api/(models|datasets|spaces)/([^/]+/[^/]+)/commit/(.+)": self.commit,
+            "/api/repos/create": self.create,
+            "/api/validate-yaml": lambda body: self.reply({"errors": [], "warnings": []}),
+            "/api/whoami-v2": lambda body: self.reply({"type": "user", "name": "me", "orgs": []}),
+            rf"{repository}(?:/revision/(.+))?": self.info,
+            rf"{repository}/tree/([^/]+)(?:/(.*))?": self.tree,
+            rf"{repository}/paths-info/(.+)": self.paths,
+            rf"{repository}/branch/(.+)": self.branch,
+            rf"{repository}/preupload/(.+)": self.preupload,
+            rf"{repository}/commit/(.+)": self.commit,
             r"/(?:(datasets|spaces)/)?[^/]+/[^/]+\.git/info/lfs/objects/batch": self.batch,
-            r"/lfs/([0-9a-f]+)": self.upload,
-            r"/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
+            "/lfs/([0-9a-f]+)": self.upload,
+            "/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
         }
         for pattern, method in routes.items():
-            found = re.fullmatch(pattern, path)
-            if found:
+            if found := re.fullmatch(pattern, path):
                 return method(body, *found.groups())
         return self.not_found("EntryNotFound")
 
     def create(self, body: bytes) -> None:
         data = json.loads(body)
-        kind, name = (
-            f"{data.get('type') or 'model'}s",
-            f"{data.get('organization') or 'me'}/{data['name']}",
-        )
+        kind = f"{data.get('type') or 'model'}s"
+        name = f"{data.get('organization') or 'me'}/{data['name']}"
         url = f"{self.hub.address}/{KINDS[kind]}{name}"
         if (kind, name) in self.hub.repositories:
             return self.reply({"error": "You already created this repo", "url": url}, 409)
@@ -166,14 +159,6 @@ class Handler(BaseHTTPRequestHandler):
             self.hub.private.add(name)
         self.hub.repositories[kind, name] = {"main": [{".gitattributes": b""}]}
         return self.reply({"url": url, "name": name, "id": "1"})
-
-    def validate(self, body: bytes) -> None:
-        content = json.loads(body)["content"]
-        valid = re.match(r"---\n.*?\n---\n", content, re.S)
-        self.reply(
-            {"errors": [] if valid else [{"message": "no metadata"}], "warnings": []},
-            200 if valid else 400,
-        )
 
     def found(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
         if (kind, name) not in self.hub.repositories:
@@ -185,59 +170,28 @@ class Handler(BaseHTTPRequestHandler):
         files = self.found(kind, name, revision)
         if files is not None:
             siblings = [{"rfilename": file} for file in files]
-            info = {
-                "id": name,
-                "modelId": name,
-                "sha": commit_of(name, files),
-                "siblings": siblings,
-                "tags": [],
-            }
+            info = {"id": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
             self.reply(info | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
 
     def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> None:
         files = self.found(kind, name, revision)
         if files is None:
-            return None
+            return
         start = f"{folder.rstrip('/')}/" if folder else ""
         inside = [file for file in files if file.startswith(start)]
         if start and not inside:
-            return self.not_found("EntryNotFound")
-        entries = {}
-        for file in inside:
-            rest = file.removeprefix(start)
-            if "/" in rest and "recursive=true" not in self.path.lower():
-                shown = start + rest.partition("/")[0]
-                entries[shown] = {
-                    "type": "directory",
-                    "path": shown,
-                    "size": 0,
-                    "oid": oid(shown.encode()),
-                }
-            else:
-                entries[file] = {
-                    "type": "file",
-                    "path": file,
-                    "size": len(files[file]),
-                    "oid": oid(files[file]),
-                }
-        return self.reply(list(entries.values()))
+            self.not_found("EntryNotFound")
+        elif "recursive=true" in self.path.lower():
+            self.reply([entry(file, files[file]) for file in inside])
+        else:
+            top = {start + file.removeprefix(start).partition("/")[0] for file in inside}
+            self.reply([entry(name, files.get(name)) for name in sorted(top)])
 
     def paths(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = self.found(kind, name, revision)
         if files is not None:
             requested = json.loads(body)["paths"]
-            known = [file for file in files if file in requested]
-            self.reply(
-                [
-                    {
-                        "type": "file",
-                        "path": file,
-                        "size": len(files[file]),
-                        "oid": oid(files[file]),
-                    }
-                    for file in known
-                ]
-            )
+            self.reply([entry(file, files[file]) for file in files if file in requested])
 
     def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
         branches = self.hub.repositories[kind, name]
@@ -247,14 +201,11 @@ class Handler(BaseHTTPRequestHandler):
         return self.reply({})
 
     def preupload(self, body: bytes, kind: str, name: str, revision: str) -> None:
-        files = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
-            }
-            for file in json.loads(body)["files"]
-        ]
-        self.reply({"files": [file | {"shouldIgnore": False} for file in files]})
+        files = []
+        for file in json.loads(body)["files"]:
+            mode = "lfs" if file["path"].endswith(LARGE) else "regular"
+            files.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
+        self.reply({"files": files})
 
     def commit(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = dict(self.hub.repositories[kind, name][revision][-1])
@@ -264,20 +215,10 @@ class Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = base64.b64decode(value["content"])
             elif line["key"] == "lfsFile":
                 files[value["path"]] = self.hub.large[value["oid"]]
-            elif line["key"] == "deletedFile":
-                del files[value["path"]]
         self.hub.repositories[kind, name][revision].append(files)
         commit = commit_of(name, files)
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
-        self.reply(
-            {
-                "success": True,
-                "commitOid": commit,
-                "commitUrl": url,
-                "hookOutput": "",
-                "pullRequestUrl": None,
-            }
-        )
+        self.reply({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": ""})
 
     def batch(self, body: bytes, kind: str | None) -> None:
         def action(one):
@@ -306,8 +247,11 @@ class Handler(BaseHTTPRequestHandler):
         return self.send(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
 
 
-def is_public(path: str) -> bool:
-    return path == "/api/validate-yaml" or path.startswith("/lfs/")
+def entry(path: str, content: bytes | None) -> dict[str, object]:
+    """A file, or a folder without content, as the Hub lists it."""
+    kind = "directory" if content is None else "file"
+    size = len(content or b"")
+    return {"type": kind, "path": path, "size": size, "oid": oid(content or path.encode())}
 
 
 def oid(content: bytes) -> str:
