@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import click
 from rich.console import Console
 
 from narrative_twins.commands.options import (
-    Choices,
     Names,
     Parsed,
     command,
@@ -23,18 +22,6 @@ from narrative_twins.commands.options import (
     scoring_options,
     shows_progress,
 )
-
-
-def _styles() -> Iterable[str]:
-    from narrative_twins.baselines.styles import STYLES
-
-    return STYLES
-
-
-def _rules() -> Iterable[str]:
-    from narrative_twins.evaluation.agreement import Rule
-
-    return get_args(Rule)
 
 
 def _baselines() -> Iterable[str]:
@@ -93,7 +80,7 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
         "help": "Answers of the language model (default: answers.jsonl).",
     },
     "styles": {
-        "type": Names(_styles),
+        "type": Names("baselines.styles", "STYLES"),
         "default": ["choose", "rate"],
         "metavar": "A,B",
         "help": "Ways to ask, see docs/evaluation.md (default: choose,rate).",
@@ -132,7 +119,7 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
 @option("--against", metavar="ROW", help="Test all rows against this one, for example trail.")
 @option(
     "--rule",
-    type=Choices(_rules),
+    type=click.Choice(["numbered", "containing"]),
     metavar="NAME",
     default="numbered",
     help="Window of a turning point: numbered or containing (default: numbered).",

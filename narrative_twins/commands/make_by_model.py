@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from narrative_twins.commands.options import (
     COUNT,
     Choices,
     Names,
+    Number,
     Parsed,
     check_input,
     check_output,
@@ -180,7 +181,7 @@ def _number(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
 
 
 _NATURAL = click.IntRange(min=0)
-_AMOUNT = click.FloatRange(min=0)
+_AMOUNT = Number(min=0)
 _making_options = option_group(
     "making",
     "Making",
@@ -216,7 +217,7 @@ _making_options = option_group(
         "concurrency": _number(COUNT, "N", Server.concurrency, "Parallel requests"),
         "retries": _number(_NATURAL, "N", Server.retries, "Retries of a request"),
         "timeout": _number(
-            click.FloatRange(0, min_open=True), "SECONDS", Server.timeout, "Time for a request"
+            Number(0, min_open=True), "SECONDS", Server.timeout, "Time for a request"
         ),
         "temperature": _number(_AMOUNT, "T", Server.temperature, "Of sampling"),
         "max_tokens": _number(COUNT, "N", Server.max_tokens, "Per answer"),
@@ -242,18 +243,6 @@ _making_options = option_group(
 )
 
 
-def _recipes() -> Iterable[str]:
-    from narrative_twins.making.recipes import RECIPES
-
-    return RECIPES
-
-
-def _columns() -> Iterable[str]:
-    from narrative_twins.making.recipes import COLUMNS
-
-    return COLUMNS
-
-
 @command(
     "Have a language model write narrative twins and distractors of stories, as rows to train on."
     + _INPUT,
@@ -262,26 +251,26 @@ def _columns() -> Iterable[str]:
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @option(
     "--recipe",
-    type=Choices(_recipes),
+    type=Choices("making.recipes", "RECIPES"),
     metavar="NAME",
     default="stories",
     help="Twins and distractors of short stories, or of synopses in five sections (synopses).",
 )
 @option(
     "--columns",
-    type=Names(_columns),
+    type=Names("making.recipes", "COLUMNS"),
     metavar="A,B",
     help="Of twin,negative,negative_twin (default: all).",
 )
 @option(
     "--twin-overlap",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="X",
     help="Maximum word overlap of a twin and its story, 0 to 1 (default: 0.7).",
 )
 @option(
     "--distractor-overlap",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="X",
     help="Minimum word overlap of a distractor and its story, 0 to 1 (default: 0.5).",
 )

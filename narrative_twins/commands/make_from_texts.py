@@ -11,6 +11,7 @@ import click
 
 from narrative_twins.commands.options import (
     COUNT,
+    Number,
     Parsed,
     check_rows_file,
     command,
@@ -67,7 +68,7 @@ def parse_similarities(text: str) -> dict[str, float]:
 @option("--min-sentences", type=COUNT, metavar="N", help="Of a story (default: 20).")
 @option(
     "--max-difference",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="X",
     help="Of story and twin in sentences (default: 13.7, a standard deviation in the paper).",
 )

@@ -6,11 +6,13 @@ a new option reaches every command of its group, and from there the function tha
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import click
@@ -25,15 +27,38 @@ COUNT = click.IntRange(min=1)
 """An integer of 1 or more."""
 
 
+class Number(click.FloatRange):
+    """A number in a range, but not NaN, which no comparison finds to be outside of it."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The number."""
+        if math.isnan(number := super().convert(value, param, ctx)):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
 class Choices(click.ParamType[str]):
     """One of the names of a registry, which is read when the option is used or shown: what is
     registered later is a choice, too, and the library that a registry imports is not needed for
-    other options."""
+    other options.
+
+    Args:
+        registry: a function that returns the names, or the module of this package and the name of
+            the registry in it.
+    """
 
     name = "choice"
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self.names = names
+    def __init__(self, *registry: Any) -> None:
+        self.registry = registry
+
+    def names(self) -> Iterable[str]:
+        """The names."""
+        first, *rest = self.registry
+        if rest:
+            first = getattr(import_module(f"narrative_twins.{first}"), *rest)
+        names: Iterable[str] = first() if callable(first) else first
+        return names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The value, if it is one of the names."""
@@ -147,24 +172,6 @@ def option_group(
     return decorate
 
 
-def _poolings() -> Iterable[str]:
-    from narrative_twins.encoder.loading import POOLINGS
-
-    return POOLINGS
-
-
-def _attentions() -> Iterable[str]:
-    from narrative_twins.encoder.loading import ATTENTIONS
-
-    return ATTENTIONS
-
-
-def _backends() -> Iterable[str]:
-    from narrative_twins.encoder.backends import backend_names
-
-    return backend_names()
-
-
 _ENCODER: dict[str, dict[str, Any]] = {
     "model": {
         "metavar": "ENCODER",
@@ -181,7 +188,7 @@ _ENCODER: dict[str, dict[str, Any]] = {
         "help": "Precision, such as float32 (default: the fastest that keeps ranks).",
     },
     "pooling": {
-        "type": Choices(_poolings),
+        "type": Choices("encoder.loading", "POOLINGS"),
         "metavar": "NAME",
         "help": "mean or first (default: that of the checkpoint, or mean).",
     },
@@ -196,13 +203,13 @@ _ENCODER: dict[str, dict[str, Any]] = {
         "help": "Tokens in a forward pass (default: by the device).",
     },
     "attention": {
-        "type": Choices(_attentions),
+        "type": Choices("encoder.loading", "ATTENTIONS"),
         "metavar": "NAME",
         "default": "auto",
         "help": "auto, packed or padded (default: auto).",
     },
     "backend": {
-        "type": Choices(_backends),
+        "type": Choices("encoder.backends", "backend_names"),
         "metavar": "NAME",
         "default": "torch",
         "help": "Library that runs the encoder, torch or onnx (default: torch).",

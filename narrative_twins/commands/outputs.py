@@ -17,6 +17,7 @@ from narrative_twins.commands.options import (
     COUNT,
     Choices,
     Decorator,
+    Number,
     check_input,
     check_output,
     command,
@@ -54,6 +55,8 @@ class Output:
     def check(self, files: Sequence[str], formats: Iterable[str] | None = None) -> None:
         """Set the format. Raises a `UsageError` if the options contradict each other or the input,
         or if the format is not one of `formats`."""
+        if self.format == REPORT and self.out == STDIN:
+            raise click.UsageError("a report is a folder; name one with --out")
         self.format = output_format(self.out, self.format, suffixes())
         if formats is not None and self.format not in formats:
             raise click.UsageError(
@@ -81,10 +84,28 @@ class Output:
         known = FORMATS.get(self.format or "")
         return known is not None and known.resumable and self.out != STDIN
 
-    def write(self, results: Iterable[StorySalience] | BookSalience, file: AtomicFile) -> None:
-        """Write results of stories or of a book to a file, piece by piece."""
+    def target(self) -> AtomicFile | Report:
+        """The file or the report that is written. Raises an `OSError` if it can't be written."""
+        return Report(self.out, self.top) if self.format == REPORT else AtomicFile(self.out)
+
+    def write(
+        self,
+        results: Iterable[StorySalience] | BookSalience,
+        target: AtomicFile | Report,
+        left_out: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Write results of stories or of a book, piece by piece. At the end, `left_out` is the
+        number of stories that could not be scored, which a report says."""
+        if isinstance(target, Report):
+            assert not isinstance(results, BookSalience)
+            if target.no_curves is not None:
+                tell(f"pages will have no curves: {target.no_curves}")
+            count = target.write(results, left_out)
+            tell(f"{os.path.join(target.path, INDEX)} has {count} stories")
+            return
         form = self.format or "text"
-        self.write_pieces(write_results(results, form, self.top, self._console(), self.share), file)
+        pieces = write_results(results, form, self.top, self._console(), self.share)
+        self.write_pieces(pieces, target)
 
     def _console(self) -> Console | None:
         """A terminal with its own width and colours, if the output is shown in one."""
@@ -139,7 +160,7 @@ def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
     }
     if formats is None:
         options["share"] = {
-            "type": click.FloatRange(0, 1, min_open=True),
+            "type": Number(0, 1, min_open=True),
             "metavar": "X",
             "help": "Share of the sentences in an extract (default: 0.2).",
         }
@@ -161,18 +182,12 @@ def show(files: Sequence[str], output: Output, operations: str | None) -> int:
     if any(map(is_book_salience, files)):
         _show_book(files, output, names)
         return 0
-    if output.format == REPORT and output.out == STDIN:
-        raise click.UsageError("a report is a folder; name one with --out")
     output.check(files)
     results = _alike(read_results(files or [STDIN]), names)
     first = next(results, None)
     if first is None:
         raise ValueError("there are no scores in the input")
-    found = chain([first], results)
-    if output.format == REPORT:
-        write_report(Report(output.out, output.top), found)
-    else:
-        output.write(found, AtomicFile(output.out))
+    output.write(chain([first], results), output.target())
     return 0
 
 
@@ -185,17 +200,6 @@ def _show_book(files: Sequence[str], output: Output, operations: list[str] | Non
     if output.top is not None and output.format not in ("text", "extract"):
         raise click.UsageError("--top with a book needs --format text or extract")
     output.write(read_book_salience(files[0]), AtomicFile(output.out))
-
-
-def write_report(
-    report: Report, results: Iterable[StorySalience], left_out: Callable[[], int] = lambda: 0
-) -> None:
-    """Write a report, and say how many stories it has. At the end, `left_out` is the number of
-    stories that could not be scored."""
-    if report.no_curves is not None:
-        tell(f"pages will have no curves: {report.no_curves}")
-    count = report.write(results, left_out)
-    tell(f"{os.path.join(report.path, INDEX)} has {count} stories")
 
 
 def _alike(

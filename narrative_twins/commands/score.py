@@ -13,7 +13,6 @@ import click
 from narrative_twins.commands.options import (
     COUNT,
     check_input,
-    check_output,
     command,
     encoder_options,
     on_interrupt,
@@ -26,7 +25,7 @@ from narrative_twins.commands.options import (
     tell,
     usage_errors,
 )
-from narrative_twins.commands.outputs import Output, output_options, write_report
+from narrative_twins.commands.outputs import REPORT, Output, output_options
 from narrative_twins.commands.stories import (
     FILES,
     StoryFormat,
@@ -34,10 +33,9 @@ from narrative_twins.commands.stories import (
     files_argument,
     story_options,
 )
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile
+from narrative_twins.files import ResumableFile
 from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.report import Report
 from narrative_twins.stories.reading import story_digest
 
 if TYPE_CHECKING:
@@ -69,24 +67,7 @@ def score(
     quiet: bool,
 ) -> int:
     """Read, score, write."""
-    check_input(files)
-    output.check(files)
-    if resume and not output.is_resumable:
-        raise click.UsageError("--resume needs --format jsonl and --out FILE")
-    with usage_errors():
-        options: Mapping[str, Any] = checked_options(scoring)
-    # Reports an output file that can't be written before the encoder is loaded.
-    out, done = AtomicFile(output.out), list[str]()
-    encoder = load_encoder(loading)
-    if output.is_resumable:
-        settings = run_settings(scoring, options["operations"], loading, encoder)
-        settings |= {"score headings": form.score_headings, "top": output.top}
-        out = ResumableFile(output.out, settings, resume)
-        done = _digests(out)
-    stories = StoryInput(files, form, scoring, done, loading["model"])
-    with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
-        output.write(scored(stories, encoder, options, shows_progress(quiet)), out)
-    return 1 if stories.problems else 0
+    return _score(files, form, scoring, loading, output, resume, quiet)
 
 
 @command(
@@ -111,17 +92,36 @@ def report(
     quiet: bool,
 ) -> int:
     """Read, score, write."""
+    return _score(files, form, scoring, loading, Output(out, REPORT, top), False, quiet)
+
+
+def _score(
+    files: Sequence[str],
+    form: StoryFormat,
+    scoring: Mapping[str, Any],
+    loading: Mapping[str, Any],
+    output: Output,
+    resume: bool,
+    quiet: bool,
+) -> int:
     check_input(files)
-    if out == STDIN:
-        raise click.UsageError("a report is a folder; name one with --out")
-    check_output(files, out)
+    output.check(files)
+    if resume and not output.is_resumable:
+        raise click.UsageError("--resume needs --format jsonl and --out FILE")
     with usage_errors():
         options: Mapping[str, Any] = checked_options(scoring)
-    pages = Report(out, top)
+    # Reports an output that can't be written before the encoder is loaded.
+    out, done = output.target(), list[str]()
     encoder = load_encoder(loading)
-    stories = StoryInput(files, form, scoring, (), loading["model"])
-    results = scored(stories, encoder, options, shows_progress(quiet))
-    write_report(pages, results, lambda: stories.problems)
+    if output.is_resumable:
+        settings = run_settings(scoring, options["operations"], loading, encoder)
+        settings |= {"score headings": form.score_headings, "top": output.top}
+        out = ResumableFile(output.out, settings, resume)
+        done = _digests(out)
+    stories = StoryInput(files, form, scoring, done, loading["model"])
+    with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
+        results = scored(stories, encoder, options, shows_progress(quiet))
+        output.write(results, out, lambda: stories.problems)
     return 1 if stories.problems else 0
 
 
@@ -131,9 +131,9 @@ def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
     limit_threads_if_busy()
-    given = {name: value for name, value in loading.items() if name not in ("model", "revision")}
-    if loading.get("revision") is not None:
-        given["revision"] = loading["revision"]
+    given = {name: value for name, value in loading.items() if name != "model"}
+    if given["revision"] is None:
+        del given["revision"]
     with no_progress_bars():
         return StoryEncoder.from_pretrained(loading["model"], **given)
 

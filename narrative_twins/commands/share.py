@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +50,6 @@ def app(host: str, port: int | None, opens: bool, **options: Any) -> int:
     return 0
 
 
-def _exports() -> Iterable[str]:
-    from narrative_twins.encoder.backends import BACKENDS
-
-    return BACKENDS
-
-
 @command(
     "Export an encoder (folder or Hub id; the default encoder if there is none), so that it runs"
     " without torch: narrative-twins score --model FOLDER --backend onnx."
@@ -64,7 +57,7 @@ def _exports() -> Iterable[str]:
 @click.argument("model", metavar="[ENCODER]", required=False)
 @option(
     "--backend",
-    type=Choices(_exports),
+    type=Choices("encoder.backends", "BACKENDS"),
     metavar="NAME",
     default="onnx",
     help="The format, and the library that runs it (default: onnx).",

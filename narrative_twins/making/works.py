@@ -30,11 +30,11 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
-from narrative_twins.data.rows import RowError, check_list, find_column, require_column
+from narrative_twins.data.rows import RowError, find_column, require_column
 from narrative_twins.files import STDIN
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import (
@@ -46,14 +46,15 @@ from narrative_twins.stories.reading import (
 )
 from narrative_twins.stories.story import Story, StoryError, check_unicode, shown_value
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
 MAX_ARCHIVE = 20_000_000_000
 """Bytes of all documents of an archive; the largest known corpus has a tenth of it."""
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ENGLISH = "en"
 _TELL_ME_AGAIN = ("summaries", "en_translated_summaries")
 """Keys of the documents of `Tell me again!`."""
 _TOLERANCE = 0.001
 """How far a cosine in half precision may be outside of -1 to 1."""
+_KINDS: dict[type, str] = {str: "a text", list: "a list", Mapping: "an object"}
 _ARCHIVE_ERRORS = (
     OSError,
     EOFError,
@@ -113,9 +114,8 @@ def read_documents(paths: Iterable[str]) -> Iterator[Document]:
             yield from _zipped(path)
         else:
             kinds = f"{', '.join(_SUFFIXES)}, .zip or a folder of these"
-            yield Document(
-                path, None, f"has an unsupported format; unpack or convert it to {kinds}"
-            )
+            problem = f"has an unsupported format; unpack or convert it to {kinds}"
+            yield Document(path, None, problem)
 
 
 def read_works(
@@ -135,7 +135,6 @@ def read_works(
             keeps its names, so that story and twin have no names in common.
     """
     for name, content, problem in documents:
-        values = _Values(name)
         try:
             if problem is not None:
                 raise RowError(name, problem)
@@ -143,131 +142,112 @@ def read_works(
                 kind = type(content).__name__
                 raise RowError(name, f"is {kind}; an object with 'story' and 'twins' is needed")
             is_plain = "story" in content or content.keys().isdisjoint(_TELL_ME_AGAIN)
-            yield name, values.work(content) if is_plain else values.summaries(content, anonymized)
+            work = _row(name, content) if is_plain else _summaries(name, content, anonymized)
+            # The sentences are checked already.
+            for text in (work.id, work.title, *(each.language for each in work.candidates)):
+                check_unicode(text or "", "the id, the title or a language")
+            yield name, work
+        except StoryError as error:
+            yield name, RowError(name, error.problem)
         except RowError as error:
             yield name, error
 
 
-class _Values:
-    """Reads the values of a document, which `where` names in errors."""
+def _row(where: str, row: Mapping[str, Any]) -> Work:
+    """The work of a row."""
+    story = _sentences(where, "story", require_column(row, where, "story"))
+    candidates = []
+    for number, twin in enumerate(
+        _value(where, "twins", require_column(row, where, "twins"), list)
+    ):
+        key = f"twins[{number}]"
+        known = twin if isinstance(twin, Mapping) else {}
+        language = _value(where, f"{key}.language", known.get("language"), str)
+        similarity = _similarity(where, f"{key}.similarity", known.get("similarity"))
+        candidates.append(Candidate(_sentences(where, key, twin), language, similarity))
+    name = row.get("id")
+    if type(name) is int:
+        name = str(name)
+    title = _value(where, "title", find_column(row, "title"), str)
+    return Work(_value(where, "id", name, str) or _id_of(story), title, story, candidates)
 
-    def __init__(self, where: str) -> None:
-        self.where = where
 
-    def work(self, row: Mapping[str, Any]) -> Work:
-        """The work of a row."""
-        story = self.sentences(require_column(row, self.where, "story"), "story")
-        twins = self.items(require_column(row, self.where, "twins"), "twins", "tellings")
-        name = row.get("id")
-        if isinstance(name, bool) or not isinstance(name, (str, int, type(None))):
-            raise self.error("id", f"is {type(name).__name__}; a text or an integer is needed")
-        candidates = []
-        for number, twin in enumerate(twins):
-            column = f"twins[{number}]"
-            known = twin if isinstance(twin, Mapping) else {}
-            language = self.text(known.get("language"), f"{column}.language")
-            similarity = self.similarity(known.get("similarity"), f"{column}.similarity")
-            candidates.append(Candidate(self.sentences(twin, column), language, similarity))
-        title = self.text(find_column(row, "title"), "title")
-        known_name = None if name is None else self.text(str(name), "id")
-        return Work(known_name or _id_of(story), title, story, candidates)
+def _summaries(where: str, content: Mapping[str, Any], anonymized: bool) -> Work:
+    """The work of a document of `Tell me again!`."""
+    own = _value(where, "summaries", content.get("summaries"), Mapping) or {}
+    story = _summary(where, "summaries.en", own.get(_ENGLISH))
+    column = "anonymized" if anonymized else "en_translated_summaries"
+    similarities = _similarities(where, content.get("similarity"))
+    candidates = []
+    for language, value in (_value(where, column, content.get(column), Mapping) or {}).items():
+        key = f"{column}.{language}"
+        if not anonymized:
+            value = (_value(where, key, value, Mapping) or {}).get("text")
+        sentences = _summary(where, key, value)
+        # The English summary is no translation, also with other names.
+        if sentences and language != _ENGLISH:
+            candidates.append(Candidate(sentences, language, similarities.get(language)))
+    title = content.get("title")
+    title = _value(where, "title", title.get("value") if isinstance(title, Mapping) else title, str)
+    name = _value(where, "wikidata_id", content.get("wikidata_id"), str)
+    if name is None:
+        # From the file, if it holds one document.
+        file = PurePath(where)
+        name = f"Q{file.stem}" if file.suffix.lower() == ".json" else _id_of(story)
+    return Work(name, title, story, candidates)
 
-    def summaries(self, content: Mapping[str, Any], anonymized: bool) -> Work:
-        """The work of a document of `Tell me again!`."""
-        own = self.object(content.get("summaries"), "summaries")
-        story = self.summary(own.get(_ENGLISH), "summaries.en")
-        column = "anonymized" if anonymized else "en_translated_summaries"
-        similarities = self.similarities(content.get("similarity"))
-        candidates = []
-        for language, value in self.object(content.get(column), column).items():
-            self.text(language, column)
-            key = f"{column}.{language}"
-            if not anonymized:
-                value, key = self.object(value, key).get("text"), f"{key}.text"
-            sentences = self.summary(value, key)
-            # The English summary is no translation, also with other names.
-            if sentences and language != _ENGLISH:
-                candidates.append(Candidate(sentences, language, similarities.get(language)))
-        title = content.get("title")
-        title = self.text(title.get("value") if isinstance(title, Mapping) else title, "title")
-        name = self.text(content.get("wikidata_id"), "wikidata_id")
-        if name is None:
-            # From the file, if it holds one document.
-            file = PurePath(self.where)
-            name = f"Q{file.stem}" if file.suffix.lower() == ".json" else _id_of(story)
-        return Work(name, title, story, candidates)
 
-    def similarities(self, block: Any) -> dict[str, float | None]:
-        """The similarity of each translation to the English summary."""
-        block = self.object(block, "similarity")
-        listed = self.items(block.get("indexes") or [], "similarity.indexes", "languages")
-        labels = [self.text(label, "similarity.indexes") or "" for label in listed]
-        column = "similarity.similarities"
-        rows = self.items(block.get("similarities") or [], column, "rows")
-        sizes = {len(self.items(row, column, "numbers")) for row in rows}
-        if len(rows) != len(labels) or (rows and sizes != {len(labels)}):
-            problem = f"is not a square matrix of the {len(labels)} 'similarity.indexes'"
-            raise self.error(column, problem)
-        if _ENGLISH not in labels:
-            return {}
-        row = rows[labels.index(_ENGLISH)]
-        return {
-            language: self.similarity(value, f"{column} (en, {language})")
-            for language, value in zip(labels, row, strict=True)
-        }
+def _similarities(where: str, block: Any) -> dict[str, float | None]:
+    """The similarity of each translation to the English summary."""
+    block = _value(where, "similarity", block, Mapping) or {}
+    labels = _value(where, "similarity.indexes", block.get("indexes"), list) or []
+    key = "similarity.similarities"
+    rows = _value(where, key, block.get("similarities"), list) or []
+    if [len(row) if isinstance(row, list) else -1 for row in rows] != [len(labels)] * len(labels):
+        problem = f"is not a square matrix of the {len(labels)} 'similarity.indexes'"
+        raise RowError(where, f"'{key}' {problem}")
+    if _ENGLISH not in labels:
+        return {}
+    row = rows[labels.index(_ENGLISH)]
+    return {
+        str(language): _similarity(where, f"{key} (en, {language})", value)
+        for language, value in zip(labels, row, strict=True)
+    }
 
-    def summary(self, text: Any, column: str) -> list[str]:
-        """The sentences of a summary without its headings; empty if it has no letters or digits."""
-        lines = (self.text(text, column) or "").splitlines()
-        kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-        return self.sentences(kept, column) if any(map(str.isalnum, kept)) else []
 
-    def sentences(self, content: Any, column: str) -> list[str]:
-        """The sentences of a telling, which may not be empty."""
-        try:
-            return list(Story.parse(content, windows=1).sentences)
-        except StoryError as error:
-            raise self.error(column, f": {error.problem}") from None
+def _summary(where: str, key: str, text: Any) -> list[str]:
+    """The sentences of a summary without its headings; empty if it has no letters or digits."""
+    lines = (_value(where, key, text, str) or "").splitlines()
+    kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    return _sentences(where, key, kept) if any(map(str.isalnum, kept)) else []
 
-    def text(self, value: Any, column: str) -> str | None:
-        """A text in valid Unicode, or None."""
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise self.error(
-                column, f"is {type(value).__name__}; a text is needed, or leave it out"
-            )
-        try:
-            check_unicode(value, f"'{column}'")
-        except StoryError as error:
-            raise RowError(self.where, error.problem) from None
-        return value
 
-    def similarity(self, value: Any, column: str) -> float | None:
-        """A number from -1 to 1 (rounding errors are clipped), or None, also for NaN."""
-        if value is None or value != value:
-            return None
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        # Percentages are refused too.
-        if not is_number or abs(value) > 1 + _TOLERANCE:
-            problem = "a similarity of at most 1 is needed, or leave it out"
-            raise self.error(column, f"is {shown_value(value)}; {problem}")
-        return max(-1.0, min(1.0, float(value)))
+def _sentences(where: str, key: str, content: Any) -> list[str]:
+    """The sentences of a telling, which may not be empty."""
+    try:
+        return list(Story.parse(content, windows=1).sentences)
+    except StoryError as error:
+        raise RowError(where, f"'{key}': {error.problem}") from None
 
-    def items(self, value: Any, column: str, kind: str) -> list[Any]:
-        """A list."""
-        return check_list(value, column, self.where, kind)
 
-    def object(self, value: Any, column: str) -> Mapping[str, Any]:
-        """An object; empty for None."""
-        if value is not None and not isinstance(value, Mapping):
-            kind = type(value).__name__
-            raise self.error(column, f"is {kind}; an object is needed, or leave it out")
-        return value or {}
+def _similarity(where: str, key: str, value: Any) -> float | None:
+    """A number from -1 to 1 (rounding errors are clipped), or None, also for NaN."""
+    if value is None or value != value:
+        return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # Percentages are refused too.
+    if not is_number or abs(value) > 1 + _TOLERANCE:
+        problem = "a similarity of at most 1 is needed, or leave it out"
+        raise RowError(where, f"'{key}' is {shown_value(value)}; {problem}")
+    return max(-1.0, min(1.0, float(value)))
 
-    def error(self, column: str, problem: str) -> RowError:
-        """The error for the value of a column."""
-        return RowError(self.where, f"'{column}'{problem if problem[0] == ':' else f' {problem}'}")
+
+def _value(where: str, key: str, value: Any, kind: type) -> Any:
+    """A value of this kind, or None."""
+    if value is not None and not isinstance(value, kind):
+        problem = f"is {type(value).__name__}; {_KINDS[kind]} is needed"
+        raise RowError(where, f"'{key}' {problem}")
+    return value
 
 
 def _id_of(story: list[str]) -> str:
@@ -282,39 +262,31 @@ def _work_files(names: Iterable[str]) -> list[str]:
 
 
 def _no_works(path: str) -> Document:
-    return Document(
-        path, None, f"has no file that ends in one of {', '.join(_SUFFIXES)}; check its content"
-    )
+    problem = f"has no file that ends in one of {', '.join(_SUFFIXES)}; check its content"
+    return Document(path, None, problem)
 
 
 def _zipped(path: str) -> Iterator[Document]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = _work_files(archive.namelist())
-            left = MAX_ARCHIVE
+            names, left = _work_files(archive.namelist()), MAX_ARCHIVE
             for name in names:
-                left -= yield from _member(archive, name, f"{path}, {printable_name(name)}", left)
+                where, lines = f"{path}, {printable_name(name)}", None
+                try:
+                    with archive.open(name) as file:
+                        is_whole = name.lower().endswith(".json")
+                        total = min(left, MAX_LINE) if is_whole else left
+                        lines = LimitedFile(file, total=total)
+                        yield from stories_in(lines, where)
+                except _ARCHIVE_ERRORS as error:
+                    yield _damaged(where, error)
+                left -= lines.count if lines else 0
             if not names:
                 yield _no_works(path)
     except _ARCHIVE_ERRORS as error:
-        yield Document(path, None, f"can't be read ({error}); check that the file is complete")
+        yield _damaged(path, error)
 
 
-def _member(
-    archive: zipfile.ZipFile, name: str, where: str, left: int
-) -> Generator[Document, None, int]:
-    """Yield the documents in a file of an archive, of which `left` bytes may be read; returns how
-    many it has."""
-    whole = not name.lower().endswith((".jsonl", ".ndjson"))
-    lines = None
-    try:
-        with archive.open(name) as file:
-            lines = LimitedFile(file, total=min(left, MAX_LINE) if whole else left)
-            yield from stories_in(lines, where)
-    except _ARCHIVE_ERRORS as error:
-        yield Document(
-            where,
-            None,
-            f"can't be read ({error}); check that the archive is complete and has no password",
-        )
-    return 0 if lines is None else lines.count
+def _damaged(where: str, error: Exception) -> Document:
+    problem = "check that the archive is complete and has no password"
+    return Document(where, None, f"can't be read ({error}); {problem}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -64,26 +65,6 @@ def entities(twins, pipeline, tmp_path):
     return partial(run, *command, cwd=tmp_path)
 
 
-@pytest.fixture
-def interrupted(entities, monkeypatch):
-    """Runs the command, interrupted after a number of rows."""
-
-    def call(count, *arguments):
-        pipe = EntitySubstitution.pipe
-
-        def some(self, rows, *arguments):
-            yield from islice(pipe(self, rows, *arguments), count)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(EntitySubstitution, "pipe", some)
-            done = entities(*arguments)
-        assert done.code == 130
-        return done.err
-
-    return call
-
-
 def test_names_of_twins_are_replaced(entities, twins, tmp_path):
     done = entities()
     assert done == (0, "", f"{COUNTS} replaced in 3 rows, 1 without any\n")
@@ -100,7 +81,10 @@ def test_names_of_twins_are_replaced(entities, twins, tmp_path):
         for path in (twins, tmp_path / "out.jsonl")
     ]
     assert loaded[0]["id"] == loaded[1]["id"]
-    assert "other names in 2 of 3 rows." in (tmp_path / "out.card.md").read_text()
+    card = (tmp_path / "out.card.md").read_text()
+    naming = "in the twins only, by names that occur nowhere else in the row"
+    assert f"Names are replaced {naming}. There are other names in 2 of 3 rows." in card
+    assert read_settings(str(tmp_path / "out.jsonl.run"))["names replaced"] == naming
     first = (tmp_path / "out.jsonl").read_text()
     assert entities("--out", "-").out == first
     assert entities().code == 0 and (tmp_path / "out.jsonl").read_text() == first
@@ -117,24 +101,13 @@ def test_same_names_in_all_texts(entities, tmp_path):
     other = c["negative"][0].removesuffix(" ran.")
     assert other.istitle() and c["story"] == [f"{other} {{0}} sat."]
     assert c["twin"] == [f"<b>{other}</b> sat at Organization A."]
-
-
-def test_the_naming_is_in_settings_and_card(entities, tmp_path):
-    for option, words in (
-        ([], "in the twins only, by names that occur nowhere else in the row"),
-        (["--same-names"], "in all texts of a row, by the same new names"),
-    ):
-        entities(*option)
-        assert read_settings(str(tmp_path / "out.jsonl.run"))["names replaced"] == words
-        card = (tmp_path / "out.card.md").read_text()
-        assert f"Names are replaced {words}." in card and f"- names replaced: {words}" in card
+    words = "in all texts of a row, by the same new names"
+    assert f"- names replaced: {words}" in (tmp_path / "out.card.md").read_text()
 
 
 def test_rows_without_twins_or_names_are_reported(entities, twins):
     write(twins, [{"story": ["Anna ran."]}, ROWS[0]])
-    assert (
-        "1 of 2 rows have no twin, so no names are replaced there; --same-names" in entities().err
-    )
+    assert "1 of 2 rows have no twin, so no names are replaced there" in entities().err
     assert "no twin" not in entities("--same-names").err
     write(twins, ROWS[1:2])
     assert "1 without any; does the pipeline recognize entities?\n" in entities().err
@@ -144,56 +117,44 @@ def test_names_and_seeds(entities, tmp_path):
     assert entities("--names", "de_DE", "--seed", 1).code == 0
     name = rows_of(tmp_path / "out.jsonl")[0]["twin"][0].removesuffix(" fled to Location A.")
     assert name in read_names("de_DE")
-    texts = set()
-    for seed in range(4):
-        assert entities("--seed", seed).code == 0
-        texts.add((tmp_path / "out.jsonl").read_text())
-    assert len(texts) > 2
+    assert len({entities("--out", "-", "--seed", seed).out for seed in range(4)}) > 2
 
 
-def test_resuming(entities, tmp_path):
+def test_an_interrupted_run_is_resumed(entities, tmp_path, monkeypatch):
+    """From any row; the files of the complete run stay until it is complete, too."""
     entities()
-    out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    card = (tmp_path / "out.card.md").read_text()
-    complete = out.read_bytes()
-    lines = complete.splitlines(keepends=True)
-    for kept, message in (
-        (b"", f"{COUNTS} replaced in 3 rows, 1 without any"),
-        (lines[0] + lines[1][:9], "replaced in 2 rows, 1 without any; 1 row was done"),
-        (complete, "replaced in 0 rows, 0 without any; 3 rows were"),
-    ):
-        out.rename(part)
-        part.write_bytes(kept)
-        (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
-        done = entities("--resume")
-        assert (done.code, out.read_bytes(), part.exists()) == (0, complete, False)
-        assert message in done.err
-    assert entities("--resume").code == 0 and out.read_bytes() == complete
-    assert entities().code == 0 and (tmp_path / "out.card.md").read_text() == card
+    files = {path.name: path.read_bytes() for path in tmp_path.glob("out.*")}
+    pipe, synced = EntitySubstitution.pipe, []
 
+    def one(self, rows, *arguments):
+        yield from islice(pipe(self, rows, *arguments), 1)
+        raise KeyboardInterrupt
 
-def test_an_interrupted_run_keeps_finished_rows(entities, interrupted, tmp_path, monkeypatch):
-    """And the facts and the card of the complete run, until it is complete, too."""
-    entities()
-    complete = (tmp_path / "out.jsonl").read_bytes()
-    facts, card = ((tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md"))
-    synced = []
     with monkeypatch.context() as patched:
+        patched.setattr(EntitySubstitution, "pipe", one)
         patched.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
-        assert "continue with --resume" in interrupted(1)
-    part = (tmp_path / "out.jsonl.part").read_bytes()
-    assert synced == [len(part)] and complete.startswith(part)
-    assert [(tmp_path / name).read_text() for name in ("out.facts.yaml", "out.card.md")] == [
-        facts,
-        card,
-    ]
+        done = entities()
+    assert done.code == 130 and "continue with --resume" in done.err
+    part, complete = tmp_path / "out.jsonl.part", files["out.jsonl"]
+    assert synced == [part.stat().st_size] and complete.startswith(part.read_bytes())
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
     for other in (["--seed", 7], ["--names", "de_DE"], ["--same-names"]):
         done = entities("--resume", *other)
         assert done.code == 2 and "was started with" in done.err
-    assert (tmp_path / "out.jsonl.part").read_bytes() == part
-    assert entities("--resume").code == 0
-    assert (tmp_path / "out.jsonl").read_bytes() == complete
-    assert "other names in 2 of 3 rows." in (tmp_path / "out.card.md").read_text()
+    lines = complete.splitlines(keepends=True)
+    for kept, message in (
+        (lines[0], "replaced in 2 rows, 1 without any; 1 row was done"),
+        (lines[0] + lines[1][:9], "replaced in 2 rows, 1 without any; 1 row was done"),
+        (b"", f"{COUNTS} replaced in 3 rows, 1 without any"),
+        (complete, "replaced in 0 rows, 0 without any; 3 rows were"),
+    ):
+        if not part.exists():
+            (tmp_path / "out.jsonl").rename(part)
+            (tmp_path / "out.jsonl.run").rename(tmp_path / "out.jsonl.part.run")
+        part.write_bytes(kept)
+        done = entities("--resume")
+        assert done.code == 0 and message in done.err
+        assert {path.name: path.read_bytes() for path in tmp_path.glob("out.*")} == files
 
 
 def test_resuming_other_rows_is_refused(entities, tmp_path):
@@ -243,23 +204,16 @@ def test_rows_that_can_not_be_processed(entities, twins, tmp_path, line, problem
     assert (len(rows_of(part)) if part.exists() else None) == kept
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "problem"),
-    [
+def test_invalid_options(entities, monkeypatch):
+    for arguments, code, problem in (
         (["--pipeline", "none_such"], 1, "the spaCy pipeline 'none_such' can't be loaded"),
         (["--names", "xx_XX"], 1, "'xx_XX' is not a locale of Faker"),
         (["--out", "none/out.jsonl"], 1, "does not exist"),
         (["--out", "twins.jsonl"], 2, "would be overwritten"),
         (["--out", "-", "--resume"], 2, "--resume needs --out FILE"),
-    ],
-    ids=str,
-)
-def test_invalid_options(entities, arguments, code, problem):
-    done = entities(*arguments)
-    assert done.code == code and problem in done.err
-
-
-def test_spacy_is_an_extra(entities, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    ):
+        done = entities(*arguments)
+        assert done.code == code and problem in done.err
+    monkeypatch.setitem(sys.modules, "spacy", None)
     done = entities()
     assert done.code == 1 and "pip install narrative_twins[entities]" in done.err

@@ -178,42 +178,34 @@ def test_headings_lines_and_paragraphs(score, tmp_path):
     assert len(sentences("--split", "lines", "--score-headings")) == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+def test_errors_are_one_line_without_traceback(score, story):
+    for arguments, problem in (
         (["--dtype", "nonsense"], "dtype 'nonsense' is not supported"),
         (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
         (["--context-tokens", "2"], "leaves no room"),
-        (["--model", "/nowhere/nothing"], "nothing' (no folder, so taken as a Hub id) can't be"),
+        (["--model", "/nowhere/x"], "x' (no folder, so taken as a Hub id) can't be"),
         (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
         (["--out", "/dev/full"], "/dev/full can't be written: No space left on device"),
-    ],
-    ids=str,
-)
-def test_errors_are_one_line_without_traceback(score, story, arguments, problem):
-    done = score(story, *arguments)
-    assert (done.code, done.out) == (1, "")
-    assert problem in done.err and done.err.count("narrative-twins: ") == 1
-    assert "Traceback" not in done.err
+    ):
+        done = score(story, *arguments)
+        assert (done.code, done.out) == (1, "")
+        assert problem in done.err and done.err.count("narrative-twins: ") == 1
+        assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("a.html", b"<!doctype html>"),
-        ("a.CSV", b"story,"),
-        ("a.json", b"["),
-        ("a.ndjson", b"{"),
-        ("a.svg", b"<?xml"),
-        ("a.txt", b"story 1:"),
-        ("notes", b"story 1:"),
-    ],
-)
-def test_the_name_of_the_output_implies_its_format(score, story, tmp_path, name, start):
-    assert score(story, "--out", tmp_path / name) == (0, "", "")
-    assert (tmp_path / name).read_bytes().startswith(start)
-    assert score(story, "--out", tmp_path / name, "--format", "csv").code == 0
-    assert (tmp_path / name).read_bytes().startswith(b"story,"), "--format overrides the suffix"
+def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
+    for name, start in {
+        "a.html": b"<!doctype html>",
+        "a.CSV": b"story,",
+        "a.json": b"[",
+        "a.ndjson": b"{",
+        "a.svg": b"<?xml",
+        "notes": b"story 1:",
+    }.items():
+        assert score(story, "--out", tmp_path / name) == (0, "", "")
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert score(story, "--out", tmp_path / "a.html", "--format", "csv").code == 0
+    assert (tmp_path / "a.html").read_bytes().startswith(b"story,"), "it overrides the suffix"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -227,16 +219,15 @@ def test_standard_output_of_other_encodings(score, encoding):
         assert "Kagerō ran — far." in score("-", "-f", form, input=story, encoding=encoding).out
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
-def test_cells_of_csv_are_no_formulas(score, text):
-    source = json.dumps({"id": text, "sentences": [text, "Nadia ran.", f"a{text}"]})
-    done = score(
-        "-", "--input-format", "jsonl", "-f", "csv", "--operations", "deletion", input=source
-    )
-    _, first, second, third = csv.reader(io.StringIO(done.out, newline=""))
-    assert first[0] == f"'{text}" and first[5] == f"'{text}"
-    assert second[5] == "Nadia ran." and third[5] == f"a{text}"
-    assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", first[6]), "numbers stay numbers"
+def test_cells_of_csv_are_no_formulas(score):
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "Nadia ran.", "a=1"]
+    source = json.dumps({"id": "=1", "sentences": texts})
+    options = ["--input-format", "jsonl", "-f", "csv", "--operations", "deletion"]
+    done = score("-", *options, input=source)
+    _, *rows = csv.reader(io.StringIO(done.out, newline=""))
+    assert [row[5] for row in rows] == [*(f"'{text}" for text in texts[:6]), *texts[6:]]
+    assert {row[0] for row in rows} == {"'=1"}
+    assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", rows[0][6]), "numbers stay numbers"
 
 
 def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
@@ -325,89 +316,64 @@ def test_resuming_with_invalid_and_equal_stories(score, interrupted, tmp_path):
         assert found == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "difference"),
-    [
-        (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
-        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
-        (["--windows", "2"], 'windows "auto" (now 2)'),
-        (["--split", "lines"], 'splitter null (now "lines")'),
-        (["--score-headings"], "score headings false (now true)"),
-        (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
-        (["--top", "1"], "top null (now 1)"),
-        (["--max-shifts", "1"], "max shifts null (now 1)"),
-        (["--model", "{other}"], "model fingerprint"),
-    ],
-    ids=str,
-)
-def test_resuming_with_other_options_is_refused(
-    score, interrupted, bert_folder, tmp_path, arguments, difference
-):
-    source, out = numbered(tmp_path / "in.jsonl", range(3)), tmp_path / "out.jsonl"
-    interrupted(1, source, "-o", out)
-    kept = (tmp_path / "out.jsonl.part").read_text()
-    # An encoder in a folder of the same name, with other weights.
+def test_what_can_not_be_resumed(score, interrupted, bert_folder, tmp_path):
+    """Other options, also an encoder of the same name with other weights; other stories; other
+    files."""
+    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
+    resume = partial(score, source, "-o", out, "--resume")
     other = tmp_path / "other" / Path(bert_folder).name
     shutil.copytree(bert_folder, other)
     (weights,) = other.glob("*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    options = [argument.format(other=other) for argument in arguments]
-    done = score(source, "-o", out, "--resume", *options)
-    assert done.code == 2 and difference in done.err and "use the same options" in done.err
-    assert (tmp_path / "out.jsonl.part").read_text() == kept and not out.exists()
-    assert score(source, "-o", out, "--resume", "--batch-size", "1").code == 0
-
-
-@pytest.mark.parametrize(
-    "numbers", [[5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]], ids=["others", "another before", "fewer"]
-)
-@pytest.mark.parametrize("finished", [False, True])
-def test_resuming_with_other_stories_is_refused(score, interrupted, tmp_path, numbers, finished):
-    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
-    if finished:
-        score(source, "-o", out)
-    else:
-        interrupted(2, source, "-o", out)
-    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
-    numbered(source, numbers)
-    done = score(source, "-o", out, "--resume")
-    assert done.code == 2 and "use the same input" in done.err
-    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
-
-
-def test_resuming_another_file_is_refused(score, story, tmp_path):
-    out = tmp_path / "out.jsonl"
+    interrupted(2, source, "-o", out)
+    for finished in (False, True):
+        before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
+        for arguments, difference in (
+            (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
+            (["--context-tokens", "20"], "context tokens 512 (now 20)"),
+            (["--windows", "2"], 'windows "auto" (now 2)'),
+            (["--split", "lines"], 'splitter null (now "lines")'),
+            (["--score-headings"], "score headings false (now true)"),
+            (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
+            (["--top", "1"], "top null (now 1)"),
+            (["--max-shifts", "1"], "max shifts null (now 1)"),
+            (["--model", other], "model fingerprint"),
+        ):
+            done = resume(*arguments)
+            assert done.code == 2 and difference in done.err and "use the same options" in done.err
+        for numbers in ([5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]):
+            numbered(source, numbers)
+            done = resume()
+            assert done.code == 2 and "use the same input" in done.err
+        numbered(source, range(4))
+        assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
+        if not finished:
+            assert resume("--batch-size", 1).code == 0
     out.write_text('{"an": "other"}\nhalf a line')
-    done = score(story, "-o", out, "--resume")
+    assert "line 1 is not a result of this command" in resume().err
+    (tmp_path / "out.jsonl.run").unlink()
+    done = resume()
     assert done.code == 2 and "settings" in done.err and "missing" in done.err
-    score(story, "-o", tmp_path / "real.jsonl")
-    shutil.copy(tmp_path / "real.jsonl.run", tmp_path / "out.jsonl.run")
-    done = score(story, "-o", out, "--resume")
-    assert done.code == 2 and "line 1 is not a result of this command" in done.err
     assert out.read_text() == '{"an": "other"}\nhalf a line'
 
 
-def test_two_runs_do_not_write_one_file(score, story, tmp_path):
+def test_input_and_the_output_of_another_run_are_never_overwritten(score, story, tmp_path):
+    """Also if the input is a file of an earlier run, or a folder that the output is in."""
+    for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.run"):
+        source = numbered(tmp_path / name, range(2))
+        before = source.read_text()
+        done = score(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", "--resume")
+        assert done.code == 2 and "would be overwritten" in done.err
+        assert source.read_text() == before
+        source.unlink()
+    (tmp_path / "tales").mkdir()
+    done = score(tmp_path / "tales", "-o", tmp_path / "tales" / "out.jsonl")
+    assert done.code == 2 and "tales, which is read" in done.err
     out = tmp_path / "out.csv"
     with AtomicFile(str(out)):
         done = score(story, "-o", out)
         assert done.code == 1 and "is being written by another run" in done.err
     assert score(story, "-o", out).code == 0
-
-
-@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.part", "out.jsonl.part.run", "tales"])
-def test_input_is_never_overwritten(score, tmp_path, name):
-    """Also if it is a file of an earlier run, or a folder that the output is in."""
-    source = tmp_path / name
-    if name == "tales":
-        source.mkdir()
-        done = score(source, "-o", source / "out.jsonl")
-        assert done.code == 2 and "tales, which is read" in done.err
-        return
-    source.write_text('"Nadia ran. It rained."\n')
-    done = score(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", "--resume")
-    assert done.code == 2 and "would be overwritten" in done.err
-    assert source.read_text() == '"Nadia ran. It rained."\n'
 
 
 @pytest.mark.parametrize("form", ["jsonl", pytest.param("csv", marks=pytest.mark.slow)])

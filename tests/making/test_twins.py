@@ -13,12 +13,12 @@ from threading import Thread
 import pytest
 
 from narrative_twins import DatasetFacts
-from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.hub.facts import read_facts
 from narrative_twins.making.recipes import COLUMNS
 
 from support.chat_server import Model, completion, model_answer, prompt_of, rng, sentence, serving
+from support.command import run
 from support.processes import LIMIT
 
 KEY = "sk-very-secret-0123456789"
@@ -50,13 +50,13 @@ def read(path: Path) -> list[dict]:
 
 @pytest.fixture
 def make(tmp_path):
-    """Run the command in this process: on stories or a file, with options, to `o.jsonl`."""
+    """Runs the command on stories or a file, with options, to `o.jsonl`."""
 
-    def call(model: Model, source, *more: str, out: Path = tmp_path / "o.jsonl") -> int:
+    def call(model: Model, source, *more: object, out: str = "o.jsonl"):
         if not isinstance(source, str):
             source = write(tmp_path / "s.jsonl", source)
-        options = ["--out", str(out), "--server", model.address, "--model", "tiny", "--quiet"]
-        return main(["make", "twins", source, *options, *more])
+        options = ["--out", out, "--server", model.address, "--model", "tiny", "--quiet"]
+        return run("make", "twins", source, *options, *more, cwd=tmp_path)
 
     return call
 
@@ -65,15 +65,15 @@ def facts_of(folder: Path) -> DatasetFacts:
     return read_facts(DatasetFacts, folder / "o.facts.yaml")
 
 
-def test_rows_load(make, tmp_path, capsys):
+def test_rows_load(make, tmp_path):
     texts = stories(6)
     rows = [{"id": f"S-{n}", "title": "dropped", "text": " ".join(s)} for n, s in enumerate(texts)]
     fields = json.dumps({"temperature": 0.2, "top_p": 0.9})
     with serving(Model()) as model:
-        assert make(model, rows, "--price-in=2", "--price-out=10", "--request", fields) == 0
+        done = make(model, rows, "--price-in=2", "--price-out=10", "--request", fields)
     # Five questions for each story, with 100 prompt tokens and 10 answer tokens each.
-    printed = capsys.readouterr().err
-    assert "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090" in printed
+    cost = "6 rows; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090"
+    assert done.code == 0 and cost in done.err
     # The folder can be loaded, since the other files in it are not taken for data.
     (tmp_path / "s.jsonl").unlink()
     loaded = load_story_twins(tmp_path, "train", cache_dir=str(tmp_path / "cache"))
@@ -110,30 +110,28 @@ def press_ctrl_c(times: int, model: Model, after: int, number: int = signal.SIGI
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interruption_loses_no_answers(number, make, tmp_path, capsys):
+def test_interruption_loses_no_answers(number, make, tmp_path):
     with serving(Model(slow=0.3)) as model:
         pressing = press_ctrl_c(1, model, 8, number)
-        assert make(model, stories(6), "--concurrency=4") == 130
+        done = make(model, stories(6), "--concurrency=4")
         pressing.join()
-        printed = capsys.readouterr().err
-        assert "waiting for answers under way" in printed
-        assert "interrupted; the answers so far are saved" in printed
+        assert done.code == 130 and "waiting for answers under way" in done.err
+        assert "interrupted; the answers so far are saved" in done.err
         assert not (tmp_path / "o.jsonl").exists()
         assert len(read(tmp_path / "o.jsonl.answers.part")) == len(model.bodies) < 30
         model.slow = 0
-        assert make(model, stories(6)) == 0
+        assert make(model, stories(6)).code == 0
         assert set(model.asked.values()) == {1} and len(model.asked) == 30
 
 
-def test_second_interruption_does_not_wait(make, capsys):
+def test_second_interruption_does_not_wait(make):
     with serving(Model(slow=LIMIT)) as model:
         press_ctrl_c(2, model, after=3)
-        assert make(model, stories(3)) == 130
-        assert model.answered == 0
-    assert "again to drop them" in capsys.readouterr().err
+        done = make(model, stories(3))
+    assert (done.code, model.answered) == (130, 0) and "again to drop them" in done.err
 
 
-def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_path, capsys):
+def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_path):
     def stubborn(body, before):
         prompt = prompt_of(body)
         if "Hero1 " in prompt and "Retell" in prompt:
@@ -148,51 +146,49 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
 
     texts, out = stories(6), tmp_path / "o.jsonl"
     with serving(Model(stubborn)) as model:
-        assert make(model, texts, "--attempts=2") == 1
+        done = make(model, texts, "--attempts=2")
+        assert done.code == 1 and "2 rows; 4 stories rejected" in done.err
         assert [row["story"] for row in read(out)] == [texts[0], texts[4]]
         rejects = read(tmp_path / "o.jsonl.rejects")
-        assert [(reject["story"], reject["step"], reject["attempts"]) for reject in rejects] == [
-            (texts[1], "twin, retold", 2),
-            (texts[2], "negative", 2),
-            (texts[3], "twin, expanded", 1),
-            (texts[5], "twin, retold", 2),
+        found = [
+            (texts.index(one["story"]), one["step"], one["attempts"], one["reason"].split(":")[0])
+            for one in rejects
         ]
-        assert [reject["reason"].partition(":")[0] for reject in rejects] == [
-            "the answer has 1 sentence(s) instead of 5",
-            "the wording is too far from the story",
-            "the server answered 400",
-            "sentence 1 is copied from the story",
+        assert found == [
+            (1, "twin, retold", 2, "the answer has 1 sentence(s) instead of 5"),
+            (2, "negative", 2, "the wording is too far from the story"),
+            (3, "twin, expanded", 1, "the server answered 400"),
+            (5, "twin, retold", 2, "sentence 1 is copied from the story"),
         ]
-        assert "2 rows; 4 stories rejected" in capsys.readouterr().err
         description = facts_of(tmp_path).description
         assert "Of 6 stories 2 have a row and 4 were rejected (2 at " in description
         # The same command repeats only the refused request; with another attempt each story gets
         # another request.
         for attempts, more in (("2", 1), ("3", 4)):
             before = len(model.bodies)
-            assert make(model, texts, "--attempts", attempts) == 1
+            assert make(model, texts, "--attempts", attempts).code == 1
             assert len(model.bodies) - before == more
         rejected = write(tmp_path / "rejected.jsonl", rejects)
         model.answer = Model().answer
         # With another threshold, saved answers that are valid now are not requested again.
         before = dict(model.asked)
-        assert make(model, texts, "--attempts=4", "--distractor-overlap=0") == 0
+        assert make(model, texts, "--attempts=4", "--distractor-overlap=0").code == 0
         assert not (tmp_path / "o.jsonl.rejects").exists()
         assert [row["story"] for row in read(out)] == texts
         again = {asked[0] for asked, count in before.items() if count < model.asked[asked]}
         assert all("Hero3 " in prompt for prompt in again), "only the refused request is repeated"
         # The rejected stories are the input of another run.
-        more = tmp_path / "more.jsonl"
-        assert make(model, rejected, out=more) == 0
-    assert [row["story"] for row in read(more)] == [reject["story"] for reject in rejects]
-    assert all(set(row) <= {"id", "story", *COLUMNS} for row in read(more))
+        assert make(model, rejected, out="more.jsonl").code == 0
+    more = read(tmp_path / "more.jsonl")
+    assert [row["story"] for row in more] == [reject["story"] for reject in rejects]
+    assert all(set(row) <= {"id", "story", *COLUMNS} for row in more)
 
 
 def test_equal_stories_share_their_requests(make, tmp_path):
     texts = stories(2)
     rows = [{"id": n, "story": texts[n % 2]} for n in range(3)]
     with serving(Model()) as model:
-        assert make(model, rows, "--columns", "negative, twin") == 0
+        assert make(model, rows, "--columns", "negative, twin").code == 0
         assert len(model.bodies) == 6
     made = read(tmp_path / "o.jsonl")
     assert [row["id"] for row in made] == [0, 1, 2]
@@ -220,21 +216,21 @@ def test_prompts_and_rows_contain_any_story_unchanged(make, tmp_path):
 
     seen: list = []
     with serving(Model(strange)) as model:
-        assert make(model, HOSTILE, "--columns=twin,negative", "--concurrency=1") == 0
+        assert make(model, HOSTILE, "--columns=twin,negative", "--concurrency=1").code == 0
     out = tmp_path / "o.jsonl"
     assert seen == HOSTILE == [row["story"] for row in read(out)]
     assert len(load_story_twins(out, "train", cache_dir=str(tmp_path / "cache"))) == len(HOSTILE)
 
 
-def test_synopses(make, tmp_path, capsys):
+def test_synopses(make, tmp_path):
     """Their twins and other columns are kept; without a twin in each row there is no card."""
     with_twin, without_twin = stories(2, 10)
     row = {"id": "a", "note": 1, "story": with_twin, "twin": ["a"]}
     row["alignment"] = [[n, 0] for n in range(10)]
     rejected = without_twin[0].split()[0]
     with serving(Model()) as model:
-        assert make(model, [row, without_twin], "--recipe=synopses") == 0
-        assert "1 synopsis has no twin" in capsys.readouterr().err
+        done = make(model, [row, without_twin], "--recipe=synopses")
+        assert done.code == 0 and "1 synopsis has no twin" in done.err
         assert not (tmp_path / "o.card.md").exists() and facts_of(tmp_path).source
         # If the synopsis without a twin is rejected, the others have a card.
         valid = model.answer
@@ -242,7 +238,7 @@ def test_synopses(make, tmp_path, capsys):
             completion("no") if rejected in prompt_of(body) else valid(body, before)
         )
         more = "--recipe=synopses", "--attempts=1", "--seed=1"
-        assert make(model, [row, without_twin], *more) == 1
+        assert make(model, [row, without_twin], *more).code == 1
     (made,) = read(tmp_path / "o.jsonl")
     assert (made["id"], made["note"], made["twin"]) == ("a", 1, ["a"])
     assert [len(section) for section in made["negative"]] == [2] * 5
@@ -252,7 +248,7 @@ def test_synopses(make, tmp_path, capsys):
     assert (tmp_path / "o.card.md").exists()
 
 
-def test_stories_that_are_not_asked_about(make, tmp_path, capsys):
+def test_stories_that_are_not_asked_about(make, tmp_path):
     story = stories(1, 10)[0]
     rows = [
         {"story": story, "twin": ["a"], "alignment": [[0, 0]]},
@@ -262,100 +258,92 @@ def test_stories_that_are_not_asked_about(make, tmp_path, capsys):
     ]
     wordy = [" ".join(["word"] * 2_000) + f" {number}." for number in range(5)]
     with serving(Model()) as model:
-        assert make(model, rows, "--recipe=synopses") == 1
-        printed = capsys.readouterr().err
-        assert make(model, [*stories(1, 41), wordy]) == 1
+        done = make(model, rows, "--recipe=synopses")
+        assert done.code == 1
+        assert make(model, [*stories(1, 41), wordy]).code == 1
         assert not model.bodies
     for problem in (
         "no sentence of 'twin' is in window 1",
         "windows=5 does not partition the 4",
+        "s.jsonl, line 3: the synopsis has 2 windows",
         "story is empty",
     ):
-        assert problem in printed
-    assert "s.jsonl, line 3: the synopsis has 2 windows" in printed
+        assert problem in done.err
     long, large = read(tmp_path / "o.jsonl.rejects")
     assert long["reason"] == "41 sentences; the recipe for short stories takes at most 40"
     assert large["reason"].startswith("the answer would have about 50,0")
     assert "limit of 4,000; increase max_tokens" in large["reason"]
 
 
-def test_dry_run_sends_no_requests(make, tmp_path, capsys, monkeypatch):
+def test_dry_run_sends_no_requests(make, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with serving(Model()) as model:
-        assert make(model, [HOSTILE[0], *stories(9)], "--dry-run", "--price-out=1000") == 0
-        assert not model.bodies
-    printed = capsys.readouterr().out
+        done = make(model, [HOSTILE[0], *stories(9)], "--dry-run", "--price-out=1000")
+        assert done.code == 0 and not model.bodies
     for step in ("twin, expanded", "negative", "twin, retold"):
-        assert f"--- {step} ---" in printed
-    assert printed.count("--- ") == 3, "equal prompts are printed once"
-    assert json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in printed
-    assert "10 stories, 0 saved answers; 50 questions to ask" in printed and "cost " in printed
+        assert f"--- {step} ---" in done.out
+    assert done.out.count("--- ") == 3, "equal prompts are printed once"
+    assert json.dumps(HOSTILE[0], ensure_ascii=False, indent=1) in done.out
+    assert "10 stories, 0 saved answers; 50 questions to ask" in done.out and "cost " in done.out
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
 
 
 @pytest.mark.parametrize("answered", [1, 7, 20])
-def test_dry_run_counts_the_requests_of_a_resumed_run(answered, make, tmp_path, capsys):
+def test_dry_run_counts_the_requests_of_a_resumed_run(answered, make, tmp_path):
     with serving(Model()) as model:
-        assert make(model, stories(4)) == 0
+        assert make(model, stories(4)).code == 0
         complete = (tmp_path / "o.jsonl").read_bytes()
         answers = tmp_path / "o.jsonl.answers"
         lines = answers.read_text().splitlines(keepends=True)
         answers.write_text("".join(lines[:answered]))
-        capsys.readouterr()
-        assert make(model, stories(4), "--dry-run") == 0
+        done = make(model, stories(4), "--dry-run")
+        assert done.code == 0 and answers.read_text() == "".join(lines[:answered])
         before = len(model.bodies)
-        assert make(model, stories(4)) == 0
+        assert make(model, stories(4)).code == 0
         assert len(model.bodies) - before == 20 - answered
     asked = f"4 stories, {answered} saved answers; {20 - answered} questions to ask"
-    assert asked in capsys.readouterr().out
+    assert asked in done.out
     assert (tmp_path / "o.jsonl").read_bytes() == complete
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "problem"),
-    [
-        (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
-        (["--request", "[1]"], 2, "not a JSON object"),
-        (["--out", "-"], 2, "name a file that ends in .jsonl"),
-        (["--server", "http://me:sk-1@x/v1"], 1, "contains a password or query"),
-        (["--key-variable", "NOT_SET"], 1, "NOT_SET is not set"),
-        (["--prompts", "nowhere"], 1, "nowhere has no prompt"),
-        (["--out", "nowhere/o.jsonl"], 1, "the folder of nowhere/o.jsonl does not exist"),
-        (["--columns", "twin,negative_twin"], 1, "made from negative"),
-    ],
-)
-def test_errors_before_requests(options, code, problem, make, capsys):
+def test_errors_before_requests(make, tmp_path):
     with serving(Model()) as model:
-        try:
-            assert make(model, stories(1), *options) == code
-        except SystemExit as stopped:
-            assert stopped.code == code
+        for options, code, problem in (
+            (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
+            (["--request", "[1]"], 2, "not a JSON object"),
+            (["--out", "-"], 2, "name a file that ends in .jsonl"),
+            (["--twin-overlap", "nan"], 2, "'nan' is not a number"),
+            (["--server", "http://me:sk-1@x/v1"], 1, "contains a password or query"),
+            (["--key-variable", "NOT_SET"], 1, "NOT_SET is not set"),
+            (["--prompts", "nowhere"], 1, "nowhere has no prompt"),
+            (["--out", "nowhere/o.jsonl"], 1, "the folder of nowhere/o.jsonl does not exist"),
+            (["--columns", "twin,negative_twin"], 1, "made from negative"),
+        ):
+            done = make(model, stories(1), *options)
+            assert done.code == code and problem in done.err
+        # The rejected stories of the earlier run would be overwritten.
+        done = make(model, write(tmp_path / "o.jsonl.rejects", stories(1)))
+        assert done.code == 2 and "o.jsonl.rejects is read" in done.err
+        (tmp_path / "o.jsonl.rejects").unlink()
+        for name in ("o.jsonl.rejects", "o.facts.yaml", "o.card.md"):
+            (tmp_path / "victim").write_text("name: precious\n")
+            (tmp_path / name).symlink_to(tmp_path / "victim")
+            assert make(model, stories(1)).code == 1
+            assert (tmp_path / "victim").read_text() == "name: precious\n"
+            (tmp_path / name).unlink()
         assert not model.bodies
-    assert problem in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["o.jsonl.rejects", "o.facts.yaml", "o.card.md"])
-def test_links_next_to_the_output_are_not_followed(name, make, tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_text("name: precious\n")
-    (tmp_path / name).symlink_to(victim)
+def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path):
     with serving(Model()) as model:
-        assert make(model, stories(1)) == 1
-        assert not model.bodies
-    assert victim.read_text() == "name: precious\n"
-
-
-def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path, capsys):
-    with serving(Model()) as model:
-        assert make(model, stories(2)) == 0
+        assert make(model, stories(2)).code == 0
         before = (tmp_path / "o.jsonl").read_bytes()
         model.answer = lambda body, before: "<html>Welcome to the hotel</html>"
-        assert make(model, stories(5), "--concurrency=3") == 1
-    printed = capsys.readouterr().err
-    assert "is not a chat completion: <html>Welcome to the hotel</html>; 3 requests in a" in printed
-    assert "resume with the same command" in printed
-    assert make(model, stories(5), "--retries=0") == 1
-    assert "whether the server is running" in capsys.readouterr().err
+        done = make(model, stories(5), "--concurrency=3")
+    problem = "is not a chat completion: <html>Welcome to the hotel</html>; 3 requests in a"
+    assert done.code == 1 and problem in done.err and "resume with the same command" in done.err
+    done = make(model, stories(5), "--retries=0")
+    assert done.code == 1 and "whether the server is running" in done.err
     assert (tmp_path / "o.jsonl").read_bytes() == before
     assert not (tmp_path / "o.jsonl.rejects").exists()
 
@@ -364,8 +352,8 @@ def test_prompts_of_the_user(make, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "distract.txt").write_text("Sing of\n\n{{story}}", encoding="utf-8")
     with serving(Model()) as model:
-        more = ("--columns", "twin,negative", "--prompts", str(tmp_path / "mine"))
-        assert make(model, stories(1), *more) == 0
+        more = ("--columns", "twin,negative", "--prompts", tmp_path / "mine")
+        assert make(model, stories(1), *more).code == 0
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
     assert "- prompts of the user: distract\n" in facts_of(tmp_path).source
     assert str(tmp_path) not in facts_of(tmp_path).source
@@ -375,24 +363,17 @@ def test_edited_facts_are_kept_for_rows_of_the_same_settings(make, tmp_path, cap
     """Even if there are more rows now; for other settings they are renamed."""
     path, old = tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
     with serving(Model()) as model:
-        assert make(model, stories(1)) == 0
+        assert make(model, stories(1)).code == 0
         path.write_text(path.read_text().replace("license: null", "license: cc0-1.0"))
-        assert make(model, stories(3)) == 0
+        assert make(model, stories(3)).code == 0
         facts = facts_of(tmp_path)
         assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.description
         assert "license: cc0-1.0" in (tmp_path / "o.card.md").read_text() and not old.exists()
-        assert make(model, stories(3), "--seed=1") == 0
+        assert make(model, stories(3), "--seed=1").code == 0
         assert facts_of(tmp_path).license is None
         assert read_facts(DatasetFacts, old).license == "cc0-1.0"
-        assert f"{old}; copy what is still true" in caplog.text
+        assert "o.facts.yaml.old; copy what is still true" in caplog.text
         path.write_text("nonsense: 1")
         before = len(model.bodies)
-        assert make(model, stories(3), "--seed=2") == 1
+        assert make(model, stories(3), "--seed=2").code == 1
         assert len(model.bodies) == before, "raised before a request"
-
-
-def test_rejected_stories_can_not_be_written_to_the_same_file(make, tmp_path, capsys):
-    """The rows of the earlier run would be overwritten."""
-    with serving(Model()) as model, pytest.raises(SystemExit):
-        make(model, write(tmp_path / "o.jsonl.rejects", stories(1)))
-    assert "o.jsonl.rejects is read" in capsys.readouterr().err
