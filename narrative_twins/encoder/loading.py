@@ -290,6 +290,14 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
     config = read_json(name, "config.json", hub)
+    if config is None and not os.path.isdir(name):
+        offline = constants.HF_HUB_OFFLINE or options.get("local_files_only")
+        raise ValueError(
+            "it is neither a local folder nor in the cache, and the Hub is not asked offline;"
+            " connect, or name a folder"
+            if offline
+            else "it has no config.json, so it is not a model of transformers"
+        )
     weights = config.get("transformers_weights") if isinstance(config, dict) else None
     index = f"model.safetensors.index{variant}.json"
     source = "config.json"

@@ -294,6 +294,12 @@ def test_short_names_are_of_sentence_transformers(name, expected, tmp_path, monk
     assert resolve_name(name, {"token": "t"}) == (name, {"token": "t"}), "folders come first"
 
 
+def test_offline_the_error_says_that_the_encoder_is_not_in_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(OSError, match="neither a local folder nor in the cache, and the Hub is"):
+        StoryEncoder.from_pretrained("user/absent", cache_dir=tmp_path)
+
+
 def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch, tmp_path):
     requests = []
 

@@ -26,21 +26,13 @@ DISKS = {"full": 0, "nearly full": 2, "read-only": None}
 """Kinds of disks, with the number of free blocks."""
 BOOK = "Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned. She laughed.\n"
 STORY = [f"{sentence} ({number})" for number, sentence in enumerate(SENTENCES * 3)][:24]
-TWINS = {
-    "id": "a",
-    "story": STORY[:5],
-    "twin": [f"{one} So it was." for one in STORY[:5]],
-    "negative": STORY[5:10],
+TWIN = [f"{sentence} So it was." for sentence in STORY]
+ROWS = {
+    "twins": {"id": "a", "story": STORY[:5], "twin": TWIN[:5], "negative": STORY[5:10]},
+    "works": {"id": "w", "title": "W", "story": STORY, "twins": [TWIN, TWIN[1:]]},
+    "votes": {"id": "a", "story": STORY[:5], "choices": [5, 1, 5]},
+    "stories": {"text": " ".join(STORY[:5])},
 }
-WORK = {
-    "id": "w",
-    "title": "W",
-    "story": STORY,
-    "twins": [[f"{one} So it was." for one in STORY[n:]] for n in (0, 1)],
-}
-VOTES = {"id": "a", "story": STORY[:5], "choices": [5, 1, 5]}
-
-
 KEPT = (".part", ".run", ".answers")
 """The suffixes of files that a run leaves for the next."""
 
@@ -94,12 +86,7 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
 def write_inputs(folder: Path, model: str) -> None:
     (folder / "story.txt").write_text(" ".join(STORY[:5]))
     (folder / "book.txt").write_text(BOOK)
-    for name, row in {
-        "twins": TWINS,
-        "works": WORK,
-        "votes": VOTES,
-        "stories": {"text": " ".join(STORY[:5])},
-    }.items():
+    for name, row in ROWS.items():
         (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     save_pipeline(folder / "pipeline")
     scores = folder / "scores.jsonl"
@@ -134,19 +121,13 @@ def outcomes(folder: Path, model: str) -> Iterator[Outcome]:
             for kind, free in DISKS.items():
                 with mounted(disk, free):
                     done = run(*(part.replace("OUT", str(disk / "out")) for part in arguments))
-                    files = [
-                        path for path in disk.rglob("*") if path.is_file() and path.name != "other"
-                    ]
-                    left = sorted(path for path in files if path.suffix not in KEPT)
-                    cut = [path for path in left if not is_complete(path)]
-                    yield Outcome(
-                        name,
-                        kind,
-                        done.code,
-                        done.err,
-                        [path.name for path in left],
-                        [path.name for path in cut],
+                    files = [path for path in disk.rglob("*") if path.is_file()]
+                    left = sorted(
+                        path for path in files if path.suffix not in KEPT and path.name != "other"
                     )
+                    names = [path.name for path in left]
+                    cut = [path.name for path in left if not is_complete(path)]
+                    yield Outcome(name, kind, done.code, done.err, names, cut)
 
 
 def is_complete(path: Path) -> bool:

@@ -5,50 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 COLUMNS = (
-    (
-        "text",
-        "sentences",
-        "windows",
-        "id",
-        "title",
-        "story",
-        "twin",
-        "twins",
-        "negative",
-        "negative_twin",
-    )
-    + (
-        "twin_windows",
-        "story_windows",
-        "narrative_twin",
-        "most_important",
-        "counts",
-        "turning_points",
-        "summaries",
-    )
-    + (
-        "choices",
-        "labels",
-        "annotations",
-        "spans",
-        "highlights",
-        "data",
-        "result",
-        "value",
-        "start",
-        "end",
-        "answer",
-    )
-    + (
-        "similarity",
-        "language",
-        "wikidata_id",
-        "similarities",
-        "sections",
-        "synopsis_segmented",
-        "narrative_negatives",
-    )
-)
+    "text sentences windows id title story twin twins negative negative_twin twin_windows"
+    " story_windows narrative_twin most_important counts turning_points summaries choices labels"
+    " annotations spans highlights data result value start end answer similarity language"
+    " wikidata_id similarities sections synopsis_segmented narrative_negatives"
+).split()
 _LEAVES = (
     st.none()
     | st.booleans()
@@ -72,13 +33,8 @@ ROWS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, max_size=6)
 
 def _paths(value: object) -> list[tuple]:
     """The keys and indices that lead to each value inside a JSON value."""
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    inner = enumerate(value) if isinstance(value, list) else ()
+    inner = value.items() if isinstance(value, dict) else inner
     return [(), *((key, *path) for key, item in inner for path in _paths(item))]
 
 
