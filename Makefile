@@ -143,11 +143,11 @@ corpus-proof: $(VENV)/package  ## a corpus of STORIES_OF_PROOF stories, killed K
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS) \
 	--approximate one-pass
 
-splitters: $(VENV)/dev  ## the default sentence splitter beside others
+splitters: $(VENV)/dev  ## the default sentence splitter compared with others
 	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"
 	$(BIN)/python benchmarks/splitters.py $(DATA)
 
-speed: $(VENV)/package  ## how fast stories are scored, beside other ways; ten minutes on two cores
+speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores
 	$(BIN)/pip install --quiet --disable-pip-version-check "sumy>=0.13"
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
 

@@ -54,7 +54,7 @@ def regression(data: LabelledStories, ranks: dict[str, list[np.ndarray]]) -> lis
 
 
 def table_of(data: LabelledStories, encoder: str | None, out: Path) -> Table:
-    """The combinations beside each operation alone."""
+    """The combinations and each operation alone."""
     (found,) = EncoderScorer("default", [encoder]).scores(data, out / "scores", progress=True)
     ranks = {
         name: in_windows(data, [list(own or ()) for own in values])
