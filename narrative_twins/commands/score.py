@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from narrative_twins.commands.options import (
     resume_option,
     scoring_options,
     shows_progress,
-    tell,
     usage_errors,
 )
 from narrative_twins.commands.outputs import REPORT, Output, output_options
@@ -41,12 +39,6 @@ from narrative_twins.stories.reading import story_digest
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
     from narrative_twins.salience.operations import Operation
-
-THREADS = "OMP_NUM_THREADS"
-BUSY = 3
-"""From how many waiting threads per core on, one thread is used. With two threads on two cores,
-both have to wait for the slower one at each step: with eight other busy processes, this took 1.6
-times as long as one thread; with two to three, either was faster at times."""
 
 
 @command(f"Score every sentence of stories. {FILES}")
@@ -130,7 +122,6 @@ def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
     from narrative_twins.encoder.loading import no_progress_bars
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
-    limit_threads_if_busy()
     given = {name: value for name, value in loading.items() if name != "model"}
     if given["revision"] is None:
         del given["revision"]
@@ -202,19 +193,3 @@ def _digests(out: ResumableFile) -> list[str]:
         except (KeyError, TypeError, AttributeError, ValueError):
             raise out.not_resumable(number, "is not a result of this command") from None
     return digests
-
-
-def limit_threads_if_busy() -> None:
-    """Use one thread of torch and of the portable runtimes if the machine is busy, and say so,
-    unless the number of threads is set in the environment."""
-    cores = os.cpu_count() or 1
-    waiting = os.getloadavg()[0]
-    if THREADS in os.environ or cores == 1 or waiting < BUSY * cores:
-        return
-    os.environ[THREADS] = "1"
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-    tell(
-        f"this machine is busy ({waiting:.0f} threads want its {cores} cores), so one thread is"
-        f" used; set {THREADS} to use another number"
-    )

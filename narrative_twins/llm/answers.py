@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from narrative_twins.files import ResumableFile, complete_lines
 
@@ -68,13 +68,8 @@ class Answers:
         self._read()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.__exit__(kind, error, trace)
+    def __exit__(self, *problem: Any) -> None:
+        self._file.__exit__(*problem)
 
     def __len__(self) -> int:
         return len(self._found)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from narrative_twins.making.names import (
-    Cluster,
     Found,
     Gender,
     GivenNames,
@@ -40,7 +39,6 @@ class Entity:
         mentions: its recognized names.
         spans: where its names are, recognized or not.
         upper_case: the spans in upper case, unlike its recognized names.
-        genders: the number of pronouns and titles by gender.
     """
 
     kind: Kind
@@ -48,17 +46,6 @@ class Entity:
     mentions: list[Mention] = field(default_factory=list)
     spans: set[Span] = field(default_factory=set)
     upper_case: set[Span] = field(default_factory=set)
-    genders: Counter[Gender] = field(default_factory=Counter)
-
-    @property
-    def cluster(self) -> Cluster | None:
-        """The cluster of its first mention."""
-        return self.mentions[0].cluster
-
-    @property
-    def longest_name(self) -> set[str]:
-        """The words of its name that has most of them."""
-        return max((_parts(mention.form, self.kind) for mention in self.mentions), key=len)
 
     @property
     def given(self) -> list[str]:
@@ -71,79 +58,62 @@ class Entity:
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of most pronouns and titles."""
-        women, men = self.genders["f"], self.genders["m"]
+        """The gender of most titles."""
+        titles = Counter(mention.title for mention in self.mentions)
+        women, men = titles["f"], titles["m"]
         return None if women == men else "f" if women > men else "m"
 
     def add(self, mention: Mention) -> None:
         """Add a mention."""
         self.mentions.append(mention)
         self.spans.add(mention.span)
-        self.parts |= _parts(mention.form, self.kind)
-        if mention.title is not None:
-            self.genders[mention.title] += 1
-
-    def merge(self, other: Entity) -> None:
-        """Add everything of another entity."""
-        self.parts |= other.parts
-        self.mentions += other.mentions
-        self.spans |= other.spans
-        self.genders += other.genders
+        self.parts |= set(_words(mention.form)) if self.kind == "person" else {mention.form}
 
 
 def entities_of(found: Found, lines: Sequence[str], names: GivenNames) -> list[Entity]:
     """The entities of a row in the order they appear, from the mentions and the lines.
 
-    Mentions are grouped by coreference cluster. Groups are then merged by name: people if the words
-    of one's longest name are among the other's names (`Karenina`, `Anna Karenina`) and nothing
-    tells them apart, others if they share a name. If several people match, the first with the
-    gender of the group is chosen, if that is known. The given names in `names` indicate the gender
-    of people.
+    Equal names are of one entity; of people, if they have titles of the same gender. A person whose
+    name consists of words of another person's names (`Karenina`, `Anna Karenina`) is the same
+    person, if nothing tells them apart. If there are several, the first with the gender of the
+    title is chosen, if that is known. The given names in `names` indicate the gender of people.
     """
-    entities: list[Entity] = []
-    # Long names first, so that the entity of `Anna Karenina` exists when `Karenina` is matched.
-    groups = sorted(_groups(found, lines), key=lambda group: len(group.parts), reverse=True)
-    for group in sorted(groups, key=lambda group: len(group.longest_name), reverse=True):
-        matching = [entity for entity in entities if _may_be_same(entity, group, names)]
-        if not matching:
-            entities.append(group)
-            continue
-        # Entities of the gender of the group first (all, if it is unknown), in the order they
-        # appear.
-        matching.sort(key=lambda entity: min(entity.spans))
-        matching.sort(key=lambda entity: group.gender not in (None, entity.gender))
-        first, *others = matching
-        first.merge(group)
-        # Other entities of one name are the same, whatever their clusters; people may share a name.
-        for same in others if group.kind != "person" else []:
-            first.merge(same)
-            entities.remove(same)
-    return sorted(entities, key=lambda entity: min(entity.spans))
-
-
-def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
-    """The gender of a person by pronouns and titles, else by given names, else None."""
-    known = (names.gender_of(word) for word in entity.given)
-    return entity.gender or next((gender for gender in known if gender is not None), None)
-
-
-def _groups(found: Found, lines: Sequence[str]) -> Iterable[Entity]:
-    """Mentions grouped by cluster, or without one by name and, for people, gender of the title."""
     mentions = list(_without_plurals(found.mentions, lines))
     # A pipeline may label a name differently in different places: the most frequent kind is used
     # for all of them.
     votes: dict[str, Counter[Kind]] = {}
     for mention in mentions:
         votes.setdefault(mention.form, Counter())[mention.kind] += 1
-    groups: dict[tuple[object, Kind], Entity] = {}
+    groups: dict[tuple[str, Gender | None], Entity] = {}
     for mention in mentions:
         kind = votes[mention.form].most_common(1)[0][0]
-        key = mention.cluster or (mention.form, mention.title if kind == "person" else None)
-        groups.setdefault((key, kind), Entity(kind)).add(mention)
-    for group in groups.values():
-        if group.cluster is not None:
-            group.genders += found.genders.get(group.cluster, Counter())
-    return groups.values()
+        title = mention.title if kind == "person" else None
+        groups.setdefault((mention.form, title), Entity(kind)).add(mention)
+    entities: list[Entity] = []
+    # Long names first, so that the entity of `Anna Karenina` exists when `Karenina` is matched.
+    for group in sorted(groups.values(), key=lambda group: len(group.parts), reverse=True):
+        gender = group.gender
+        matching = [
+            entity
+            for entity in entities
+            if entity.kind == group.kind == "person"
+            and group.parts <= entity.parts
+            and not _has_other_gender(entity, gender, group.parts, names)
+        ]
+        if not matching:
+            entities.append(group)
+            continue
+        # Entities of the gender of the group first, in the order they appear.
+        same = min(matching, key=lambda one: (gender not in (None, one.gender), min(one.spans)))
+        for mention in group.mentions:
+            same.add(mention)
+    return sorted(entities, key=lambda entity: min(entity.spans))
+
+
+def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
+    """The gender of a person by titles, else by given names, else None."""
+    known = (names.gender_of(word) for word in entity.given)
+    return entity.gender or next((gender for gender in known if gender is not None), None)
 
 
 def _without_plurals(mentions: Sequence[Mention], lines: Sequence[str]) -> Iterator[Mention]:
@@ -154,7 +124,6 @@ def _without_plurals(mentions: Sequence[Mention], lines: Sequence[str]) -> Itera
     for mention in mentions:
         word, span = singular.get(mention.form), mention.span
         if word is not None and _THE.search(lines[span.line][: span.start]):
-            # Without the cluster, which is that of the family and not of a member.
             name = mention.name[: len(word)]
             mention = Mention(span._replace(end=span.end - 1), name, "person")
         yield mention
@@ -168,34 +137,12 @@ def _words(form: str) -> list[str]:
     return [word.rstrip(".") for word in form.split()]
 
 
-def _parts(form: str, kind: Kind) -> set[str]:
-    return set(_words(form)) if kind == "person" else {form}
-
-
-def _may_be_same(entity: Entity, group: Entity, names: GivenNames) -> bool:
-    """Whether a group can be merged into an entity: kind and names match, and nothing tells them
-    apart."""
-    if entity.kind != group.kind or entity.parts.isdisjoint(group.parts):
-        return False
-    if entity.kind != "person":
-        return True
-    if not group.longest_name <= entity.parts:
-        return False
-    if _has_other_gender(entity, group.gender, group.parts, names):
-        return False
-    # Two clusters of one text that share only a surname are different people, perhaps of one
-    # family.
-    texts = {mention.cluster[0] for mention in entity.mentions if mention.cluster}
-    in_same_text = group.cluster is not None and group.cluster[0] in texts
-    return not (in_same_text and group.parts.isdisjoint(entity.given))
-
-
 def _has_other_gender(
     entity: Entity, gender: Gender | None, words: Set[str], names: GivenNames
 ) -> bool:
-    """Whether a person can't be meant by these words of the person's names, with a title or
-    pronouns of `gender`. The given names show the person's gender only if `words` has none of them;
-    titles and pronouns are stronger evidence.
+    """Whether a person can't be meant by these words of the person's names, with a title of
+    `gender`. The given names show the person's gender only if `words` has none of them; titles are
+    stronger evidence.
     """
     known = entity.gender or (gender_of(entity, names) if words.isdisjoint(entity.given) else None)
     return gender is not None and known not in (None, gender)

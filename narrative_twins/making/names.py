@@ -8,7 +8,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from random import Random
@@ -16,8 +16,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 Gender: TypeAlias = Literal["f", "m"]
 Kind: TypeAlias = Literal["person", "place", "organization", "miscellaneous"]
-Cluster: TypeAlias = tuple[int, str]
-"""A coreference cluster: the first line of its text in the row, and its key in `doc.spans`."""
 
 LOCALE = "en_US"
 """The default locale of given names."""
@@ -32,17 +30,11 @@ KINDS: dict[str, Kind] = {
 """The kind of each entity label of spaCy pipelines; entities with other labels, such as dates, are
 not replaced."""
 
-CLUSTERS = "coref_clusters_"
-"""Prefix of the keys of `doc.spans` that hold coreference clusters."""
-
-_PRONOUNS: dict[str, Gender | None] = {
-    **dict.fromkeys("she her hers herself".split(), "f"),
-    **dict.fromkeys("he him his himself".split(), "m"),
-    **dict.fromkeys(
-        "i me my mine myself you your yours yourself yourselves we us our ours ourselves it its"
-        " itself they them their theirs themselves who whom whose that this these those one".split()
-    ),
-}
+_PRONOUNS = frozenset(
+    "she her hers herself he him his himself i me my mine myself you your yours yourself yourselves"
+    " we us our ours ourselves it its itself they them their theirs themselves who whom whose that"
+    " this these those one".split()
+)
 _TITLES: dict[str, Gender | None] = {
     **dict.fromkeys(
         "mrs ms miss mistress madam madame mademoiselle mme mlle señora señorita senora senorita"
@@ -167,13 +159,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Mention:
-    """A recognized name, its kind, its cluster if it has one, and the gender of a title before
-    it."""
+    """A recognized name, its kind, and the gender of a title before it."""
 
     span: Span
     name: str
     kind: Kind
-    cluster: Cluster | None = None
     title: Gender | None = None
 
     @property
@@ -182,15 +172,12 @@ class Mention:
         return " ".join(self.name.casefold().replace("’", "'").split())
 
 
-@dataclass(frozen=True)
-class Found:
-    """What is recognized in a row."""
+class Found(NamedTuple):
+    """What is recognized in a row: names, and the spans of entities of other kinds, which are not
+    replaced."""
 
-    mentions: list[Mention] = field(default_factory=list)
-    others: list[Span] = field(default_factory=list)
-    """Entities of other kinds, which are not replaced."""
-    genders: dict[Cluster, Counter[Gender]] = field(default_factory=dict)
-    """The number of pronouns by gender in each cluster."""
+    mentions: list[Mention]
+    others: list[Span]
 
 
 def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Sequence[str]) -> Found:
@@ -202,56 +189,35 @@ def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Seque
         texts: the lines of each text.
         lines: all sentences of the row.
     """
-    found = Found()
+    found = Found([], [])
     for document, text in zip(documents, texts, strict=True):
         starts = list(accumulate((len(lines[line]) + 1 for line in text), initial=0))
-
-        def spans(entity: Any, text: range = text, starts: list[int] = starts) -> Iterator[Span]:
+        for entity in document.ents:
+            kind = KINDS.get(entity.label_)
             for at in range(bisect_right(starts, entity.start_char) - 1, len(text)):
+                line, number = lines[text[at]], text[at]
                 start, end = entity.start_char - starts[at], entity.end_char - starts[at]
                 if end <= 0:
                     break
-                line = lines[text[at]]
                 start, end = _trimmed(line, max(0, start), min(len(line), end))
-                if start < end:
-                    yield Span(text[at], start, end)
-
-        clusters: dict[Span, Cluster] = {}
-        for key in sorted(key for key in document.spans if key.startswith(CLUSTERS)):
-            cluster = text.start, key
-            for span in (span for member in document.spans[key] for span in spans(member)):
-                # Entities and members of clusters may differ in the title: find them with or
-                # without it. A span in several clusters belongs to the first.
-                for form in (span, _without_titles(span, lines)):
-                    clusters.setdefault(form, cluster)
-                word = lines[span.line][span.start : span.end]
-                gender = _PRONOUNS.get(word.lower()) if _means_pronoun(word) else None
-                if gender is not None:
-                    found.genders.setdefault(cluster, Counter())[gender] += 1
-        for entity in document.ents:
-            kind = KINDS.get(entity.label_)
-            for span in spans(entity):
+                if kind == "person":
+                    start = _after_titles(line, start, end)
+                name = line[start:end]
+                # Pronouns and entities of punctuation only are no names.
                 if kind is None:
-                    found.others.append(span)
-                    continue
-                bare = _without_titles(span, lines) if kind == "person" else span
-                line = lines[bare.line]
-                name = line[bare.start : bare.end]
-                # Skip pronouns and entities of punctuation only.
-                if split_words(name) and not _means_pronoun(name):
-                    title = title_gender(line, bare.start) if kind == "person" else None
-                    known = clusters.get(bare, clusters.get(span))
-                    found.mentions.append(Mention(bare, name, kind, known, title))
+                    found.others.append(Span(number, start, end))
+                elif split_words(name) and not _means_pronoun(name):
+                    title = title_gender(line, start) if kind == "person" else None
+                    found.mentions.append(Mention(Span(number, start, end), name, kind, title))
     return found
 
 
-def _without_titles(span: Span, lines: Sequence[str]) -> Span:
-    """The span of a name without the titles before it; the last word counts as the name even if it
-    is a title."""
-    line, start, end = lines[span.line], span.start, span.end
+def _after_titles(line: str, start: int, end: int) -> int:
+    """Where a name begins after its titles; the last word counts as the name even if it is a
+    title."""
     while (title := _TITLE.match(line, start, end)) and title.end() < end and is_title(title[1]):
         start = title.end()
-    return span._replace(start=start)
+    return start
 
 
 def _trimmed(line: str, start: int, end: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ class Recognizer(Protocol):
     """Recognizes names: a spaCy pipeline, or an object that returns documents like it."""
 
     def pipe(self, texts: Iterable[str]) -> Iterable[Any]:
-        """Yield a document for each text, in order, with `ents` and `spans`."""
+        """Yield a document for each text, in order, with `ents`."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ class EntitySubstitution:
     Biemann, 2024).
 
     Args:
-        pipeline: a spaCy pipeline that recognizes entities, and optionally fills
-            `doc.spans["coref_clusters_*"]`.
+        pipeline: a spaCy pipeline that recognizes entities.
         names: given names to draw from, by frequency; None for those of Faker in the US.
         seed: seed of the draws. The same seed, row id and names draw the same on every machine.
         same_names: replace the names in all texts of a row, each entity by the same new name in all

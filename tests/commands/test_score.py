@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -15,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins import score_stories
@@ -415,26 +413,6 @@ def test_full_standard_output(story, bert_folder):
     done = run_command("sh", "-c", f"{command} > /dev/full")
     problem = "standard output can't be written: No space left on device"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
-
-
-@pytest.mark.parametrize(("load", "setting"), [(12.2, None), (11.0, None), (100.0, "2")])
-def test_a_busy_machine_gets_one_thread(score, story, monkeypatch, load, setting):
-    """Unless the user has set a number."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    if setting:
-        monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        done = score(story, "-f", "csv")
-        busy = load == 12.2
-        assert ("this machine is busy (12 threads want its 4 cores)" in done.err) == busy
-        assert torch.get_num_threads() == (1 if busy else 2)
-    finally:
-        torch.set_num_threads(before)
-        os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def test_report(bert_folder, stories, tmp_path):

@@ -15,7 +15,7 @@ from narrative_twins.making.identities import begins_sentence
 from narrative_twins.making.names import GivenNames
 from narrative_twins.making.substitution import EntitySubstitution
 
-from support.recognizers import Clustered, recognizer
+from support.recognizers import recognizer
 
 pytest.importorskip("spacy", reason="spaCy is not installed: pip install narrative_twins[entities]")
 
@@ -99,35 +99,6 @@ def test_titles_distinguish_members_of_a_family():
     # A person who is not recognized at all is not confused with another.
     (found,) = sentences("So Mrs. Brown saw Mr. Brown.", pipeline=Found("Brown", times=1))
     assert re.fullmatch(r"So Mrs\. (Ada|Bea) saw Mr\. Brown\.", found)
-
-
-def test_two_clusters_with_the_same_surname_are_two_people():
-    two = Clustered(
-        ["Tom Brown", "He"], ["Mr. Brown", "his"], entities={"PERSON": ["Tom Brown", "Brown"]}
-    )
-    found = sentences("Tom Brown ran. He fell.", "Mr. Brown broke his leg.", pipeline=two)
-    son, father = names_in("{} ran. He fell.", found[0]) + names_in(
-        "Mr. {} broke his leg.", found[1]
-    )
-    assert son != father and {son, father} <= set(MEN)
-    he_and_she = Clustered(["Brown", "he"], ["Mrs. Brown", "she"], entities={"PERSON": ["Brown"]})
-    found = sentences("Brown said he ran.", "Mrs. Brown said she sat.", pipeline=he_and_she)
-    (man,), (woman,) = (
-        names_in("{} said he ran.", found[0]),
-        names_in("Mrs. {} said she sat.", found[1]),
-    )
-    assert man in MEN and woman in WOMEN
-    # A shared given name, or the same name, means one person.
-    one = Clustered(["Tom Brown"], ["Tom"], ["Brown"], entities={"PERSON": ["Tom Brown", "Tom"]})
-    found = sentences("Tom Brown ran.", "So Tom fell.", pipeline=one)
-    assert names_in("{} ran.", found[0]) == names_in("So {} fell.", found[1])
-
-
-def test_pronouns_override_the_gender_of_a_given_name():
-    she = Clustered(["Will", "she"], entities={"PERSON": ["Will Brown", "Will"]})
-    found = sentences("Will said she ran.", "So Will Brown fell.", pipeline=she)
-    (first,), (second,) = names_in("{} said she ran.", found[0]), names_in("So {} fell.", found[1])
-    assert first == second and first in WOMEN
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""Small spaCy pipelines with listed entities and clusters."""
+"""Small spaCy pipelines with listed entities."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -47,32 +46,6 @@ def _listed(entities: str):
 def recognizer(entities: Mapping[str, Sequence[str]] = ENTITIES):
     """A blank English pipeline that finds the listed entities, by label; cached for each list."""
     return _listed(json.dumps(entities))
-
-
-class Clustered:
-    """A pipeline with given clusters: lists of texts, each found at its first position that is in
-    no cluster yet."""
-
-    def __init__(
-        self, *clusters: Sequence[str], entities: Mapping[str, Sequence[str]] = ENTITIES
-    ) -> None:
-        self.pipeline, self.clusters = recognizer(entities), clusters
-
-    def pipe(self, texts):
-        for document in self.pipeline.pipe(texts):
-            used = set()
-            for number, cluster in enumerate(self.clusters, start=1):
-                document.spans[f"coref_clusters_{number}"] = []
-                for words in cluster:
-                    found = re.finditer(rf"\b{re.escape(words)}(?!\w)", document.text)
-                    span = next(
-                        (match.span() for match in found if used.isdisjoint(range(*match.span()))),
-                        None,
-                    )
-                    if span is not None:
-                        used.update(range(*span))
-                        document.spans[f"coref_clusters_{number}"].append(document.char_span(*span))
-            yield document
 
 
 def save_pipeline(folder: Path) -> Path:
