@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from narrative_twins.app.estimates import LoadedEncoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import BookScorer, chapter_stories, check_levels
+from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation, checked_options
@@ -284,7 +284,7 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
         raise ValueError(
             f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."
         )
-    chosen, approximate = check_levels(levels), _approximation(method)
+    approximate = _approximation(method)
 
     def work(job: Job, queue: ScoringQueue) -> BookSalience:
         job.begin("Reading the book")
@@ -300,7 +300,7 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
                 " use the command `narrative-twins book`."
             )
         job.begin("Loading the encoder")
-        scorer = BookScorer.of(queue.own.encoder, chosen, approximate=approximate)
+        scorer = BookScorer.of(queue.own.encoder, levels, approximate=approximate)
         job.begin("Estimating the time")
         exact = scorer.operations.get("sentence", [])
         seconds = queue.own.seconds(
@@ -308,11 +308,11 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
             None if approximate and exact else exact,
             queue.patience,
             # Scenes are read once, alone, for all levels above sentences.
-            passes=int(chosen != ("sentence",)),
+            passes=int(scorer.levels != ("sentence",)),
         )
         job.begin_scoring(seconds)
-        chapters = scorer.chapters(found, progress=lambda done: job.update(done / sentences))
-        return scorer.result(found, chapters)
+        rows = scorer.rows(found, progress=lambda done: job.update(done / sentences))
+        return scorer.result(found, rows)
 
     return work
 

@@ -3,6 +3,7 @@ sentences."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,8 @@ from narrative_twins.commands.stories import language_hint
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError, digest
 from narrative_twins.salience.books.extract import DEFAULT_SHARE
 from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
-from narrative_twins.salience.books.result import book_line, read_book_salience
-from narrative_twins.salience.books.units import (
-    LEVELS,
-    ScoredChapter,
-    chapter_line,
-    is_complete,
-    scored_chapters,
-)
+from narrative_twins.salience.books.result import read_book_salience
+from narrative_twins.salience.books.units import LEVELS, Row
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.show.formats import book_formats
@@ -95,8 +90,8 @@ def book(
     out = AtomicFile(output.out)
     found, scorer = _load(file, levels, scoring, loading)
     if output.format != JSON_LINES:
-        scored = scorer.chapters(found, progress=shows_progress(quiet))
-        output.write(scorer.result(found, scored), out)
+        rows = scorer.rows(found, progress=shows_progress(quiet))
+        output.write(scorer.result(found, rows), out)
         return 0
     # Each operation once, of whatever levels.
     named = {one.name: one for chosen in scorer.operations.values() for one in chosen}
@@ -119,11 +114,11 @@ def _load(
 ) -> tuple[Book, BookScorer]:
     """Read the book, then load what it is scored with, so that what is wrong with it is reported at
     once."""
-    from narrative_twins.salience.books.scoring import BookScorer, check_levels, level_operations
+    from narrative_twins.salience.books.scoring import BookScorer, level_operations
     from narrative_twins.stories.books.reading import read_book
 
     with usage_errors():
-        level_operations(check_levels(levels), scoring)  # type: ignore[arg-type]
+        level_operations(levels, scoring)  # type: ignore[arg-type]
     found = read_book(file)
     language_hint(loading["model"], file, found.text[:_START])
     return found, BookScorer.of(load_encoder(loading), levels, **scoring)
@@ -135,18 +130,22 @@ def _write_lines(
     """Write a line per chapter as it is scored, after those of an earlier run, and one for the
     book."""
     try:
-        done = scored_chapters(out.lines)
-        complete = is_complete(out.lines)
-    except ValueError as error:
+        lines = [json.loads(line) for line in out.lines]
+        done = [row for row in lines if "scenes" in row]  # the last line may be that of the book
+    except (TypeError, ValueError) as error:
         raise ResumeError(f"can't resume {output.out}: {error}") from None
     with out:
-        chapters: list[ScoredChapter] = []
-        for chapter in scorer.chapters(found, done, shows_progress(quiet)):
-            chapters.append(chapter)
-            if len(chapters) > len(done):
-                out.write(output.encoded(chapter_line(chapter)))
-        if not complete:
-            out.write(output.encoded(book_line(scorer.result(found, chapters))))
+        rows: list[Row] = []
+        for row in scorer.rows(found, done, shows_progress(quiet)):
+            rows.append(row)
+            if len(rows) > len(done):
+                out.write(output.encoded(_line(row)))
+        if len(lines) == len(done):
+            out.write(output.encoded(_line(scorer.result(found, rows).book_row())))
+
+
+def _line(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False) + "\n"
 
 
 def _percentage(text: str) -> float:
@@ -217,7 +216,7 @@ def extract(
     else:
         chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
         found, scorer = _load(file, ["sentence"], chosen, loading)
-        result = scorer.result(found, scorer.chapters(found, progress=shows_progress(quiet)))
+        result = scorer.result(found, scorer.rows(found, progress=shows_progress(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
     Output(out, "text").write_pieces([piece], target)
     return 0

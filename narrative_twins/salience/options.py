@@ -46,13 +46,13 @@ class Option:
 
     def check(self, name: str, value: Any) -> None:
         """Raise a `ValueError` for a value that the option can't have."""
-        if not self.choices and self.minimum is None or value is None and self.default is None:
-            return
-        if isinstance(value, str) and value in self.choices:
-            return
-        if self.function and callable(value):
-            return
-        if self.minimum is not None and type(value) is int and value >= self.minimum:
+        if (
+            (not self.choices and self.minimum is None)
+            or (value is None and self.default is None)
+            or (isinstance(value, str) and value in self.choices)
+            or (self.function and callable(value))
+            or (self.minimum is not None and type(value) is int and value >= self.minimum)
+        ):
             return
         valid = [repr(choice) for choice in self.choices]
         if self.minimum is not None:
@@ -191,6 +191,12 @@ SCORING_OPTIONS: dict[str, Option] = {
     name: annotation.__metadata__[0] for name, annotation in ScoringOptions.__annotations__.items()
 }
 """The options of scoring by name."""
+
+
+def approximation(options: BookOptions) -> str | None:
+    """The approximation of scores with some options, as results name it; None if they are exact."""
+    shifts = options.get("max_shifts")
+    return options.get("approximate") or (None if shifts is None else f"max_shifts={shifts}")
 
 
 def checked_options(options: Mapping[str, Any]) -> ScoringOptions:

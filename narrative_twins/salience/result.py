@@ -33,6 +33,91 @@ data, and its place is filled."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
 
 
+class Scored:
+    """The scores of units in order: of the sentences of a story, or of one level of a book.
+
+    Attributes:
+        scores: by operation, one float per unit; higher is more salient.
+        windows: half-open ranges of the units, each of which was scored by itself.
+    """
+
+    scores: Mapping[str, list[float]]
+    windows: Sequence[Span]
+
+    @property
+    def primary_operation(self) -> str:
+        """The default operation of `rank` and `top`: summarization if it was scored, otherwise the
+        first."""
+        return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
+
+    def scores_of(self, operation: str | None = None) -> list[float]:
+        """The scores of an operation in order; a `ValueError` if it was not scored."""
+        name = self.primary_operation if operation is None else operation
+        if name not in self.scores:
+            raise ValueError(
+                f"operation {name!r} was not scored; choose from {', '.join(self.scores)}"
+            )
+        return self.scores[name]
+
+    def compared(self, operation: str | None = None) -> list[float]:
+        """The scores of an operation as `rank`, `top`, stars and shades compare them, see
+        `Operation.compared`: for disruption adjusted for the place in a window, otherwise as
+        `scores_of`."""
+        name = self.primary_operation if operation is None else operation
+        return compared_scores(name, self.scores_of(name), self.windows)
+
+    def rank(self, operation: str | None = None) -> list[int]:
+        """The rank of each unit in order by `compared`: 1 is the most salient, equal values share a
+        rank."""
+        negative = -np.array(self.compared(operation))
+        ranks: list[int] = (1 + np.searchsorted(np.sort(negative), negative)).tolist()
+        return ranks
+
+    def highest(self, k: int, operation: str | None = None) -> list[int]:
+        """The indices of the k units (all if there are fewer) that are the most salient by
+        `compared`, most salient first, ties in order."""
+        if k < 0:
+            raise ValueError(f"top({k}): the number can't be negative")
+        values = self.compared(operation)
+        return sorted(range(len(values)), key=lambda i: -values[i])[:k]
+
+    def shown(self, operations: str | Iterable[str] | None) -> list[str]:
+        """Names of operations to show as a list, all for None; a `ValueError` if there is none."""
+        names = [operations] if isinstance(operations, str) else operations
+        found = list(self.scores if names is None else names)
+        if not found:
+            raise ValueError("no operation to plot; name a scored operation, or use None for all")
+        return found
+
+    def figure(
+        self,
+        path: str | os.PathLike[str] | None,
+        operations: Iterable[str],
+        texts: Sequence[str],
+        *,
+        top: int,
+        width: float,
+        **appearance: Any,
+    ) -> Figure:
+        """A figure of the scores, see `StorySalience.plot` and `salience_figure`."""
+        check_figure(path, width)
+        scores = {name: self.scores_of(name) for name in operations}
+        labelled = {name: self.highest(top, name) for name in scores}
+        figure = salience_figure(texts, self.windows, scores, labelled, width=width, **appearance)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
+
+
+def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
+    """How many of `count` sentences an extract has: `k`, or a share of them, but at least one."""
+    if k is not None and share is not None:
+        raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
+    if share is not None and not 0 < share <= 1:
+        raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
+    return max(1, round(count * (share or default))) if k is None else k
+
+
 @dataclass(frozen=True)
 class SalientSentence:
     """A sentence of a story with its index and score."""
@@ -51,7 +136,7 @@ class Extract(list[SalientSentence]):
 
 
 @dataclass(frozen=True)
-class StorySalience:
+class StorySalience(Scored):
     """The salience of every sentence of a story. Made by `score_stories`.
 
     Attributes:
@@ -87,13 +172,18 @@ class StorySalience:
             ValueError: the data are no result.
         """
         story = _saved_story(data)
-        return cls(story, saved_scores(data["scores"], len(story)), *saved_context(data), index)
+        scores = saved_scores(data["scores"], len(story))
+        context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
+        approximate = data.get("approximate")
+        if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
+            raise ValueError("this is no result: it has no scores, or numbers of tokens")
+        return cls(story, scores, context, cut, approximate and str(approximate), index)
 
     def __len__(self) -> int:
         return len(self.story)
 
     def __repr__(self) -> str:
-        best = ", ".join(str(sentence.index + 1) for sentence in self.top(3))
+        best = ", ".join(str(index + 1) for index in self.highest(3))
         name = shortened(self.name, 60, both_ends=True)
         return (
             f"<StorySalience {name}: {self.extent}; most salient by {self.primary_operation}:"
@@ -106,16 +196,15 @@ class StorySalience:
         name = self.primary_operation
         edges = zip(self.spans, self.spans[1:], strict=False)
         gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
+        legend = (
+            f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its scores."
+        )
         return shaded_cell(
             self.sentences,
             self.compared(name),
             self.descriptions(name),
             title=self.title,
-            notes=[
-                f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its"
-                " scores."
-            ]
-            + self.notes_on([name]),
+            notes=[legend, *self.notes_on([name])],
             strong=[sentence.index for sentence in self.extract()],
             paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],
         )
@@ -131,7 +220,7 @@ class StorySalience:
         return self.story.spans
 
     @property
-    def windows(self) -> tuple[Span, ...]:
+    def windows(self) -> tuple[Span, ...]:  # type: ignore[override]
         """The windows, as half-open ranges of sentence indices."""
         return self.story.windows
 
@@ -149,11 +238,8 @@ class StorySalience:
     @property
     def extent(self) -> str:
         """The numbers of sentences and windows as text."""
-        sentences, windows = len(self), len(self.windows)
-        return (
-            f"{sentences:,} sentence{'s' * (sentences > 1)}, {windows:,}"
-            f" window{'s' * (windows > 1)}"
-        )
+        counts = {"sentence": len(self), "window": len(self.windows)}
+        return ", ".join(f"{count:,} {unit}{'s' * (count > 1)}" for unit, count in counts.items())
 
     @property
     def title(self) -> str:
@@ -164,51 +250,23 @@ class StorySalience:
     def notes(self) -> list[str]:
         """Notes to show with the scores, if they are approximate or the story was truncated; one
         sentence each."""
-        notes = (
-            []
-            if self.approximate is None
-            else [f"The scores are approximate ({self.approximate})."]
-        )
+        notes = []
+        if self.approximate is not None:
+            notes.append(f"The scores are approximate ({self.approximate}).")
         if self.truncated:
             notes.append(f"The story {truncation(self.context_tokens, self.cut_tokens)}.")
         return notes
-
-    @property
-    def primary_operation(self) -> str:
-        """The default operation of `rank` and `top`: summarization if it was scored, otherwise the
-        first."""
-        return primary(self.scores)
-
-    def scores_of(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation in story order; a `ValueError` if it was not scored."""
-        name = self.primary_operation if operation is None else operation
-        if name not in self.scores:
-            raise ValueError(
-                f"operation {name!r} was not scored; choose from {', '.join(self.scores)}"
-            )
-        return self.scores[name]
-
-    def compared(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation as `rank`, `top`, stars and shades compare them over the
-        story, see `Operation.compared`: for disruption adjusted for the place in a window,
-        otherwise as `scores_of`."""
-        name = self.primary_operation if operation is None else operation
-        return compared_scores(name, self.scores_of(name), self.windows)
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
         """`notes`, after those on how scores of these operations are compared; one sentence
         each."""
         return [*comparisons(operations), *self.notes]
 
-    def rank(self, operation: str | None = None) -> list[int]:
-        """The rank of each sentence in story order by `compared`: 1 is the most salient, equal
-        values share a rank."""
-        return ranks(self.compared(operation))
-
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all if there are fewer) with their scores, most salient
         first, ties in story order. See `compared`."""
-        scores, chosen = self.scores_of(operation), highest(self.compared(operation), k)
+        scores = self.scores_of(operation)
+        chosen = self.highest(k, operation)
         return [SalientSentence(i, self.sentences[i], scores[i]) for i in chosen]
 
     def extract(
@@ -234,9 +292,9 @@ class StorySalience:
         """For each sentence a line with its number, its rank by an operation, and its scores by all
         of them."""
         name = self.primary_operation if operation is None else operation
-        ranks, lines = self.rank(name), []
-        for i, rank in enumerate(ranks):
-            values = " · ".join(f"{each} {scores[i]:.3f}" for each, scores in self.scores.items())
+        lines = []
+        for i, rank in enumerate(self.rank(name)):
+            values = described({each: scores[i] for each, scores in self.scores.items()})
             lines.append(f"Sentence {i + 1} of {len(self)}, rank {rank} by {name}: {values}")
         return lines
 
@@ -291,19 +349,14 @@ class StorySalience:
                 `.svg`.
             OSError: the file can't be written.
         """
-        names = self.scores if operations is None else operations
-        scores = {name: self.scores_of(name) for name in listed(names)}
-        return plotted(
-            path,
-            self.sentences,
-            self.windows,
-            scores,
-            {name: [sentence.index for sentence in self.top(top, name)] for name in scores},
-            title=self.title,
-            notes=self.notes_on(scores),
-            width=width,
-            bare=bare,
-        )
+        names = self.shown(operations)
+        appearance = {"title": self.title, "notes": self.notes_on(names), "bare": bare}
+        return self.figure(path, names, self.sentences, top=top, width=width, **appearance)
+
+
+def described(scores: Mapping[str, float]) -> str:
+    """Scores by operation on one line."""
+    return " · ".join(f"{name} {score:.3f}" for name, score in scores.items())
 
 
 def truncation(context_tokens: int | None, cut_tokens: int) -> str:
@@ -362,123 +415,44 @@ class PlainResult(dict[str, Any]):
     _repr_html_ = _method_of_salience(StorySalience._repr_html_)
 
 
-# What results of stories and of books share
-
-
-def primary(names: Iterable[str]) -> str:
-    """The default among some scored operations: summarization, otherwise the first."""
-    found = list(names)
-    return PRIMARY_OPERATION if PRIMARY_OPERATION in found else found[0]
-
-
-def listed(names: str | Iterable[str]) -> list[str]:
-    """Some names, or a single one, as a list."""
-    return [names] if isinstance(names, str) else list(names)
-
-
-def ranks(values: Sequence[float]) -> list[int]:
-    """The rank of each value: 1 is the highest, equal values share a rank."""
-    negative = -np.array(values)
-    found: list[int] = (1 + np.searchsorted(np.sort(negative), negative)).tolist()
-    return found
-
-
-def highest(values: Sequence[float], k: int) -> list[int]:
-    """The indices of the k highest values (all if there are fewer), highest first, ties in
-    order."""
-    if k < 0:
-        raise ValueError(f"top({k}): the number can't be negative")
-    return sorted(range(len(values)), key=lambda i: -values[i])[:k]
-
-
-def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
-    """How many of `count` sentences an extract has: `k`, or a share of them, but at least one."""
-    if k is not None and share is not None:
-        raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
-    if share is not None and not 0 < share <= 1:
-        raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
-    return max(1, round(count * (share or default))) if k is None else k
-
-
-def plotted(
-    path: str | os.PathLike[str] | None,
-    texts: Sequence[str],
-    windows: Sequence[Span],
-    scores: Mapping[str, Sequence[float]],
-    labelled: Mapping[str, Sequence[int]],
-    *,
-    width: float,
-    **appearance: Any,
-) -> Figure:
-    """The figure of some scores by operation, see `salience_figure`; also saved, if there is a
-    path."""
-    check_figure(path, width)
-    if not scores:
-        raise ValueError("no operation to plot; name a scored operation, or use None for all")
-    figure = salience_figure(texts, windows, scores, labelled, width=width, **appearance)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
-
-
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
     """Scores of `count` units by operation, from plain data. Raises `ValueError` if they are
     invalid."""
-    if not isinstance(scores, Mapping) or not scores:
+    if not isinstance(scores, Mapping):
         raise ValueError("'scores' does not have a list of numbers for each operation")
     found = {}
     for name, values in scores.items():
-        is_list = isinstance(name, str) and isinstance(values, (list, tuple))
-        if not is_list or not all(map(_is_finite, values)):
+        if not isinstance(values, list | tuple) or not all(map(_is_finite, values)):
             raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
         if len(values) != count:
             raise ValueError(
-                f"there are {len(values)} scores of {shown_value(name)} for {count} sentence(s)"
+                f"there are {len(values)} scores of {shown_value(name)} for {count} unit(s)"
             )
-        found[name] = list(values)
+        found[str(name)] = list(values)
     return found
-
-
-def saved_context(data: Mapping[str, Any]) -> tuple[int | None, int, str | None]:
-    """`context_tokens`, `cut_tokens` and `approximate` of a saved result. Raises `ValueError` if
-    one is invalid."""
-    context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
-    approximate = data.get("approximate")
-    if context is not None and not isinstance(context, int):
-        raise ValueError(f"'context_tokens' is {shown_value(context)}")
-    if not isinstance(cut, int):
-        raise ValueError(f"'cut_tokens' is {shown_value(cut)}")
-    if approximate is not None and not isinstance(approximate, str):
-        raise ValueError(f"'approximate' is {shown_value(approximate)}")
-    return context, cut, approximate
 
 
 def _saved_story(data: Mapping[str, Any]) -> Story:
     """The story of a saved result. Its text has the sentences at their `spans`, and spaces between
     them. Raises `ValueError` if the data are not those of `StorySalience.to_dict`."""
-    if not isinstance(data, Mapping):
+    needed = ("sentences", "spans", "windows", "scores")
+    if not isinstance(data, Mapping) or any(key not in data for key in needed):
         raise ValueError(
-            f"a result is a mapping as of StorySalience.to_dict, not {type(data).__name__}"
+            f"this is no result: it must have {', '.join(map(repr, needed))}; score the story first"
         )
-    if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
-        raise ValueError(
-            f"this is no result: it has no {', '.join(map(repr, missing))}; score the story first"
-        )
-    text: list[str] = []
-    end = 0
+    text = ""
     try:
         for sentence, (start, stop) in zip(data["sentences"], data["spans"], strict=True):
-            if not 0 <= start - end <= _MAX_GAP or stop != start + len(sentence):
+            if not 0 <= start - len(text) <= _MAX_GAP or stop != start + len(sentence):
                 raise ValueError(f"{shown_value(sentence)} can't be at {start} to {stop}")
-            text.append(" " * (start - end) + sentence)
-            end = stop
+            text += " " * (start - len(text)) + sentence
     except (TypeError, ValueError) as error:
         raise ValueError(f"'spans' are not those of 'sentences': {error}") from None
     try:
-        return Story.parse({**data, "text": "".join(text)})
+        return Story.parse({**data, "text": text})
     except StoryError as error:
         raise ValueError(error.problem) from None
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and math.isfinite(value)

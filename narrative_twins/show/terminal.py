@@ -14,7 +14,7 @@ from rich.text import Text
 from narrative_twins.plots.shades import STRONG, shares
 from narrative_twins.plots.style import INK, hex_color, one_line
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import Unit, compared, scores_of, sentences_of
+from narrative_twins.salience.books.units import Unit, UnitScores
 from narrative_twins.salience.result import StorySalience
 
 MARK = "★"
@@ -158,22 +158,22 @@ def _contents(result: BookSalience, names: Sequence[str]) -> Table:
 def _bars(units: Sequence[Unit]) -> list[dict[str, str]]:
     """The scores of units that are compared, each with a bar, by operation."""
     cells: list[dict[str, str]] = [{} for _ in units]
-    for name, scores in scores_of(units).items():
-        bars = bars_of(compared(units, name))
+    scored = UnitScores(units)
+    for name, scores in scored.scores.items():
+        bars = bars_of(scored.compared(name))
         for cell, score, bar in zip(cells, scores, bars, strict=True):
             cell[name] = f"{score:.3f} {bar}"
     return cells
 
 
 def _salient(chapter: Unit, operation: str, top: int) -> Table:
-    sentences, windows = sentences_of(chapter.children)
-    values = compared(sentences, operation, windows)
-    chosen = sorted(range(len(sentences)), key=lambda i: -values[i])[:top]
+    scored = UnitScores.of_children(chapter.children)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1)
-    for i in sorted(chosen):
-        score = f"{sentences[i].scores[operation]:.3f}"
-        table.add_row(str(sentences[i].index + 1), score, Text(one_line(sentences[i].text)))
+    for i in sorted(scored.highest(top, operation)):
+        unit = scored.units[i]
+        score = f"{unit.scores[operation]:.3f}"
+        table.add_row(str(unit.index + 1), score, Text(one_line(unit.text)))
     return table

@@ -1,35 +1,42 @@
-"""The result of scoring a story: ranks, top sentences, extracts, tables."""
+"""The result of scoring a story: ranks, top sentences, extracts, tables; as plain data and back;
+and what notebooks show."""
 
 from __future__ import annotations
 
+import copy
+import io
+import json
+import pickle
+from html.parser import HTMLParser
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot
+from matplotlib.image import imread
 
 from narrative_twins import OPERATIONS, Story, StorySalience, show
+from narrative_twins.salience.result import PlainResult
 
+from support.results import NASTY, any_text, result_of
 from support.scoring import FixedScores, score_story
 
 
 def test_rank_and_top(encoder):
-    result = score_story(
-        ["A.", "B.", "C.", "D."], encoder, operations=[FixedScores([0.5, 0.9, 0.5, 0.1])]
-    )
+    fixed = FixedScores([0.5, 0.9, 0.5, 0.1])
+    result = score_story(["A.", "B.", "C.", "D."], encoder, operations=[fixed])
     assert result.rank() == result.rank("fixed") == [2, 1, 2, 4]
-    assert [(top.index, top.sentence, top.score) for top in result.top(3)] == [
-        (1, "B.", 0.9),
-        (0, "A.", 0.5),
-        (2, "C.", 0.5),
-    ]
-    assert len(result.top(9)) == 4
-    assert result.top(0) == []
+    top = [(each.index, each.sentence, each.score) for each in result.top(3)]
+    assert top == [(1, "B.", 0.9), (0, "A.", 0.5), (2, "C.", 0.5)]
+    assert len(result.top(9)) == 4 and result.top(0) == []
     with pytest.raises(ValueError, match="negative"):
         result.top(-1)
     with pytest.raises(ValueError, match="'deletion' was not scored; choose from fixed"):
         result.rank("deletion")
-    assert score_story("Nadia ran. It rained.", encoder).primary_operation == "summarization"
 
 
-def saved(windows, **scores) -> StorySalience:
+def given_scores(windows, **scores) -> StorySalience:
     sentences = [f"Sentence {i}." for i in range(windows[-1][1])]
     return StorySalience(Story.parse({"sentences": sentences, "windows": windows}), scores)
 
@@ -37,7 +44,7 @@ def saved(windows, **scores) -> StorySalience:
 def test_disruption_is_compared_with_what_is_usual_at_its_place():
     usual = [0.0, 1.0, 2**-1.25, 3**-1.25]
     plain = [*usual, *usual, *usual[:3], 2 * usual[3]]
-    result = saved([[0, 4], [4, 8], [8, 12]], disruption=plain, deletion=plain)
+    result = given_scores([[0, 4], [4, 8], [8, 12]], disruption=plain, deletion=plain, own=plain)
     # The first sentence of the story keeps 0; those of later windows, which have no score, count as
     # the median.
     assert result.compared("disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
@@ -45,35 +52,47 @@ def test_disruption_is_compared_with_what_is_usual_at_its_place():
     assert (ranks[0], ranks[11]) == (12, 1)
     (best,) = result.top(1, "disruption")
     assert best.index == 11 and best.score == plain[11], "the score itself is that of the operation"
-    assert result.scores["disruption"] == plain == result.compared("deletion")
-    assert result.rank("deletion")[1] == 1
+    assert plain == result.compared("deletion") == result.compared("own")
+    words = "each score with what is usual at its place"
+    assert words in result.notes_on(["deletion", "disruption"])[0] and not result.notes
+    assert words in "".join(show.to_html([result])) and not result.notes_on(["deletion"])
 
 
 @pytest.mark.parametrize("windows", [[[0, 3]], [[0, 1], [1, 2], [2, 3]], [[0, 1], [1, 3]]])
 def test_comparison_of_few_sentences(windows):
     firsts = [lo for lo, _ in windows]
     scores = [0.0 if i in firsts else 0.5 for i in range(3)]
-    compared = saved(windows, disruption=scores).compared("disruption")
+    compared = given_scores(windows, disruption=scores).compared("disruption")
     assert compared[0] == 0 and np.isfinite(compared).all()
 
 
-def test_operations_of_others_are_compared_as_they_are():
-    assert saved([[0, 3]], unknown=[3.0, 1.0, 2.0]).compared("unknown") == [3.0, 1.0, 2.0]
+def test_extracts_are_the_top_sentences_in_story_order():
+    sentences = ["One.", "Two\n is long.", "Three.", "Four.", "Five."]
+    scores = {"summarization": [0.1, 0.9, 0.3, 0.2, 0.8], "deletion": [5.0, 4.0, 3.0, 2.0, 1.0]}
+    result = StorySalience(Story.parse(sentences), scores)
+    extract = result.extract(2)
+    assert extract == sorted(result.top(2), key=lambda sentence: sentence.index)
+    assert str(extract) == "Two is long.\nFive." and extract == result.extract(share=0.5)
+    assert len(result.extract(9)) == len(result.extract(share=1)) == 5
+    assert result.extract(0) == [] and str(result.extract(0)) == ""
+    assert result.extract(1) == result.extract(share=0.01) == result.extract()
+    assert str(result.extract(1, "deletion")) == "One."
+    for problem, k, share in (
+        ("negative", -1, None),
+        ("not both", 1, 0.5),
+        ("above 0", None, 0),
+        ("at most 1", None, 1.5),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            result.extract(k, share=share)
 
 
-def test_what_is_shown_says_how_disruption_is_compared():
-    result = saved([[0, 3]], disruption=[0.0, 0.5, 0.4], deletion=[0.1, 0.2, 0.3])
-    words = "each score with what is usual at its place"
-    assert not result.notes and words in result.notes_on(["deletion", "disruption"])[0]
-    assert not result.notes_on(["deletion"])
-    assert words in "".join(show.to_html([result]))
-    assert words in saved([[0, 3]], disruption=[0.0, 0.5, 0.4])._repr_html_()
+# Plain data
 
 
 def test_plain_data_and_pandas(encoder):
-    result = score_story(
-        {"id": "x", "sentences": ["Nadia ran.", "It rained."], "windows": 2}, encoder
-    )
+    story = {"id": "x", "sentences": ["Nadia ran.", "It rained."], "windows": 2}
+    result = score_story(story, encoder)
     assert result.to_dict() == {
         "id": "x",
         "sentences": ["Nadia ran.", "It rained."],
@@ -91,25 +110,138 @@ def test_plain_data_and_pandas(encoder):
     assert frame["summarization"].tolist() == result.scores["summarization"]
 
 
-def test_extracts_are_the_top_sentences_in_story_order():
-    sentences = ["One.", "Two\n is long.", "Three.", "Four.", "Five."]
-    scores = {"summarization": [0.1, 0.9, 0.3, 0.2, 0.8], "deletion": [5.0, 4.0, 3.0, 2.0, 1.0]}
-    result = StorySalience(Story.parse(sentences), scores)
-    extract = result.extract(2)
-    assert extract == sorted(result.top(2), key=lambda sentence: sentence.index)
-    assert str(extract) == "Two is long.\nFive."
-    assert len(result.extract(9)) == len(result.extract(share=1)) == 5
-    assert result.extract(0) == [] and str(result.extract(0)) == ""
-    assert extract == result.extract(share=0.5)
-    assert result.extract(1) == result.extract(share=0.01) == result.extract()
-    assert str(result.extract(1, "deletion")) == "One."
-    for problem, k, share in (
-        ("negative", -1, None),
-        ("not both", 1, 0.5),
-        ("above 0", None, 0),
-        ("at most 1", None, 1.5),
-    ):
-        with pytest.raises(ValueError, match=problem):
-            result.extract(k, share=share)
-    with pytest.raises(ValueError, match="'shifting' was not scored"):
-        result.extract(1, "shifting")
+def sample(name="x"):
+    source = {"text": "Nadia ran.\n\n  It rained.  The mill burned.", "id": name}
+    scores = {"deletion": [0, 1 / 7, 2 / 7], "summarization": [1, 6 / 7, 5 / 7]}
+    return StorySalience(Story.parse(source, 2), scores, 512, 9, "one-pass", 3)
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.data())
+@settings(max_examples=100)
+def test_from_dict_is_the_inverse_of_to_dict(sentences, data):
+    windows = data.draw(st.integers(1, len(sentences)))
+    try:
+        story = Story.parse({"sentences": sentences, "windows": windows})
+    except ValueError:
+        return
+    numbers = st.lists(st.floats(-1, 1), min_size=len(story), max_size=len(story))
+    result = StorySalience(story, {"deletion": data.draw(numbers)})
+    assert StorySalience.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_text_between_sentences_is_spaces_in_saved_results():
+    result = sample()
+    again = StorySalience.from_dict(json.loads(json.dumps(result.to_dict())), index=3)
+    assert again.to_dict() == result.to_dict()
+    assert (again.title, again.notes, again.top(2)) == (result.title, result.notes, result.top(2))
+    assert [again.story.text[start:end] for start, end in again.spans] == list(result.sentences)
+
+
+GOOD = sample().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ([], "this is no result: it must have 'sentences', 'spans', 'windows', 'scores'"),
+        ({"text": "Nadia ran."}, "this is no result.*; score the story first"),
+        (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' are not those of 'sentences'"),
+        (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "'' can't be at 14 to 24"),
+        (GOOD | {"spans": [[0, 10]]}, "'spans' are not those"),
+        (GOOD | {"spans": [[0, 10], [5, 15], [30, 46]]}, "can't be at 5 to 15"),
+        (GOOD | {"spans": [[10**15, 10**15 + 10], *GOOD["spans"][1:]]}, "can't be at 10{15} to"),
+        (GOOD | {"windows": [[0, 2]]}, "does not partition"),
+        (GOOD | {"scores": []}, "list of numbers"),
+        (GOOD | {"scores": {}}, "no scores"),
+        (GOOD | {"scores": {"deletion": [0.5, 1]}}, "2 scores of 'deletion' for 3"),
+        (GOOD | {"scores": {"deletion": [0.5, 1, float("nan")]}}, "finite"),
+        (GOOD | {"scores": {"deletion": [0.5, 1, "2"]}}, "finite"),
+        (GOOD | {"cut_tokens": "many"}, "numbers of tokens"),
+    ],
+)
+def test_what_is_no_result(data, problem):
+    with pytest.raises(ValueError, match=problem):
+        StorySalience.from_dict(data)
+
+
+def test_a_plain_result_is_data_with_the_methods_of_a_result(tmp_path):
+    result = sample(name=None)
+    plain, data = PlainResult.of(result), result.to_dict()
+    assert plain == data and isinstance(plain, dict) and json.dumps(plain) == json.dumps(data)
+    for other in (pickle.loads(pickle.dumps(plain)), copy.deepcopy(plain), copy.copy(plain)):
+        assert other == data and other.salience.name == "story 4"
+    assert plain.rank("deletion") == result.rank("deletion")
+    assert plain.top(2, "deletion") == result.top(2, "deletion")
+    assert plain.extract(share=0.9) == result.extract(share=0.9)
+    assert plain.to_pandas().equals(result.to_pandas())
+    assert plain._repr_html_() == StorySalience.from_dict(plain, 3)._repr_html_()
+    for name, shown in (("a.svg", plain), ("b.svg", result)):
+        shown.plot(tmp_path / name, operations="deletion", width=3.3)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+# Notebooks
+
+
+class Spans(HTMLParser):
+    """The attributes and the text of each sentence, and the tags of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.spans, self.inside = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "span":
+            self.inside = True
+            self.spans.append([dict(attrs), ""])
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "span"
+
+    def handle_data(self, data):
+        if self.inside:
+            self.spans[-1][1] += data
+
+
+def test_a_result_shows_its_story():
+    result = sample("A-1")
+    page = result._repr_html_()
+    found = Spans(page)
+    assert [text for _, text in found.spans] == list(result.sentences)
+    title = "Sentence 1 of 3, rank 1 by summarization: deletion 0.000 · summarization 1.000"
+    assert found.spans[0][0]["title"] == title
+    styles = [attributes["style"] for attributes, _ in found.spans]
+    assert all(";color:#1b1b1f" in style for style in styles), "dark pages have pale text"
+    assert ["bold" in style for style in styles] == [True, False, False]
+    assert "background:#f29e4c" in styles[0] and "background:#ffffff" in styles[2]
+    assert page.index("Nadia ran.") < page.index("<br><br>") < page.index("It rained")
+    assert "A-1: 3 sentences" in page and "without up to 9 of its tokens" in page
+    assert not {"style", "script"} & set(found.tags)
+
+
+@given(st.lists(any_text, min_size=1, max_size=5))
+@settings(max_examples=50)
+def test_any_text_is_escaped(texts):
+    page = result_of(texts, name=NASTY[7])._repr_html_()
+    assert Spans(page).tags.count("span") == len(texts)
+    assert "<script" not in page
+    page.encode("utf-8")
+
+
+def test_long_stories_are_cut_in_notebooks():
+    page = result_of(["A."] * 2003)._repr_html_()
+    assert len(Spans(page).spans) == 2000 and "3 more sentences not shown" in page
+    text = repr(result_of(["A long sentence. " * 100] * 50, name="n" * 500))
+    assert len(text) < 200 and "50 sentences, 1 window; most salient by summarization: " in text
+
+
+def test_figures_show_themselves_once():
+    """Without `%matplotlib inline`, by a method of their own; pyplot would show them a second
+    time."""
+    before = pyplot.get_fignums()
+    results = [result_of(["A.", "B."], name=name) for name in "ab"]
+    for figure in (results[0].plot(), show.plot_stories(results)):
+        assert 600 < imread(io.BytesIO(figure._repr_png_())).shape[1] < 1000
+    assert pyplot.get_fignums() == before

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import floor
 
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.style import one_line
-from narrative_twins.salience.books.units import Unit, compared, sentences_of
+from narrative_twins.salience.books.units import Unit, UnitScores
 from narrative_twins.salience.result import extract_length
+from narrative_twins.stories.splitting import Span
 
 DEFAULT_SHARE = 1 / 10
 
@@ -85,41 +85,40 @@ class BookExtract:
 def extract(
     title: str | None,
     chapters: Sequence[Unit],
-    operation: str,
+    sentences: UnitScores,
+    operation: str | None = None,
     k: int | None = None,
     share: float | None = None,
     words: int | None = None,
 ) -> BookExtract:
-    """The extract of a book by an operation, see `BookSalience.extract`."""
-    sentences, spans = sentences_of(scene for chapter in chapters for scene in chapter.children)
+    """The extract of a book by an operation, from the scores of its sentences, see
+    `BookSalience.extract`."""
+    total = len(sentences.units)
     if words is None:
-        budget = extract_length(len(sentences), k, share, DEFAULT_SHARE)
+        budget = extract_length(total, k, share, DEFAULT_SHARE)
+        lengths = [1] * total
     elif k is None and share is None:
         budget = words
+        lengths = [len(unit.text.split()) for unit in sentences.units]
     else:
         raise ValueError("choose one length: a number of sentences, a share, or a number of words")
     if budget < 1:
         raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
-    windows = [sentences[lo:hi] for lo, hi in spans]
-    values = compared(sentences, operation, spans)
-    salience = {unit.index: value for unit, value in zip(sentences, values, strict=True)}
-    chosen = _spread(windows, salience, budget, by_words=words is not None)
+    chosen = _spread(sentences.windows, lengths, sentences.compared(operation), budget)
     if not chosen:
         raise ValueError(
             f"no stretch of the book has a sentence for an extract of {words} words; allow more"
         )
     found = []
     for chapter in chapters:
-        units = tuple(
-            unit for scene in chapter.children for unit in scene.children if unit.index in chosen
-        )
-        if units:
+        of_chapter = UnitScores.of_children(chapter.children).units
+        if units := tuple(unit for unit in of_chapter if unit.index in chosen):
             found.append((chapter, units))
-    return BookExtract(title, tuple(found), len(sentences))
+    return BookExtract(title, tuple(found), total)
 
 
 def _spread(
-    windows: Sequence[Sequence[Unit]], salience: Mapping[int, float], budget: int, by_words: bool
+    windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
 ) -> set[int]:
     """The indices of the sentences of an extract, by their salience.
 
@@ -127,27 +126,21 @@ def _spread(
     that has been passed. Windows that have no room for a sentence are joined to those after them,
     so that each sentence of a stretch can be the one that is chosen.
     """
-    length = {
-        unit.index: len(unit.text.split()) if by_words else 1
-        for window in windows
-        for unit in window
-    }
-    total, passed, used = sum(length.values()), 0, 0
-    stretch: list[Unit] = []
+    total = sum(lengths)
+    budget = min(budget, total)
     chosen: set[int] = set()
-    for window in windows:
-        stretch += window
-        passed += sum(length[unit.index] for unit in window)
-        room = floor(min(budget, total) * passed / total) - used if total else 0
-        found = []
-        for unit in sorted(stretch, key=lambda unit: -salience[unit.index]):
-            if 0 < length[unit.index] <= room:
-                room -= length[unit.index]
-                found.append(unit.index)
-        if found:
-            chosen.update(found)
-            used += sum(length[index] for index in found)
-            stretch = []
+    start = passed = used = 0
+    for lo, stop in windows:
+        passed += sum(lengths[lo:stop])
+        room = budget * passed // total - used
+        before = used
+        for i in sorted(range(start, stop), key=lambda i: -salience[i]):
+            if 0 < lengths[i] <= room:
+                chosen.add(i)
+                room -= lengths[i]
+                used += lengths[i]
+        if used > before:
+            start = stop
     return chosen
 
 

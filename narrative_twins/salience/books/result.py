@@ -17,21 +17,19 @@ from narrative_twins.salience.books.units import (
     LEVELS,
     Level,
     Unit,
-    chapter_data,
+    UnitScores,
     chapters_of,
-    compared,
-    is_book_row,
-    json_line,
-    scores_of,
-    sentences_of,
+    row_of,
 )
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import highest, listed, plotted, primary, ranks, saved_context
+from narrative_twins.salience.result import described
 from narrative_twins.stories.splitting import Span
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+_WRONG = "this is no result of score_book"
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,13 @@ class BookSalience:
         if len(self.units("sentence")) > MAX_SENTENCES:
             shown = {unit.index for unit in self.extract(MAX_SENTENCES)}
             notes.append(f"Of the sentences, the most salient {MAX_SENTENCES:,} are shown.")
-        contents = Contents(self.shading, shown, inline=True)
-        return contents_cell(f"{self.name}: {self.extent}", self.chapters, contents, notes)
+        contents = "".join(Contents(self.shading, shown, inline=True).chapters(self.chapters))
+        below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
+        return (
+            f"<div><div><strong><bdi>{escape(f'{self.name}: {self.extent}')}</bdi></strong></div>"
+            f'<div style="max-height:32em;overflow:auto;line-height:1.7">{contents}</div>'
+            f"{below}</div>"
+        )
 
     @property
     def shading(self) -> dict[Level, str]:
@@ -89,9 +92,9 @@ class BookSalience:
     @property
     def extent(self) -> str:
         """The numbers of units as text."""
-        counts = [(level, len(self.units(level))) for level in LEVELS]
+        counts = {level: len(self.units(level)) for level in LEVELS}
         return ", ".join(
-            f"{count:,} {level}{'s' * (count > 1)}" for level, count in counts if count
+            f"{count:,} {level}{'s' * (count > 1)}" for level, count in counts.items() if count
         )
 
     @property
@@ -99,65 +102,71 @@ class BookSalience:
         """Notes to show with the scores, one sentence each."""
         notes = []
         if above := [f"{level}s" for level in self.levels if level != "sentence"]:
-            kind = f"The scores of {' and '.join(above)} are from one pass over the book"
-            own = set(self.operations("sentence")) - set(self.operations(self.levels[0]))
-            only = (
-                f", where the order changes nothing: {', '.join(sorted(own))} is for sentences only"
-                if own
-                else ""
+            notes.append(
+                f"The scores of {' and '.join(above)} are from one pass over the book, where the"
+                " order changes nothing: shifting is for sentences only."
             )
-            notes.append(f"{kind}{only}.")
         if "sentence" in self.levels and self.context_tokens is not None:
             notes.append(
                 f"Sentences are read with up to {self.context_tokens:,} tokens of their chapter."
             )
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
-        return notes + comparisons(
-            dict.fromkeys(name for level in self.levels for name in self.operations(level))
-        )
+        names = (name for level in self.levels for name in self.operations(level))
+        return notes + comparisons(dict.fromkeys(names))
 
     def units(self, level: Level) -> list[Unit]:
         """All units of a level in the order of the book; no sentences if they were not scored."""
+        return self.at(level).units
+
+    def at(self, level: Level) -> UnitScores:
+        """The scores of all units of a level, of which scenes are compared within their chapter and
+        sentences within their window."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is unknown; choose from {', '.join(LEVELS)}")
-        found = list(self.chapters)
+        found = UnitScores(self.chapters)
         for _ in range(LEVELS.index(level)):
-            found = [child for unit in found for child in unit.children]
+            found = UnitScores.of_children(found.units)
         return found
 
     def operations(self, level: Level) -> list[str]:
         """The operations that were scored at a level."""
-        units = self.units(level)
-        return list(units[0].scores) if units else []
+        return list(self.at(level).scores)
+
+    def _scored(self, level: Level) -> UnitScores:
+        """As `at`; a `ValueError` if the level was not scored."""
+        found = self.at(level)
+        if not found.scores:
+            raise ValueError(
+                f"the level {level!r} was not scored; choose from {', '.join(self.levels)}"
+            )
+        return found
 
     def primary_operation(self, level: Level) -> str:
         """The default operation at a level: summarization if it was scored, otherwise the first; a
         `ValueError` if the level was not scored."""
-        return self._operation(level, None)
+        return self._scored(level).primary_operation
 
     def scores_of(self, level: Level, operation: str | None = None) -> list[float]:
         """The scores of all units of a level, by default of its primary operation; a `ValueError`
         if it was not scored there."""
-        name = self._operation(level, operation)
-        return [unit.scores[name] for unit in self.units(level)]
+        return self._scored(level).scores_of(operation)
 
     def compared(self, level: Level, operation: str | None = None) -> list[float]:
         """The scores of all units of a level as `rank` and `top` compare them, see
         `StorySalience.compared`."""
-        return compared(self.units(level), self._operation(level, operation), self._windows(level))
+        return self._scored(level).compared(operation)
 
     def rank(self, level: Level, operation: str | None = None) -> list[int]:
         """The rank of each unit of a level among all of them in the book by `compared`, in its
         order: 1 is the most salient, equal values share a rank."""
-        return ranks(self.compared(level, operation))
+        return self._scored(level).rank(operation)
 
     def top(self, k: int, level: Level | None = None, operation: str | None = None) -> list[Unit]:
         """The k most salient units of a level, by default the lowest that was scored; most salient
         first, ties in the order of the book."""
-        level = level or self.levels[-1]
-        units = self.units(level)
-        return [units[i] for i in highest(self.compared(level, operation), k)]
+        scored = self._scored(level or self.levels[-1])
+        return [scored.units[i] for i in scored.highest(k, operation)]
 
     def extract(
         self,
@@ -184,49 +193,38 @@ class BookSalience:
             ValueError: sentences or the operation were not scored, several lengths are given, or
                 one is out of range.
         """
-        name = self._operation("sentence", operation)
-        return extract(self.title, self.chapters, name, k, share, words)
+        sentences = self._scored("sentence")
+        return extract(self.title, self.chapters, sentences, operation, k, share, words)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON: title, levels, context_tokens, approximate, the scores of chapters,
         and the chapters with the sentences, spans, windows and scores of their scenes."""
-        return self.book_data() | {"chapters": [chapter_data(chapter) for chapter in self.chapters]}
+        return self.book_row() | {"chapters": [row_of(chapter) for chapter in self.chapters]}
 
-    def book_data(self) -> dict[str, Any]:
+    def book_row(self) -> dict[str, Any]:
         """The part of `to_dict` that is about the book as a whole."""
         return {
             "title": self.title,
             "levels": list(self.levels),
             "context_tokens": self.context_tokens,
             "approximate": self.approximate,
-            "scores of chapters": scores_of(self.chapters),
+            "scores of chapters": self.at("chapter").scores,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BookSalience:
         """A result from plain data: the inverse of `to_dict`. Raises `ValueError` if the data are
         no result."""
-        if (
-            not isinstance(data, Mapping)
-            or not isinstance(data.get("chapters"), list)
-            or not data["chapters"]
-        ):
-            raise ValueError("this is no result of score_book: it has no list of 'chapters'")
-        levels, scores = data.get("levels"), data.get("scores of chapters")
-        if (
-            not isinstance(levels, list)
-            or not levels
-            or levels != [level for level in LEVELS if level in levels]
-        ):
-            raise ValueError(f"this is no result of score_book: its 'levels' are {levels!r:.60}")
-        context, _, approximate = saved_context(data)
-        title = data.get("title")
-        chapters = chapters_of(data["chapters"], scores)
-        result = cls(
-            title if isinstance(title, str) else None, tuple(levels), chapters, context, approximate
-        )
-        if missing := [level for level in result.levels if not result.operations(level)]:
-            raise ValueError(f"this is no result of score_book: it has no scores of {missing[0]}s")
+        try:
+            levels = tuple(level for level in LEVELS if level in data["levels"])
+            chapters = chapters_of(data["chapters"], data["scores of chapters"])
+            result = cls(
+                data["title"], levels, chapters, data["context_tokens"], data["approximate"]
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{_WRONG}: it has no valid {error}") from None
+        if not levels or not all(result.operations(level) for level in levels):
+            raise ValueError(f"{_WRONG}: it has no scores of one of its 'levels'")
         return result
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -238,19 +236,21 @@ class BookSalience:
 
         names = dict.fromkeys(name for level in self.levels for name in self.operations(level))
         rows = []
-        for chapter in self.chapters:
-            for unit, scene in _units_of(chapter):
-                if unit.level in self.levels:
-                    start, end = unit.span
-                    place = {
-                        "level": unit.level,
-                        "chapter": chapter.index,
-                        "scene": scene,
-                        "index": unit.index,
-                    }
-                    about = {"start": start, "end": end, "text": unit.text}
-                    rows.append(place | about | {name: unit.scores.get(name) for name in names})
+        for chapter, scene, unit in self._places():
+            if unit.level in self.levels:
+                place = {"chapter": chapter, "scene": scene, "index": unit.index}
+                about = {"start": unit.span[0], "end": unit.span[1], "text": unit.text}
+                scores = {name: unit.scores.get(name) for name in names}
+                rows.append({"level": unit.level} | place | about | scores)
         return pandas.DataFrame(rows).astype({"scene": "Int64"} | dict.fromkeys(names, "float64"))
+
+    def _places(self) -> Iterator[tuple[int, int | None, Unit]]:
+        """Each unit with the indices of its chapter and scene, if it is in a scene."""
+        for chapter in self.chapters:
+            yield chapter.index, None, chapter
+            for scene in chapter.children:
+                for unit in (scene, *scene.children):
+                    yield chapter.index, scene.index, unit
 
     def plot(
         self,
@@ -279,64 +279,17 @@ class BookSalience:
             OSError: the file can't be written.
         """
         level = level or self.levels[0]
-        names = listed(self.operations(level) if operations is None else operations)
-        return plotted(
+        scored = self._scored(level)
+        appearance = {"title": f"{self.name}: {level}s", "notes": self.notes, "bare": bare}
+        return scored.figure(
             path,
-            [unit.name for unit in self.units(level)],
-            self._windows(level),
-            {name: self.scores_of(level, name) for name in names},
-            {name: [unit.index for unit in self.top(top, level, name)] for name in names},
-            title=f"{self.name}: {level}s",
-            notes=self.notes,
+            scored.shown(operations),
+            [unit.name for unit in scored.units],
+            top=top,
             width=width,
-            bare=bare,
             unit=level,
+            **appearance,
         )
-
-    def _windows(self, level: Level) -> list[Span]:
-        """The ranges of the units of a level of which each was scored by itself."""
-        if level == "chapter":
-            return [(0, len(self.chapters))]
-        if level == "scene":
-            return [
-                (chapter.children[0].index, chapter.children[-1].index + 1)
-                for chapter in self.chapters
-            ]
-        return sentences_of(self.units("scene"))[1]
-
-    def _operation(self, level: Level, name: str | None) -> str:
-        """An operation of a level, by default the primary one; a `ValueError` if it was not scored
-        there."""
-        names = self.operations(level)
-        if not names:
-            raise ValueError(
-                f"the level {level!r} was not scored; choose from {', '.join(self.levels)}"
-            )
-        if name is None:
-            return primary(names)
-        if name not in names:
-            why = ""
-            if level != "sentence" and name in self.operations("sentence"):
-                why = f" ({level}s are read one by one, so that moving them changes nothing)"
-            raise ValueError(
-                f"operation {name!r} was not scored for {level}s{why}; choose from"
-                f" {', '.join(names)}"
-            )
-        return name
-
-
-def _units_of(chapter: Unit) -> Iterable[tuple[Unit, int | None]]:
-    """A chapter, then each of its scenes and the sentences of it, each with the index of the
-    scene."""
-    yield chapter, None
-    for scene in chapter.children:
-        yield scene, scene.index
-        yield from ((sentence, scene.index) for sentence in scene.children)
-
-
-def book_line(result: BookSalience) -> str:
-    """The last line of a run: what is known when all chapters are scored."""
-    return json_line(result.book_data())
 
 
 def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
@@ -353,12 +306,10 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.strip()]
-        if len(rows) == 1 and "chapters" in rows[0]:
-            return BookSalience.from_dict(rows[0])
-        if not rows or not is_book_row(rows[-1]):
+            *chapters, book = [json.loads(line) for line in file if line.strip()] or [{}]
+        if "levels" not in book:
             raise ValueError("the result of the book is not complete; resume the run by --resume")
-        return BookSalience.from_dict(rows[-1] | {"chapters": rows[:-1]})
+        return BookSalience.from_dict({"chapters": chapters} | book)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -392,20 +343,17 @@ class Contents:
 
     def chapters(self, chapters: Sequence[Unit]) -> Iterator[str]:
         """Each chapter as an element that opens."""
-        styles = self._styles(chapters)
-        for chapter, style in zip(chapters, styles, strict=True):
+        for chapter, style in zip(chapters, self._styles(chapters), strict=True):
             scenes = chapter.children
-            if len(scenes) == 1:
-                inner = self._sentences(scenes[0])
-            else:
-                of_scenes = self._styles(scenes)
-                inner = "".join(
-                    self._opening(scene, f"scene {number}", style, self._sentences(scene))
-                    for number, (scene, style) in enumerate(
-                        zip(scenes, of_scenes, strict=True), start=1
+            inner = [self._sentences(scene) for scene in scenes]
+            if len(scenes) > 1:
+                inner = [
+                    self._opening(scene, f"scene {number}", its_style, sentences)
+                    for number, (scene, its_style, sentences) in enumerate(
+                        zip(scenes, self._styles(scenes), inner, strict=True), start=1
                     )
-                )
-            yield self._opening(chapter, chapter.name, style, inner)
+                ]
+            yield self._opening(chapter, chapter.name, style, "".join(inner))
 
     def _opening(self, unit: Unit, name: str, style: str, inner: str) -> str:
         scores = f" <small>{escape(described(unit.scores))}</small>" if unit.scores else ""
@@ -417,15 +365,13 @@ class Contents:
         return f"<details{indent}><summary>{heading}</summary>{inner}</details>\n"
 
     def _sentences(self, scene: Unit) -> str:
-        starts, parts, styles = (
-            set(scene.paragraphs),
-            list[str](),
-            self._styles(scene.children, scene.windows),
-        )
+        parts: list[str] = []
+        styles = self._styles(scene.children, scene.windows)
         for at, (sentence, style) in enumerate(zip(scene.children, styles, strict=True)):
             if self.shown is not None and sentence.index not in self.shown:
                 continue
-            parts.append("</p><p>" if parts and at in starts else " " if parts else "")
+            if parts:
+                parts.append("</p><p>" if at in scene.paragraphs else " ")
             title = escape(f"sentence {sentence.index + 1}: {described(sentence.scores)}")
             text = escape(one_line(sentence.text))
             parts.append(
@@ -434,36 +380,14 @@ class Contents:
         return f"<p>{''.join(parts)}</p>" if parts else ""
 
     def _styles(self, units: Sequence[Unit], windows: Sequence[Span] | None = None) -> list[str]:
-        """The style attribute of each unit, with its shade among these units; `windows` as for
-        `compared`."""
+        """The style attribute of each unit, with its shade among these units."""
         operation = self.operations.get(units[0].level) if units else None
         if operation is None:
             return [""] * len(units)
-        scores = compared(units, operation, windows)
-        light = shades(scores)
+        scores = UnitScores(units, windows).compared(operation)
+        light = map(hex_color, shades(scores))
         if self.inline:
             own = f"color:{hex_color(INK)};padding:1px 2px"
-            return [f' style="background:{hex_color(colour)};{own}"' for colour in light]
-        dark = shades(scores, PALE_DARK, STRONG_DARK)
-        return [
-            f' style="--light:{hex_color(a)};--dark:{hex_color(b)}"'
-            for a, b in zip(light, dark, strict=True)
-        ]
-
-
-def contents_cell(
-    title: str, chapters: Sequence[Unit], contents: Contents, notes: Iterable[str]
-) -> str:
-    """A book for the output cell of a notebook."""
-    below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
-    return (
-        f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        '<div style="max-height:32em;overflow:auto;line-height:1.7">'
-        f"{''.join(contents.chapters(chapters))}</div>"
-        f"{below}</div>"
-    )
-
-
-def described(scores: Mapping[str, float]) -> str:
-    """Scores on one line."""
-    return " · ".join(f"{name} {score:.3f}" for name, score in scores.items())
+            return [f' style="background:{colour};{own}"' for colour in light]
+        dark = map(hex_color, shades(scores, PALE_DARK, STRONG_DARK))
+        return [f' style="--light:{a};--dark:{b}"' for a, b in zip(light, dark, strict=True)]

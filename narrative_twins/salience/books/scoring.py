@@ -12,19 +12,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import LEVELS, Level, ScoredChapter, Unit, unit_scores
+from narrative_twins.salience.books.units import LEVELS, Level, Row, chapters_of
 from narrative_twins.salience.engine import Progress, loaded_encoder, score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.options import Approximation, BookOptions, checked_options
+from narrative_twins.salience.options import BookOptions, approximation, checked_options
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
@@ -32,6 +32,9 @@ from narrative_twins.stories.books.scenes import DividedChapter, divided_chapter
 from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, partition
 
+_VECTOR = "sum of states"
+"""The key of the sum of the token states in the row of a chapter, from which the scores of chapters
+are computed when all are read."""
 _SHARE = 0.05
 """About the share of the work on a chapter that is the pass over its scenes, if its sentences are
 scored exactly."""
@@ -66,7 +69,7 @@ def score_book(
     scorer = BookScorer.of(encoder, levels, **options)
     book = book if isinstance(book, Book) else read_book(book)
     progress = options.get("progress", False)
-    return scorer.result(book, scorer.chapters(book, progress=progress))
+    return scorer.result(book, scorer.rows(book, progress=progress))
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,14 @@ class BookScorer:
     """What to score books with, see `score_book`.
 
     Attributes:
-        encoder, splitter, approximate, max_shifts: as for `score_book`.
+        encoder: the encoder.
         operations: the operations by level, for the levels that are scored.
+        options: the options of scoring, checked.
     """
 
     encoder: StoryEncoder
     operations: dict[Level, list[Operation]]
-    splitter: Splitter | None
-    approximate: Approximation | None
-    max_shifts: int | None
+    options: BookOptions
 
     @classmethod
     def of(
@@ -93,98 +95,95 @@ class BookScorer:
     ) -> BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
-        by_level = level_operations(check_levels(levels), options)
+        by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
             raise ValueError(
                 "chapters and scenes need mean pooling, and this encoder pools the first token;"
                 " choose another encoder or levels='sentence'"
             )
-        return cls(
-            encoder,
-            by_level,
-            options.get("splitter"),
-            options.get("approximate"),
-            options.get("max_shifts"),
-        )
+        return cls(encoder, by_level, options)
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """The levels that are scored."""
         return tuple(self.operations)
 
-    def chapters(
-        self,
-        book: Book,
-        done: Sequence[ScoredChapter] = (),
-        progress: bool | Callable[[float], None] = False,
-    ) -> Iterator[ScoredChapter]:
-        """The chapters of a book, each as soon as its parts are scored; `done` are those that were
-        scored before, which come first."""
-        divided = divided_chapters(book, self.splitter)
+    def rows(
+        self, book: Book, done: Sequence[Row] = (), progress: bool | Callable[[float], None] = False
+    ) -> Iterator[Row]:
+        """The chapters of a book as rows, each as soon as its parts are scored; `done` are those
+        that were scored before, which come first."""
+        divided = divided_chapters(book, self.options.get("splitter"))
         yield from done
-        scenes = sum(len(chapter.unit.children) for chapter in done)
-        sentences = sum(len(chapter.sentences) for chapter in divided[: len(done)])
+        scored = sum(len(chapter.sentences) for chapter in divided[: len(done)])
         total = sum(len(chapter.sentences) for chapter in divided)
-        with closing(Progress(progress, "sentences", total, sentences)) as bar:
-            for number, chapter in enumerate(divided[len(done) :], start=len(done)):
+        with closing(Progress(progress, "sentences", total, scored)) as bar:
+            for chapter in divided[len(done) :]:
                 try:
-                    yield self._scored(book, chapter, _Place(number, scenes, sentences), bar)
+                    yield self._row(book, chapter, bar)
                 except StoryError as error:
-                    name = book.heading(chapter.chapter) or f"chapter {number + 1}"
+                    name = book.heading(chapter.chapter) or f"chapter {chapter.chapter + 1}"
                     raise StoryError(f"{name}: {error.problem}") from error
-                scenes += len(chapter.scenes)
-                sentences += len(chapter.sentences)
-                bar.reach(float(sentences))
+                scored += len(chapter.sentences)
+                bar.reach(float(scored))
 
-    def result(self, book: Book, chapters: Iterable[ScoredChapter]) -> BookSalience:
+    def result(self, book: Book, rows: Iterable[Row]) -> BookSalience:
         """The result for a book, with the scores of its chapters."""
-        found = list(chapters)
-        scores = self._within(
-            [chapter.vector for chapter in found], self.operations.get("chapter", [])
-        )
-        units = [
-            replace(chapter.unit, scores=unit_scores(scores, i)) for i, chapter in enumerate(found)
-        ]
-        note = self.approximate or (
-            None if self.max_shifts is None else f"max_shifts={self.max_shifts}"
-        )
-        return BookSalience(
-            book.title, self.levels, tuple(units), self.encoder.context_tokens, note
-        )
+        found = list(rows)
+        scores = self._above("chapter", np.array([row[_VECTOR] for row in found]))
+        chapters = chapters_of(found, scores)
+        note = approximation(self.options)
+        return BookSalience(book.title, self.levels, chapters, self.encoder.context_tokens, note)
 
-    def _scored(
-        self, book: Book, chapter: DividedChapter, place: _Place, bar: Progress
-    ) -> ScoredChapter:
+    def _row(self, book: Book, chapter: DividedChapter, bar: Progress) -> Row:
+        """Score the scenes and the sentences of a chapter."""
         story, windows = _story(book, chapter)
-        above = any(level != "sentence" for level in self.levels)
-        share = (_SHARE if self.approximate is None else 0.5) if "sentence" in self.levels else 1.0
-        vectors = self._scene_sums(
-            story, chapter.scenes, lambda part: bar.add(part * share * len(story)), above
-        )
-        within = self._within(list(vectors), self.operations.get("scene", []))
-        sentences: dict[str, list[float]] = {}
-        if "sentence" in self.levels:
-            start = bar.done
-            (result,) = score_stories(
-                [story],
-                self.encoder,
-                operations=self.operations["sentence"],
-                approximate=self.approximate,
-                max_shifts=self.max_shifts,
-                on_truncation="ignore",
-                progress=lambda part: bar.reach(start + part * (1 - share * above) * len(story)),
+        count = len(story)
+        with_sentences = "sentence" in self.levels
+        share = 0.0  # of the work that is the pass over scenes
+        sums = np.zeros((len(chapter.scenes), 0))
+        if self.levels != ("sentence",):
+            share = _SHARE if self.options.get("approximate") is None else 0.5
+            share = share if with_sentences else 1.0
+            sums = self._scene_sums(
+                story, chapter.scenes, lambda part: bar.add(part * share * count)
             )
-            sentences = dict(result.scores)
-        unit = _unit(book, chapter, place, windows, within, sentences, "sentence" in self.levels)
-        return ScoredChapter(unit, vectors.sum(axis=0))
+        scores: dict[str, list[float]] = {}
+        if with_sentences:
+            start = bar.done
+            options: Any = self.options | {
+                "operations": self.operations["sentence"],
+                "on_truncation": "ignore",
+                "progress": lambda part: bar.reach(start + part * (1 - share) * count),
+            }
+            (result,) = score_stories([story], self.encoder, **options)
+            scores = dict(result.scores)
+        spans = [list(sentence.span) for sentence in chapter.sentences]
+        starts = paragraph_starts(chapter.sentences)
+        scenes = []
+        for (lo, hi), its_windows in zip(chapter.scenes, windows, strict=True):
+            scene: Row = {"span": [spans[lo][0], spans[hi - 1][1]]}
+            scene |= {"sentences": [], "spans": [], "windows": [], "paragraphs": [], "scores": {}}
+            if with_sentences:
+                scene["sentences"] = list(story.sentences[lo:hi])
+                scene["spans"] = spans[lo:hi]
+                scene["windows"] = [list(window) for window in its_windows]
+                scene["paragraphs"] = [at - lo for at in starts if lo <= at < hi]
+                scene["scores"] = {name: values[lo:hi] for name, values in scores.items()}
+            scenes.append(scene)
+        return {
+            "heading": book.heading(chapter.chapter),
+            "span": [spans[0][0], spans[-1][1]],
+            "scenes": scenes,
+            "scores of scenes": self._above("scene", sums),
+            _VECTOR: sums.sum(axis=0).tolist(),
+        }
 
     def _scene_sums(
-        self, story: Story, scenes: Sequence[Span], progress: Callable[[float], None], wanted: bool
+        self, story: Story, scenes: Sequence[Span], progress: Callable[[float], None]
     ) -> NDArray[np.float64]:
         """The sum of the token states of each scene, read alone."""
-        if not wanted:
-            return np.zeros((len(scenes), 0))
         variants = []
         for lo, hi in scenes:
             tokens = self.encoder.tokenize(story.sentences[lo:hi])
@@ -193,28 +192,16 @@ class BookScorer:
         check_finite(vectors)
         return pooled_sums(variants, vectors)
 
-    def _within(
-        self, sums: Sequence[NDArray[np.float64]], operations: Sequence[Operation]
-    ) -> dict[str, list[float]]:
-        """The scores of units within the next larger one, from the sums of their token states."""
-        if not operations:
-            return {}
-        stacked = np.stack(sums)
-        rest = np.zeros(stacked.shape[1])
+    def _above(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
+        """The scores of chapters or scenes within the next larger unit, from the sums of their
+        token states."""
+        rest = np.zeros(sums.shape[1])
         return {
-            operation.name: (
-                checked_scores(operation, operation.one_pass(stacked, rest), len(stacked)).tolist()
-            )
-            for operation in operations
+            operation.name: checked_scores(
+                operation, operation.one_pass(sums, rest), len(sums)
+            ).tolist()
+            for operation in self.operations.get(level, ())
         }
-
-
-class _Place(NamedTuple):
-    """How many chapters, scenes and sentences come before a chapter."""
-
-    chapters: int
-    scenes: int
-    sentences: int
 
 
 def chapter_stories(book: Book, splitter: Splitter | None = None) -> list[Story]:
@@ -226,89 +213,42 @@ def chapter_stories(book: Book, splitter: Splitter | None = None) -> list[Story]
 def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span, ...]]]:
     """A chapter as a story, and the windows of each scene, in which the first sentence of the scene
     has the index 0."""
-    start, end = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
-    sentences = tuple(book.text[slice(*sentence.span)] for sentence in chapter.sentences)
-    spans = tuple(
-        (sentence.span[0] - start, sentence.span[1] - start) for sentence in chapter.sentences
-    )
+    spans = [sentence.span for sentence in chapter.sentences]
+    start, end = spans[0][0], spans[-1][1]
+    sentences = tuple(book.text[lo:hi] for lo, hi in spans)
     windows = [partition(sentences[lo:hi], "auto") for lo, hi in chapter.scenes]
     together = tuple(
-        (lo + at, hi + at)
-        for (at, _), found in zip(chapter.scenes, windows, strict=True)
+        (first + lo, first + hi)
+        for (first, _), found in zip(chapter.scenes, windows, strict=True)
         for lo, hi in found
     )
-    return Story(sentences, book.text[start:end], spans, together), windows
+    in_story = tuple((lo - start, hi - start) for lo, hi in spans)
+    return Story(sentences, book.text[start:end], in_story, together), windows
 
 
-def _unit(
-    book: Book,
-    chapter: DividedChapter,
-    place: _Place,
-    windows: Sequence[tuple[Span, ...]],
-    within: dict[str, list[float]],
-    scores: dict[str, list[float]],
-    with_sentences: bool,
-) -> Unit:
-    starts = set(paragraph_starts(chapter.sentences))
-    scenes = []
-    for number, (lo, hi) in enumerate(chapter.scenes):
-        span = chapter.sentences[lo].span[0], chapter.sentences[hi - 1].span[1]
-        scene = Unit("scene", place.scenes + number, span, "", unit_scores(within, number))
-        if with_sentences:
-            scene = replace(
-                scene,
-                children=tuple(
-                    Unit(
-                        "sentence",
-                        place.sentences + i,
-                        chapter.sentences[i].span,
-                        book.text[slice(*chapter.sentences[i].span)],
-                        unit_scores(scores, i),
-                    )
-                    for i in range(lo, hi)
-                ),
-                windows=windows[number],
-                paragraphs=tuple(i - lo for i in range(lo, hi) if i in starts),
-            )
-        scenes.append(scene)
-    span = chapter.sentences[0].span[0], chapter.sentences[-1].span[1]
-    return Unit(
-        "chapter", place.chapters, span, book.heading(chapter.chapter) or "", {}, tuple(scenes)
-    )
-
-
-def check_levels(levels: str | Iterable[str]) -> tuple[Level, ...]:
-    """Some levels in their order, from the highest; raises a `ValueError` if there is none or one
-    is unknown."""
-    names = [levels] if isinstance(levels, str) else list(levels)
-    if unknown := [name for name in names if name not in LEVELS]:
-        raise ValueError(f"level {unknown[0]!r} is unknown; choose from {', '.join(LEVELS)}")
-    if not names:
-        raise ValueError(f"no level to score; choose from {', '.join(LEVELS)}")
-    return tuple(level for level in LEVELS if level in names)
-
-
-def level_operations(levels: Sequence[Level], options: BookOptions) -> dict[Level, list[Operation]]:
-    """The operations of each level. Raises a `ValueError` if a level would have none."""
-    given = options.get("operations")
-    if not (given is None or isinstance(given, (str, Operation))):
-        options = {**options, "operations": list(given)}
-    if "sentence" not in levels:
+def level_operations(
+    levels: str | Iterable[str], options: BookOptions
+) -> dict[Level, list[Operation]]:
+    """The operations of each level, from the highest. Raises a `ValueError` if a level is unknown
+    or would have no operation, or if an option is invalid."""
+    names = {levels} if isinstance(levels, str) else set(levels)
+    if not names or not names <= set(LEVELS):
+        unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"
+        raise ValueError(f"{unknown}: choose levels from {', '.join(LEVELS)}")
+    if "sentence" not in names:
         options = {**options, "approximate": None}
-    sentences = resolve_operations(checked_options(options)["operations"])
-    chosen = resolve_operations(options.get("operations"))
+    given = options.get("operations")
+    chosen = resolve_operations(given)
+    if given is not None:
+        options = {**options, "operations": chosen}
+    sentences = cast("list[Operation]", checked_options(options)["operations"])
     above = [operation for operation in chosen if operation.has_one_pass]
-    found: dict[Level, list[Operation]] = {}
-    for level in levels:
-        if level == "sentence":
-            found[level] = sentences
-        elif not above:
-            names = ", ".join(operation.name for operation in chosen)
-            raise ValueError(
-                f"{names}: not available at the level {level!r}, where each unit is read once and"
-                " alone, so that moving it changes nothing; choose another operation, or"
-                " levels='sentence'"
-            )
-        else:
-            found[level] = above
-    return found
+    if not above and names != {"sentence"}:
+        raise ValueError(
+            f"{', '.join(operation.name for operation in chosen)}: not available for chapters and"
+            " scenes, which are read one by one, so that moving them changes nothing; choose"
+            " another operation, or levels='sentence'"
+        )
+    return {
+        level: sentences if level == "sentence" else above for level in LEVELS if level in names
+    }

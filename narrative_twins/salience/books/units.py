@@ -1,26 +1,23 @@
-"""Units of a book: chapters, their scenes and the sentences of these, as a tree, as plain data, and
-as lines of JSON, one per chapter, by which an interrupted run is resumed."""
+"""Units of a book: chapters, their scenes and the sentences of these, as a tree; and the rows of
+plain data, one per chapter, from which it is made."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from narrative_twins.salience.operations import compared_scores
-from narrative_twins.salience.result import saved_scores
+from narrative_twins.salience.result import Scored, saved_scores
 from narrative_twins.stories.splitting import Span
 
 Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-_VECTOR = "sum of states"
-"""The key of the vector of a chapter in its line."""
+Row: TypeAlias = dict[str, Any]
+"""A chapter as plain data, for JSON: its heading, span and scenes, with the scores of these and of
+their sentences, but without its own, which need all chapters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,52 +55,36 @@ class Unit:
         return self.text or f"{self.level} {self.index + 1}"
 
 
-class ScoredChapter(NamedTuple):
-    """A chapter whose parts are scored.
+class UnitScores(Scored):
+    """The scores of some units of one level, in order.
 
-    Attributes:
-        unit: the chapter, without its own scores, which need all chapters.
-        vector: the sum of its token states; empty if no level above sentences is scored.
+    Args:
+        units: the units.
+        windows: ranges of them, each of which was scored by itself; by default all together.
     """
 
-    unit: Unit
-    vector: NDArray[np.float64]
+    def __init__(self, units: Iterable[Unit], windows: Sequence[Span] | None = None) -> None:
+        self.units = list(units)
+        self.windows = windows or [(0, len(self.units))]
+        self.scores = {
+            name: [unit.scores[name] for unit in self.units]
+            for name in (self.units[0].scores if self.units else ())
+        }
+
+    @classmethod
+    def of_children(cls, parents: Iterable[Unit]) -> UnitScores:
+        """The scores of the scenes of chapters, or of the sentences of scenes."""
+        units: list[Unit] = []
+        windows: list[Span] = []
+        for parent in parents:
+            own = parent.windows or [(0, len(parent.children))]
+            windows += [(len(units) + lo, len(units) + hi) for lo, hi in own]
+            units += parent.children
+        return cls(units, windows)
 
 
-def scores_of(units: Sequence[Unit]) -> dict[str, list[float]]:
-    """The scores of units of one level by operation, in their order."""
-    return {
-        name: [unit.scores[name] for unit in units] for name in (units[0].scores if units else ())
-    }
-
-
-def compared(
-    units: Sequence[Unit], operation: str, windows: Sequence[Span] | None = None
-) -> list[float]:
-    """The scores of units of one level as ranks, bars and shades compare them, see
-    `compared_scores`; `windows` are ranges of these units that were each scored by itself, None if
-    all were scored together."""
-    return compared_scores(
-        operation, [unit.scores[operation] for unit in units], windows or [(0, len(units))]
-    )
-
-
-def sentences_of(scenes: Iterable[Unit]) -> tuple[list[Unit], list[Span]]:
-    """The sentences of some scenes, and their windows as ranges of these sentences."""
-    sentences, windows = list[Unit](), list[Span]()
-    for scene in scenes:
-        windows += [(len(sentences) + lo, len(sentences) + hi) for lo, hi in scene.windows]
-        sentences += scene.children
-    return sentences, windows
-
-
-def unit_scores(scores: Mapping[str, Sequence[float]], index: int) -> dict[str, float]:
-    """The scores of one of several units, the inverse of `scores_of`."""
-    return {name: values[index] for name, values in scores.items()}
-
-
-def chapter_data(chapter: Unit) -> dict[str, Any]:
-    """A chapter without its own scores as plain data, for JSON."""
+def row_of(chapter: Unit) -> Row:
+    """A chapter as plain data, without its own scores."""
     scenes = [
         {
             "span": list(scene.span),
@@ -111,7 +92,7 @@ def chapter_data(chapter: Unit) -> dict[str, Any]:
             "spans": [list(sentence.span) for sentence in scene.children],
             "windows": [list(window) for window in scene.windows],
             "paragraphs": list(scene.paragraphs),
-            "scores": scores_of(scene.children),
+            "scores": UnitScores(scene.children).scores,
         }
         for scene in chapter.children
     ]
@@ -119,115 +100,48 @@ def chapter_data(chapter: Unit) -> dict[str, Any]:
         "heading": chapter.text or None,
         "span": list(chapter.span),
         "scenes": scenes,
-        "scores of scenes": scores_of(chapter.children),
+        "scores of scenes": UnitScores(chapter.children).scores,
     }
 
 
-def chapters_of(
-    rows: Sequence[Mapping[str, Any]], scores: Mapping[str, Any] | None
-) -> tuple[Unit, ...]:
-    """The chapters of a book from the `chapter_data` of each and from their scores; a `ValueError`
-    if they are not such data."""
-    chapters = list(_chapters(rows))
-    found = _saved(scores or {}, len(chapters))
-    return tuple(
-        replace(chapter, scores=unit_scores(found, i)) for i, chapter in enumerate(chapters)
-    )
+def chapters_of(rows: Sequence[Row], scores: Mapping[str, Any]) -> tuple[Unit, ...]:
+    """The chapters of a book from their rows and scores; a `ValueError` if these are no such
+    data."""
+    own = list(_of_each(scores, len(rows)))
+    scene_numbers, sentence_numbers = count(), count()
 
+    def scene_of(scene: Row, its_scores: Mapping[str, float]) -> Unit:
+        texts, windows = scene["sentences"], tuple(map(_span, scene["windows"]))
+        if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
+            raise ValueError("the windows do not partition the sentences")
+        children = tuple(
+            Unit("sentence", next(sentence_numbers), _span(span), text, found)
+            for text, span, found in zip(
+                texts, scene["spans"], _of_each(scene["scores"], len(texts)), strict=True
+            )
+        )
+        span, starts = _span(scene["span"]), tuple(scene["paragraphs"])
+        return Unit("scene", next(scene_numbers), span, "", its_scores, children, windows, starts)
 
-def chapter_line(chapter: ScoredChapter) -> str:
-    """A chapter as a line: `chapter_data`, and the sum of its token states, from which the scores
-    of chapters are computed when all are done."""
-    return json_line(chapter_data(chapter.unit) | {_VECTOR: chapter.vector.tolist()})
-
-
-def json_line(data: Mapping[str, Any]) -> str:
-    """Plain data as a line."""
-    return json.dumps(data, ensure_ascii=False) + "\n"
-
-
-def scored_chapters(lines: Iterable[str]) -> list[ScoredChapter]:
-    """The chapters of the lines of a run, in order; a last line for the book is left out. Raises
-    `ValueError` for other lines."""
-    rows = [row for row in map(json.loads, lines) if not is_book_row(row)]
-    found = []
-    for number, (row, unit) in enumerate(zip(rows, _chapters(rows), strict=True), start=1):
-        vector = np.asarray(row.get(_VECTOR, ()), np.float64)
-        if vector.ndim != 1 or not np.isfinite(vector).all():
-            raise ValueError(f"the {_VECTOR!r} of chapter {number} is no list of numbers")
-        found.append(ScoredChapter(unit, vector))
-    return found
-
-
-def is_complete(lines: Sequence[str]) -> bool:
-    """Whether the lines of a run end with that of the book."""
-    return bool(lines) and is_book_row(json.loads(lines[-1]))
-
-
-def is_book_row(data: Any) -> bool:
-    """Whether plain data are about the book as a whole."""
-    return isinstance(data, Mapping) and "levels" in data
-
-
-def _chapters(rows: Iterable[Mapping[str, Any]]) -> Iterator[Unit]:
-    """The chapters of the `chapter_data` of each; raises `ValueError` for other data."""
-    scenes = sentences = 0
+    chapters = []
     for number, row in enumerate(rows):
-        chapter = _chapter_of(row, number, scenes, sentences)
-        yield chapter
-        scenes += len(chapter.children)
-        sentences += sum(len(scene.children) for scene in chapter.children)
+        try:
+            of_scenes = _of_each(row["scores of scenes"], len(row["scenes"]))
+            scenes = tuple(map(scene_of, row["scenes"], of_scenes))
+            span, heading = _span(row["span"]), row["heading"] or ""
+            chapters.append(Unit("chapter", number, span, heading, own[number], scenes))
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"chapter {number + 1} is no result of score_book: {what}") from None
+    return tuple(chapters)
 
 
-def _chapter_of(data: Mapping[str, Any], number: int, scenes: int, sentences: int) -> Unit:
-    """The chapter of `chapter_data`, with the numbers of chapters, scenes and sentences that come
-    before it."""
-    try:
-        found: list[Unit] = []
-        of_scenes = _saved(data["scores of scenes"], len(data["scenes"]))
-        for at, scene in enumerate(data["scenes"]):
-            texts, spans = scene["sentences"], scene["spans"]
-            scores = _saved(scene["scores"], len(texts))
-            children = tuple(
-                Unit("sentence", sentences + i, _span(span), _text(text), unit_scores(scores, i))
-                for i, (text, span) in enumerate(zip(texts, spans, strict=True))
-            )
-            windows = tuple(map(_span, scene["windows"]))
-            in_windows = [i for lo, hi in windows for i in range(lo, min(hi, len(texts) + 1))]
-            if in_windows != list(range(len(texts))):
-                raise ValueError("the windows do not partition the sentences")
-            unit = Unit(
-                "scene",
-                scenes + at,
-                _span(scene["span"]),
-                scores=unit_scores(of_scenes, at),
-                children=children,
-                windows=windows,
-                paragraphs=tuple(map(int, scene["paragraphs"])),
-            )
-            found.append(unit)
-            sentences += len(children)
-        heading = "" if data["heading"] is None else _text(data["heading"])
-        span = _span(data["span"])
-        return Unit("chapter", number, span, heading, children=tuple(found))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        what = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"chapter {number + 1} is no result of score_book: {what}") from None
+def _of_each(scores: Mapping[str, Any], count: int) -> Iterator[dict[str, float]]:
+    """The scores of each of some units, from lists by operation."""
+    found = saved_scores(scores, count)
+    return ({name: values[i] for name, values in found.items()} for i in range(count))
 
 
-def _saved(scores: Mapping[str, Any], count: int) -> dict[str, list[float]]:
-    """Saved scores, which are empty for a level that was not scored."""
-    return saved_scores(scores, count) if scores != {} else {}
-
-
-def _span(value: Any) -> Span:
+def _span(value: Sequence[int]) -> Span:
     lo, hi = value
-    if type(lo) is not int or type(hi) is not int or not 0 <= lo <= hi:
-        raise ValueError(f"{value!r:.50} is no span")
     return lo, hi
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.50} is no text")
-    return value

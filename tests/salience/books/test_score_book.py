@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import narrative_twins
 from narrative_twins import StoryEncoder, StoryError, score_book, score_stories
-from narrative_twins.salience.books.units import LEVELS, scores_of
+from narrative_twins.salience.books.units import LEVELS, UnitScores
 from narrative_twins.stories.story import Story
 
 from support.models import FAMILIES, encoder_of, small
@@ -20,17 +19,9 @@ from support.tales import TALE, book_of, naive_scores, token_states
 THREE = ["deletion", "disruption", "summarization"]
 
 
-def texts(unit):
-    return (
-        [leaf.text for leaf in unit.children]
-        if unit.level == "scene"
-        else sum(map(texts, unit.children), [])
-    )
-
-
 def assert_scores(units, states):
     for name, expected in naive_scores(states).items():
-        assert scores_of(units)[name] == pytest.approx(expected, abs=1e-5), name
+        assert UnitScores(units).scores[name] == pytest.approx(expected, abs=1e-5), name
 
 
 @pytest.mark.parametrize("positions", [512, 14], ids=["fits", "several passes"])
@@ -39,50 +30,37 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     model, tokenizer = encoder_of(kind)
     encoder = StoryEncoder(model, tokenizer, context_tokens=positions)
     result = score_book(TALE, encoder, approximate="one-pass")
-    states = [
-        [token_states(model, tokenizer, texts(scene), positions - 2) for scene in chapter.children]
-        for chapter in result.chapters
-    ]
     assert result.operations("chapter") == result.operations("scene") == THREE
-    assert_scores(result.chapters, [sum(scenes, []) for scenes in states])
-    for chapter, scenes in zip(result.chapters, states, strict=True):
+    chapters = []
+    for chapter in result.chapters:
+        texts = [[leaf.text for leaf in scene.children] for scene in chapter.children]
+        scenes = [token_states(model, tokenizer, text, positions - 2) for text in texts]
         assert_scores(chapter.children, scenes)
+        chapters.append(sum(scenes, []))
+    assert_scores(result.chapters, chapters)
 
 
 @pytest.mark.parametrize("options", [{}, {"approximate": "one-pass"}, {"max_shifts": 1}], ids=str)
 def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options, encoder):
-    chapter = [
-        "Chapter 1",
-        *["Nadia ran. It rained on the mill."] * 8,
-        "***",
-        *["She swam alone."] * 12,
-    ]
+    sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."
+    chapter = ["Chapter 1", *[sea] * 8, "***", *[mill] * 12]
     result = score_book(book_of(chapter), encoder, levels="sentence", **options)
-    sentences, windows, start = [], [], 0
     for scene in result.units("scene"):
         assert scene.windows == Story.parse([leaf.text for leaf in scene.children]).windows
-        windows += [(start + lo, start + hi) for lo, hi in scene.windows]
-        sentences += [leaf.text for leaf in scene.children]
-        start = len(sentences)
-    assert len(result.units("scene")) == 2 and len(windows) == 4
-    (expected,) = score_stories([{"sentences": sentences, "windows": windows}], encoder, **options)
-    assert scores_of(result.units("sentence")) == {
-        name: list(found) for name, found in expected.scores.items()
-    }
+    found = result.at("sentence")
+    assert len(result.units("scene")) == 2 and len(found.windows) == 4
+    story = {"sentences": [unit.text for unit in found.units], "windows": found.windows}
+    (expected,) = score_stories([story], encoder, **options)
+    assert found.scores == expected.scores and result.approximate == expected.approximate
 
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
     complete = score_book(TALE, encoder)
-    assert complete.operations("sentence") == [
-        "deletion",
-        "shifting",
-        "disruption",
-        "summarization",
-    ]
+    assert complete.operations("sentence") == ["deletion", "shifting", *THREE[1:]]
     for level in LEVELS:
         alone = score_book(TALE, encoder, levels=[level])
         assert alone.levels == (level,)
-        assert scores_of(alone.units(level)) == scores_of(complete.units(level))
+        assert alone.at(level).scores == complete.at(level).scores
 
 
 def test_one_chapter_of_one_sentence(encoder):
@@ -94,72 +72,49 @@ def test_one_chapter_of_one_sentence(encoder):
     assert result.chapters[0].name == "chapter 1" and result.top(1)[0].text == "Nadia ran."
 
 
-@given(
-    st.lists(
-        st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8),
-        min_size=1,
-        max_size=4,
-    )
-)
+parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
+
+
+@given(st.lists(parts, min_size=1, max_size=4))
 @settings(max_examples=25)
 def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
-    book = book_of(
-        *([f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters))
-    )
+    written = [[f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters)]
+    book = book_of(*written)
     result = score_book(book, small(), approximate="one-pass")
-    expected = [
-        text
-        for found in chapters
-        for text in ["Nadia ran.", *(part for part in found if part != "***")]
-    ]
-    sentences = result.units("sentence")
-    assert [unit.text for unit in sentences] == expected
+    expected = [part for found in written for part in found[1:] if part != "***"]
+    assert [unit.text for unit in result.units("sentence")] == expected
     for level in LEVELS:
         units = result.units(level)
         assert [unit.index for unit in units] == list(range(len(units)))
         assert all(a.span[1] <= b.span[0] for a, b in zip(units, units[1:], strict=False))
-        assert all(
-            unit.level == level and np.isfinite(list(unit.scores.values())).all() for unit in units
-        )
+        assert np.isfinite([list(unit.scores.values()) for unit in units]).all()
     for unit in [*result.chapters, *result.units("scene")]:
         assert unit.children and unit.span == (unit.children[0].span[0], unit.children[-1].span[1])
-    for unit in sentences:
+    for unit in result.units("sentence"):
         assert book.text[slice(*unit.span)] == unit.text
-    for scene in result.units("scene"):
-        assert [i for lo, hi in scene.windows for i in range(lo, hi)] == list(
-            range(len(scene.children))
-        )
-    headings = [span for chapter in book.chapters if (span := chapter.heading)]
-    assert not [
-        unit for unit in sentences for lo, hi in headings if unit.span[0] < hi and lo < unit.span[1]
-    ]
 
 
 def test_only_sums_of_scenes_are_kept(monkeypatch):
     """The encoder returns one vector per scene, and chapters keep one vector each."""
-    encoder, shapes = small(), []
-    encode = StoryEncoder.encode
-    monkeypatch.setattr(
-        StoryEncoder,
-        "encode",
-        lambda self, texts, *rest: shapes.append(len(texts)) or encode(self, texts, *rest),
-    )
-    book = book_of(
-        *([f"Chapter {number}", *["Nadia ran. It rained."] * 100] for number in range(3))
-    )
-    score_book(book, encoder, levels=["chapter"])
-    scenes = [
-        len(chapter.children) for chapter in score_book(book, encoder, levels=["scene"]).chapters
-    ]
-    assert scenes == [3, 3, 3] and shapes == scenes * 2
+    shapes, encode = [], StoryEncoder.encode
+
+    def recorded(self, texts, *rest):
+        shapes.append(len(texts))
+        return encode(self, texts, *rest)
+
+    monkeypatch.setattr(StoryEncoder, "encode", recorded)
+    paragraphs = ["Nadia ran. It rained."] * 100
+    book = book_of(*([f"Chapter {number}", *paragraphs] for number in range(3)))
+    score_book(book, small(), levels=["chapter"])
+    assert shapes == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"levels": []}, "no level to score"),
-        ({"levels": "page"}, "level 'page' is unknown; choose from chapter, scene, sentence"),
-        ({"operations": "shifting"}, "shifting: not available at the level 'chapter'"),
+        ({"levels": []}, "no level: choose levels from chapter"),
+        ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
+        ({"operations": "shifting"}, "shifting: not available for chapters"),
         (
             {"operations": "shifting", "approximate": "one-pass", "levels": "sentence"},
             "shifting has no one-pass form",
@@ -182,30 +137,25 @@ def test_first_token_pooling_scores_sentences_only():
     assert score_book(TALE, encoder, levels="sentence").operations("sentence")
 
 
-def test_a_chapter_that_can_not_be_scored_is_named(encoder):
-    with pytest.raises(StoryError, match="a.txt"):
-        score_book("a.txt", encoder)
-    book = book_of(["Chapter 1", "Nadia ran."], ["Chapter 2", "Now."])
-    with pytest.raises(StoryError, match="Chapter 2: .*Now"):
-        score_book(book, Refusing(encoder))
+def test_a_chapter_that_can_not_be_scored_is_named(encoder, monkeypatch):
+    tokenize = StoryEncoder.tokenize
 
-
-class Refusing(StoryEncoder):
-    """An encoder that has no tokens for a word."""
-
-    def __init__(self, encoder):
-        self.__dict__ |= encoder.__dict__
-
-    def tokenize(self, sentences):
+    def refusing(self, sentences):
         if "Now." in sentences:
             raise StoryError("sentence 0 ('Now.') has no tokens")
-        return super().tokenize(sentences)
+        return tokenize(self, sentences)
+
+    monkeypatch.setattr(StoryEncoder, "tokenize", refusing)
+    with pytest.raises(StoryError, match="Chapter 2: .*Now"):
+        score_book(book_of(["Chapter 1", "Nadia ran."], ["Chapter 2", "Now."]), encoder)
+    with pytest.raises(StoryError, match="a.txt"):
+        score_book("a.txt", encoder)
 
 
 def test_progress_counts_sentences(encoder):
-    told = []
-    score_book(TALE, encoder, progress=told.append)
-    assert told == sorted(told) and told[-1] == pytest.approx(11)
+    seen = []
+    score_book(TALE, encoder, progress=seen.append)
+    assert seen == sorted(seen) and seen[-1] == pytest.approx(11)
 
     def stop(done):
         raise KeyboardInterrupt
@@ -217,5 +167,5 @@ def test_progress_counts_sentences(encoder):
 def test_a_file_is_read(tmp_path, encoder):
     path = tmp_path / "tale.txt"
     path.write_text(TALE.text)
-    result = narrative_twins.score_book(path, encoder, levels="chapter")
+    result = score_book(path, encoder, levels="chapter")
     assert [chapter.text for chapter in result.chapters] == [TALE.heading(i) for i in range(3)]
