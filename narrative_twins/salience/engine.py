@@ -1,10 +1,9 @@
 """The engine: scores the sentences of many stories in bounded memory with as few forward passes as
 possible.
 
-`score_stories` checks what it is given. `Engine.outcomes` holds some stories at once, plans their
-windows, embeds the variants of many windows together, scores the windows, and passes on the
-stories in order; with several processes, each runs it on a part of the stories. `_results` reports
-what could not be scored, and yields results.
+`Engine.outcomes` holds some stories at once, plans their windows, embeds the variants of many
+windows together, scores the windows, and passes on the stories in order; with several processes,
+each runs it on a part of the stories.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -26,7 +25,7 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from operator import length_hint
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +35,8 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.operations import Operation
 from narrative_twins.salience.options import (
     Approximation,
-    OnError,
-    OnTruncation,
     ScoringOptions,
+    approximation,
     checked_options,
 )
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
@@ -74,34 +72,57 @@ def score_stories(
         StoryError: a story can't be scored; has its index. Raised while iterating.
     """
     check_stories(stories)
-    checked = checked_options(options)
+    checked: Any = checked_options(options)
     encoder = loaded_encoder(encoder)
-    approximate, max_shifts = checked["approximate"], checked["max_shifts"]
-    if approximate is not None and encoder.pooling != "mean":
+    if checked["approximate"] is not None and encoder.pooling != "mean":
         raise ValueError(
-            f"approximate={approximate!r} needs mean pooling; this encoder pools the first token"
+            f"approximate={checked['approximate']!r} needs mean pooling; this encoder pools the"
+            " first token"
         )
-    on_error, on_truncation = checked["on_error"], checked["on_truncation"]
+    processes, size = checked["processes"], checked["batch_size"]
     expected = length_hint(stories)
     progress = Progress(checked["progress"], "stories", expected)
-    engine = Engine(
-        encoder,
-        cast("list[Operation]", checked["operations"]),
-        approximate,
-        note=approximate or (None if max_shifts is None else f"max_shifts={max_shifts}"),
-        batch_size=checked["batch_size"],
-        refuses_truncated=on_truncation == "error",
-    )
     parsed = (_parsed(source, checked["windows"], checked["splitter"]) for source in stories)
-    if checked["processes"] == 1 or expected == 1:
-        outcomes = engine.outcomes(parsed, progress.reach, stops_at_errors=on_error == "raise")
+    is_strict = checked["on_truncation"] == "error"
+    engine = Engine(encoder, checked["operations"], checked["approximate"], size, is_strict)
+    if processes == 1 or expected == 1:
+        stops = checked["on_error"] == "raise"
+        outcomes = engine.outcomes(parsed, progress.reach, stops_at_errors=stops)
     else:
-        processes, size = checked["processes"], checked["batch_size"]
         if expected:  # few stories are shared evenly
             size = min(size, -(-expected // processes))
         chunks = iter(lambda: list(islice(parsed, size)), [])
         outcomes = _chained(in_processes(engine.start, chunks, processes), progress)
-    return _results(outcomes, on_error, on_truncation, progress)
+    return _results(outcomes, checked, progress)
+
+
+def _results(
+    outcomes: Generator[Outcome, None, None], options: Mapping[str, Any], progress: Progress
+) -> Iterator[StorySalience]:
+    """The results among some outcomes, with their indices; the others are reported or raised."""
+    on_error, note = options["on_error"], approximation(options)
+    warns = options["on_truncation"] == "warn"
+    with closing(progress), closing(outcomes):
+        for index, outcome in enumerate(outcomes):
+            if isinstance(outcome, StoryError):
+                outcome.index = index
+                if on_error == "raise":
+                    raise outcome
+                if callable(on_error):
+                    on_error(outcome)
+                else:
+                    logger.warning("skipped %s", outcome)
+                continue
+            result = replace(outcome, index=index, approximate=note)
+            if result.truncated and warns:
+                warns = False
+                logger.warning(
+                    "story %d%s %s (reported once for all stories; see cut_tokens of a result)",
+                    index + 1,
+                    "" if result.story.id is None else f" ({result.story.id})",
+                    _too_long(result.context_tokens, result.cut_tokens),
+                )
+            yield result
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
@@ -138,7 +159,6 @@ class Engine:
 
     Attributes:
         encoder, operations, approximate: what to score with.
-        note: the `approximate` of the results.
         batch_size: how many stories are held at once.
         refuses_truncated: whether a story that exceeds the context is an error.
         buffer: the stories that are not passed on yet, in order.
@@ -151,7 +171,6 @@ class Engine:
     encoder: StoryEncoder
     operations: list[Operation]
     approximate: Approximation | None
-    note: str | None
     batch_size: int
     refuses_truncated: bool
     buffer: list[_Pending] = field(default_factory=list)
@@ -242,7 +261,7 @@ class Engine:
             elif pending.story is not None:
                 scores = {name: values.tolist() for name, values in pending.scores.items()}
                 context = self.encoder.context_tokens
-                yield StorySalience(pending.story, scores, context, pending.cut_tokens, self.note)
+                yield StorySalience(pending.story, scores, context, pending.cut_tokens)
 
     def start(self, number: int) -> Callable[[list[Story | StoryError]], list[Outcome]]:
         """In a new process with a number: scores some stories, on the accelerator of that number if
@@ -259,37 +278,6 @@ def _chained(
         for outcomes in chunks:
             progress.add(len(outcomes))
             yield from outcomes
-
-
-def _results(
-    outcomes: Generator[Outcome, None, None],
-    on_error: OnError,
-    on_truncation: OnTruncation,
-    progress: Progress,
-) -> Iterator[StorySalience]:
-    """The results among some outcomes, with their indices; the others are reported or raised."""
-    warned = False
-    with closing(progress), closing(outcomes):
-        for index, outcome in enumerate(outcomes):
-            if isinstance(outcome, StoryError):
-                outcome.index = index
-                if on_error == "raise":
-                    raise outcome
-                if callable(on_error):
-                    on_error(outcome)
-                else:
-                    logger.warning("skipped %s", outcome)
-                continue
-            result = replace(outcome, index=index)
-            if result.truncated and on_truncation == "warn" and not warned:
-                warned = True
-                logger.warning(
-                    "story %d%s %s (reported once for all stories; see cut_tokens of a result)",
-                    index + 1,
-                    "" if result.story.id is None else f" ({result.story.id})",
-                    _too_long(result.context_tokens, result.cut_tokens),
-                )
-            yield result
 
 
 def _too_long(context_tokens: int | None, cut_tokens: int) -> str:

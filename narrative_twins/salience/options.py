@@ -193,7 +193,7 @@ SCORING_OPTIONS: dict[str, Option] = {
 """The options of scoring by name."""
 
 
-def approximation(options: BookOptions) -> str | None:
+def approximation(options: Mapping[str, Any]) -> str | None:
     """The approximation of scores with some options, as results name it; None if they are exact."""
     shifts = options.get("max_shifts")
     return options.get("approximate") or (None if shifts is None else f"max_shifts={shifts}")

@@ -96,7 +96,7 @@ def test_a_page_opens_down_to_the_sentences(book, tale, tmp_path):
         (["--windows", "3"], "No such option '--windows'"),
         (["-f", "html", "--top", "2"], "--top needs --format text"),
         (["--resume"], "--resume needs"),
-        (["--level", "chapter", "--operations", "shifting"], "moving it changes nothing"),
+        (["--level", "chapter", "--operations", "shifting"], "moving them changes nothing"),
         (["other.txt"], "Got unexpected extra argument"),
     ],
     ids=str,
