@@ -22,9 +22,8 @@ from narrative_twins.stories.splitting import (
 
 Order: TypeAlias = tuple[int, ...]
 """Sentence indices in the order they are read."""
-Windows: TypeAlias = (
-    int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]] | Sequence[Sequence[str]]
-)
+Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[int]]
+"""Windows of a story, see `Story.parse`."""
 
 AUTO_WINDOW = 7
 """Target size of the windows of `windows="auto"`, in sentences: five windows for a synopsis of 35
@@ -110,8 +109,7 @@ class Story:
                 its paragraphs do.
             windows: for a source without its own windows: `"auto"` (one window for up to ten
                 sentences, otherwise windows of about seven), a number of even windows, the sizes of
-                the windows, or the windows themselves as lists of sentences, lists of sentence
-                indices or half-open `[lo, hi]` pairs.
+                the windows, or half-open `[lo, hi]` pairs of sentence indices.
             splitter: how raw text is split: `"sentences"` (default), `"lines"` or `"paragraphs"`,
                 without headings (see `find_headings`), or a function from a text to its sentences.
 
@@ -141,7 +139,9 @@ class Story:
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
             windows = sizes or windows
-        return cls(tuple(sentences), text, tuple(spans), partition(sentences, windows), story_id)
+        return cls(
+            tuple(sentences), text, tuple(spans), partition(len(sentences), windows), story_id
+        )
 
 
 def check_stories(stories: Any) -> None:
@@ -157,32 +157,35 @@ def check_stories(stories: Any) -> None:
         raise TypeError(f"expected a story or several stories, not {type(stories).__name__}")
 
 
-def partition(sentences: Sequence[str], windows: Windows) -> tuple[Span, ...]:
-    """Convert windows in any form that `Story.parse` accepts to half-open ranges of sentence
-    indices; raise a `StoryError` if they have another form, or do not cover every sentence exactly
-    once and in order.
-    """
-    n = len(sentences)
+def partition(count: int, windows: Windows) -> tuple[Span, ...]:
+    """Windows in any form that `Story.parse` accepts as half-open ranges of `count` sentences; a
+    `StoryError` if they have another form, or do not cover every sentence exactly once and in
+    order."""
     if isinstance(windows, str) and windows == "auto":
-        return even_windows(n, 1 if n <= AUTO_SINGLE else round(n / AUTO_WINDOW))
-    count = _as_int(windows)
-    if count is not None and 1 <= count <= n:
-        return even_windows(n, count)
-    found = _spans(windows, sentences) if _is_list(windows) else []
+        return even_windows(count, 1 if count <= AUTO_SINGLE else round(count / AUTO_WINDOW))
+    number = _as_int(windows)
+    if number is not None and 1 <= number <= count:
+        return even_windows(count, number)
+    rows: list[Any] = list(windows) if _is_list(windows) else []
+    if all(_as_int(row) is not None for row in rows):
+        rows = list(pairwise(accumulate(map(operator.index, rows), initial=0)))
+    found = [_as_pair(row) for row in rows]
     # No range may be empty, and each must start at the end of the previous range.
     edges = [0, *(hi for _, hi in found)]
-    if (
-        found
-        and found == list(pairwise(edges))
-        and edges[-1] == n
-        and all(lo < hi for lo, hi in found)
-    ):
+    is_increasing = all(lo < hi for lo, hi in pairwise(edges))
+    if found and edges[-1] == count and is_increasing and found == list(pairwise(edges)):
         return tuple(found)
     raise StoryError(
-        f"windows={shown_value(windows)} does not partition the {n} sentence(s); windows are"
-        f" 'auto', a count from 1 to {n}, sizes that add up to {n}, or lists or [lo, hi] pairs that"
-        f" run from 0 to {n} without a gap"
+        f"windows={shown_value(windows)} does not partition the {count} sentence(s); windows are"
+        f" 'auto', a count from 1 to {count}, sizes that add up to {count}, or [lo, hi] pairs that"
+        f" run from 0 to {count} without a gap"
     )
+
+
+def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
+    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by
+    at most one."""
+    return tuple(pairwise(w * sentences // count for w in range(count + 1)))
 
 
 def parse_windows(text: str) -> Windows:
@@ -237,7 +240,7 @@ def check_unicode(text: str, where: str) -> None:
 
 def _content(row: Mapping[str, Any]) -> Any:
     """The sentences of a mapping, or its text if it has none."""
-    text, windows = row.get("text"), row.get("windows")
+    text = row.get("text")
     # Rows of `datasets` in a batch would be mistaken for windows.
     if type(row).__name__ == "LazyBatch" or not isinstance(text, str | Book | None):
         raise StoryError(
@@ -246,12 +249,10 @@ def _content(row: Mapping[str, Any]) -> Any:
     lists = [value for value in (row.get("sentences"), row.get("story")) if _is_list(value)]
     found = [*lists, row.get("sentences"), text, row.get("story")]
     content = next((value for value in found if value is not None), None)
-    if content is None and _is_list(windows):
-        return windows
     if content is None:
         keys = ", ".join(map(shown_value, islice(row, 10))) or "none"
         raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
-    if windows is not None and _is_list(content) and all(map(_is_list, content)):
+    if row.get("windows") is not None and _is_list(content) and all(map(_is_list, content)):
         raise StoryError(
             "the windows are given twice, by 'windows' and by a list of lists; remove one of them"
         )
@@ -322,35 +323,6 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
     return spans
 
 
-def _spans(windows: Iterable[Any], sentences: Sequence[str]) -> list[Span]:
-    """Ranges from window sizes, lists of sentences, lists of indices or pairs; an empty list for
-    anything else."""
-    rows = list(windows)
-    if not any(map(_is_list, rows)):
-        sizes = _integers(rows)
-        return _from_sizes(sizes) if len(sizes) == len(rows) else []
-    if not all(_is_list(row) and len(row) for row in rows):
-        return []
-    flat = [item for row in rows for item in row]
-    numbers = _integers(flat)
-    # Rows that together list all sentences or their indices in order have those sentences; any
-    # other rows must be pairs.
-    is_text = all(isinstance(item, str) for item in flat)
-    if (is_text and flat == list(sentences)) or numbers == list(range(len(sentences))):
-        return _from_sizes([len(row) for row in rows])
-    is_paired = len(numbers) == len(flat) and all(len(row) == 2 for row in rows)
-    return list(zip(numbers[::2], numbers[1::2], strict=True)) if is_paired else []
-
-
-def _from_sizes(sizes: Iterable[int]) -> list[Span]:
-    return list(pairwise(accumulate(sizes, initial=0)))
-
-
-def _integers(values: Iterable[Any]) -> list[int]:
-    """Those of the values that are integers."""
-    return [number for value in values if (number := _as_int(value)) is not None]
-
-
 def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__getitem__"):
@@ -370,8 +342,8 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
-    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by
-    at most one."""
-    edges = [w * sentences // count for w in range(count + 1)]
-    return tuple(zip(edges, edges[1:], strict=False))
+def _as_pair(value: Any) -> Span:
+    """`value` as a range; an invalid one for anything else."""
+    numbers = [_as_int(item) for item in value] if _is_list(value) else []
+    lo, hi = numbers if len(numbers) == 2 else (None, None)
+    return (-1, -1) if lo is None or hi is None else (lo, hi)

@@ -216,7 +216,7 @@ def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span,
     spans = [sentence.span for sentence in chapter.sentences]
     start, end = spans[0][0], spans[-1][1]
     sentences = tuple(book.text[lo:hi] for lo, hi in spans)
-    windows = [partition(sentences[lo:hi], "auto") for lo, hi in chapter.scenes]
+    windows = [partition(hi - lo, "auto") for lo, hi in chapter.scenes]
     together = tuple(
         (first + lo, first + hi)
         for (first, _), found in zip(chapter.scenes, windows, strict=True)
