@@ -435,10 +435,11 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
 def _saved_story(data: Mapping[str, Any]) -> Story:
     """The story of a saved result. Its text has the sentences at their `spans`, and spaces between
     them. Raises `ValueError` if the data are not those of `StorySalience.to_dict`."""
-    needed = ("sentences", "spans", "windows", "scores")
-    if not isinstance(data, Mapping) or any(key not in data for key in needed):
+    if not isinstance(data, Mapping):
+        raise ValueError(f"this is no result, but {type(data).__name__}; score the story first")
+    if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
         raise ValueError(
-            f"this is no result: it must have {', '.join(map(repr, needed))}; score the story first"
+            f"this is no result: it has no {', '.join(map(repr, missing))}; score the story first"
         )
     text = ""
     try:
