@@ -1,9 +1,10 @@
 """`pipeline("narrative-salience")` as users of transformers and datasets expect it, next to a stock
-pipeline where there is one: results as plain data for all forms of input, options, loading,
-saving."""
+pipeline where there is one: results as plain data for all forms of input, options, loading, saving,
+copies."""
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import pickle
@@ -15,6 +16,7 @@ import huggingface_hub.constants
 import pytest
 import torch
 from datasets import Dataset, IterableDataset, disable_progress_bars
+from datasets.fingerprint import Hasher
 from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 from transformers import pipeline
@@ -24,6 +26,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
+from narrative_twins.encoder import passes
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK, register_pipeline
 
@@ -37,37 +40,18 @@ TEXTS = [
     "The mill burned. Nobody knew. It was gone.",
     "Omar wrote a word.",
 ]
-STORIES = [
-    "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam.",
-    {
-        "sentences": [
-            "Nadia ran.",
-            "The mill burned down.",
-            "It rained all night.",
-            "Nobody knew.",
-        ],
-        "windows": 2,
-    },
-    {"id": "x", "text": "I was there. She didn't answer."},
-]
+WINDOWS = {"sentences": ["Nadia ran.", "The mill burned.", "Nobody knew."], "windows": 2}
+STORIES = [TEXTS[1], WINDOWS, {"id": "x", "text": "I was there. She didn't answer."}]
 
 
 @pytest.fixture(scope="module")
-def salience():
-    return pipeline(TASK, device="cpu", dtype="float32")
+def salience(bert_folder):
+    return pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture(scope="module")
-def small_salience(bert_folder):
-    """One operation with a small random encoder, for tests where scores are not the subject."""
-    return pipeline(
-        TASK, model=bert_folder, device="cpu", dtype="float32", operations="summarization"
-    )
-
-
-@pytest.fixture(scope="module")
-def stock():
-    return pipeline("feature-extraction", model=default_encoder(), device="cpu", dtype="float32")
+def stock(bert_folder):
+    return pipeline("feature-extraction", model=bert_folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture(params=["stock", "salience"])
@@ -85,13 +69,11 @@ def assert_same(found, expected):
     """Equal results but for rounding errors."""
     numbers = [], []
     plain = [
-        json.loads(
-            json.dumps(results), parse_float=lambda number, into=into: into.append(float(number))
-        )
+        json.loads(json.dumps(results), parse_float=lambda number, into=into: into.append(number))
         for results, into in zip((found, expected), numbers, strict=True)
     ]
     assert plain[0] == plain[1]
-    assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)
+    assert list(map(float, numbers[0])) == pytest.approx(list(map(float, numbers[1])), abs=1e-5)
 
 
 # Input and results
@@ -108,11 +90,13 @@ def test_one_story_has_one_result_and_a_list_has_a_list(salience, expected):
 
 
 def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
-    calls = []
-    encode = StoryEncoder.encode
-    monkeypatch.setattr(
-        StoryEncoder, "encode", lambda self, *rest: calls.append(1) or encode(self, *rest)
-    )
+    calls, encode = [], StoryEncoder.encode
+
+    def recorded(self, *rest):
+        calls.append(1)
+        return encode(self, *rest)
+
+    monkeypatch.setattr(StoryEncoder, "encode", recorded)
     salience(STORIES * 4)
     assert len(calls) == 1
 
@@ -125,11 +109,11 @@ def test_list_of_single_sentences_warns(salience, caplog):
 
 
 def test_results_are_data_that_can_be_shown(salience):
-    result, other = salience(STORIES[0]), salience(STORIES)[2]
+    result, other = salience(STORIES)[::2]
     assert json.loads(json.dumps(result)) == result
     assert str(result.extract(1)) == result.top(1)[0].sentence
     assert "x: 2 sentences" in other._repr_html_()
-    assert [each.salience.name for each in salience(STORIES)] == ["story 1", "story 2", "x"]
+    assert result.salience.name == "story 1"
 
 
 def test_bad_stories(salience, caplog):
@@ -137,11 +121,10 @@ def test_bad_stories(salience, caplog):
         salience([STORIES[0], "", STORIES[2]])
     with pytest.raises(StoryError, match="story 1: the story is empty"):
         salience("")
-    found = salience(["", STORIES[0], 7, STORIES[2], ""], on_error="skip")
-    assert [result is None for result in found] == [True, False, True, False, True]
-    assert "skipped story 3: a story is a text" in caplog.text
     malformed = [{"text": ["A b.", "C d."]}, {"sentences": ["A b."], "text": 5}]
-    assert salience([*malformed, STORIES[0]], on_error="skip")[:2] == [None, None]
+    found = salience(["", STORIES[0], 7, STORIES[2], *malformed], on_error="skip")
+    assert [result is None for result in found] == [True, False, True, False, True, True]
+    assert "skipped story 3: a story is a text" in caplog.text
     assert salience("", on_error="skip") is None
     assert salience(["", ""], on_error="skip") == [None, None]
     errors = []
@@ -158,130 +141,97 @@ def test_invalid_calls(salience):
         salience(5)
 
 
-def test_methods_of_pipelines(pipe):
-    for method in (pipe.predict, pipe.transform):
-        assert_same(method(TEXTS), pipe(TEXTS))
+class Texts(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        return TEXTS[i]
+
+    def __len__(self):
+        return 3
 
 
-@pytest.mark.parametrize("name", ["KeyDataset", "torch"])
-def test_data_sets_have_a_length_and_can_be_read_again(pipe, name, capsys):
-    texts = type(
-        "T",
-        (torch.utils.data.Dataset,),
-        {"__getitem__": lambda _, i: TEXTS[i], "__len__": lambda _: 3},
-    )()
-    inputs = (
-        KeyDataset(Dataset.from_dict({"text": TEXTS}), "text") if name == "KeyDataset" else texts
-    )
+COLUMN = KeyDataset(Dataset.from_dict({"text": TEXTS}), "text")
+
+
+@pytest.mark.parametrize("inputs", [COLUMN, Texts()], ids=["KeyDataset", "torch"])
+def test_data_sets_have_a_length_and_can_be_read_again(pipe, inputs, capsys):
     results = pipe(inputs)
-    assert not isinstance(results, list)
-    assert len(results) == 3
-    first = next(iter(results))
-    assert_same([first], [pipe(TEXTS[0])])
+    assert not isinstance(results, list) and len(results) == 3
+    assert_same([next(iter(results))], [pipe(TEXTS[0])])
     assert_same(list(tqdm(results)), pipe(TEXTS))
     assert "3/3" in capsys.readouterr().err
     assert_same(list(results), pipe(TEXTS))
 
 
 def test_generators_are_lazy_and_have_no_length(pipe):
-    taken = []
-    results = pipe((taken.append(i) or TEXTS[i % 3] for i in count()), batch_size=2)
+    numbers = count()
+    results = pipe((TEXTS[i % 3] for i in numbers), batch_size=2)
     with pytest.raises(TypeError):
-        _ = len(results)
+        len(results)
     assert len(list(islice(results, 3))) == 3
-    assert len(taken) <= 5
+    assert next(numbers) <= 5
 
 
-def test_other_iterables(salience):
+def test_other_iterables_and_methods(salience):
     rows = Dataset.from_dict({"text": TEXTS})
     stream = IterableDataset.from_generator(lambda: ({"text": text} for text in TEXTS))
     expected = salience(TEXTS)
-    for inputs in (iter(TEXTS), map(str, TEXTS), stream):
+    for inputs in (iter(TEXTS), map(str, TEXTS), stream, rows, rows["text"]):
         assert_same(list(salience(inputs)), expected)
-    for inputs in (rows, rows["text"]):
-        assert len(salience(inputs)) == 3
-    results = salience(rows)
-    assert next(results)["sentences"] == ["Nadia ran.", "It rained."]
-    assert_same(list(results), expected)
+    for method in (salience.predict, salience.transform):
+        assert_same(method(TEXTS), expected)
     skipped = salience(Dataset.from_dict({"text": ["", *TEXTS, ""]}), on_error="skip")
     assert len(skipped) == len(list(skipped)) == 5
 
 
 @pytest.mark.parametrize("load", [load_story_twins, load_story_salience, load_window_twins])
-def test_rows_of_the_package_are_stories(load, small_salience, tmp_path):
+def test_rows_of_the_package_are_stories(load, salience, tmp_path):
     rows = load(split="validation[:2]", cache_dir=str(tmp_path))
-    found = list(small_salience(rows))
+    found = list(salience(rows, operations="summarization"))
     assert [result["id"] for result in found] == rows["id"][:]
     for result, row in zip(found, rows, strict=True):
         windows = row["story"] if isinstance(row["story"][0], list) else [row["story"]]
         assert [result["sentences"][lo:hi] for lo, hi in result["windows"]] == windows
-    assert small_salience(rows[0]) == small_salience([rows[0]])[0]
-    path = tmp_path / "rows.jsonl"
-    rows.to_json(path)
-    assert [small_salience(json.loads(line))["sentences"] for line in path.open()] == [
-        row["sentences"] for row in found
-    ]
 
 
 ROWS = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]
 
 
-def test_batches_of_a_data_set(small_salience):
+def test_batches_of_a_data_set(salience):
     """As in `datasets.map(batched=True)`: a column of a batch is a list of stories, a batch itself
     is not a story."""
-    rows = Dataset.from_dict(
-        {"id": ["a", "b"], "story": ROWS, "text": [" ".join(story) for story in ROWS]}
-    )
+    texts = [" ".join(story) for story in ROWS]
+    rows = Dataset.from_dict({"id": ["a", "b"], "story": ROWS, "text": texts})
 
-    def scores(found):
-        return {"scores": [result["scores"]["summarization"] for result in found]}
+    def scored(batch):
+        return {"scores": salience(batch, operations="summarization")["scores"]["summarization"]}
 
-    def scores_of_row(row):
-        return {"scores": small_salience(row)["scores"]["summarization"]}
-
-    columns = [
-        rows.map(lambda batch, column=column: scores(small_salience(batch[column])), batched=True)[
-            "scores"
-        ][:]
-        for column in ("story", "text")
-    ]
-    rowwise = rows.map(scores_of_row)["scores"][:]
-    assert columns == [rowwise, rowwise]
+    rowwise = rows.map(scored)["scores"][:]
+    for column in ("story", "text"):
+        found = rows.map(
+            lambda batch, column=column: {"found": salience(batch[column])}, batched=True
+        )
+        scores = [result["scores"]["summarization"] for result in found["found"]]
+        assert_same(scores, rowwise)
+    problem = r"of a batch of rows pass a single column, such as batch\['text'\]"
     for names in (["id", "story"], ["story"], ["text"], ["id", "text"]):
-        with pytest.raises(
-            StoryError, match=r"of a batch of rows pass a single column, such as batch\['text'\]"
-        ):
-            rows.select_columns(names).map(
-                lambda batch: scores(small_salience(batch)), batched=True
-            )
-    with pytest.raises(
-        StoryError, match="the id is list; .* of a batch of rows pass a single column"
-    ):
-        small_salience(rows[:2])
+        with pytest.raises(StoryError, match=problem):
+            rows.select_columns(names).map(scored, batched=True)
+    with pytest.raises(StoryError, match=f"the id is list; .* {problem}"):
+        salience(rows[:2])
 
 
 # Options and loading
 
 
-def test_options_of_the_pipeline_and_of_a_call(salience):
+def test_options_of_the_pipeline_and_of_a_call(salience, bert_folder):
     for names in (["summarization", "deletion"], iter(["summarization", "deletion"])):
-        assert list(salience(STORIES[1], operations=names)["scores"]) == [
-            "summarization",
-            "deletion",
-        ]
+        found = salience(STORIES[1], operations=names)["scores"]
+        assert list(found) == ["summarization", "deletion"]
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
-    assert salience("a. b\nc", splitter="lines")["sentences"] == ["a. b", "c"]
-    short = pipeline(
-        TASK,
-        device="cpu",
-        operations="deletion",
-        context_tokens=20,
-        on_truncation="ignore",
-        batch_size=2,
-    )
-    assert list(short(STORIES[0])["scores"]) == ["deletion"]
-    assert short(STORIES[0])["truncated"]
+    options = {"operations": "deletion", "on_truncation": "ignore", "batch_size": 2}
+    short = pipeline(TASK, model=bert_folder, device="cpu", context_tokens=10, **options)
+    assert short(STORIES[0])["truncated"] and list(short(STORIES[0])["scores"]) == ["deletion"]
     assert list(short(STORIES[0], operations="shifting")["scores"]) == ["shifting"]
     # Those of a call are not kept.
     assert list(short(STORIES[0])["scores"]) == ["deletion"]
@@ -309,11 +259,9 @@ def test_options_of_loading(options):
 @pytest.mark.parametrize("name", ["cache_dir", "nonsense"])
 def test_unknown_options_are_errors_with_the_way_to_pass_them(name):
     """Stock pipelines ignore them: their `cache_dir=` has no effect."""
-    with pytest.raises(
-        TypeError,
-        match=f"unknown option '{name}'.*from_pretrained.* as model_kwargs={{'{name}': ...}}",
-    ):
-        pipeline("narrative-salience", **{name: "x"})
+    problem = f"unknown option '{name}'.*from_pretrained.* as model_kwargs={{'{name}': ...}}"
+    with pytest.raises(TypeError, match=problem):
+        pipeline(TASK, **{name: "x"})
 
 
 def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
@@ -349,18 +297,14 @@ def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
     assert loads(**v1, **cache) and not hub.asked
 
 
-def test_encoders_from_disk(bert_folder, tmp_path):
-    plain = pipeline(TASK, model=bert_folder, device="cpu")
-    assert plain.encoder.pooling == "mean"
+def test_pooling_of_a_checkpoint(bert_folder, salience, tmp_path):
     parts = [modules.Transformer(bert_folder), modules.Pooling(32, pooling_mode="cls")]
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
     first = pipeline(TASK, model=str(tmp_path), device="cpu")
-    assert first.encoder.pooling == "first"
-    direct = next(
-        score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))
-    ).to_dict()
-    assert_same([first(STORIES[0])], [direct])
-    assert first(STORIES[0])["scores"] != plain(STORIES[0])["scores"]
+    assert (salience.encoder.pooling, first.encoder.pooling) == ("mean", "first")
+    (direct,) = score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))
+    assert_same([first(STORIES[0])], [direct.to_dict()])
+    assert first(STORIES[0])["scores"] != salience(STORIES[0])["scores"]
     assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
 
 
@@ -370,18 +314,15 @@ def test_loaded_model_and_tokenizer():
     assert len(salience(STORIES[0])["scores"]["disruption"]) == 3
 
 
-# Saving
+# Saving and copies
 
 
 def test_saved_and_loaded(pipe, tmp_path):
     pipe.save_pretrained(tmp_path)
-    again = pipeline(
-        pipe.task, model=str(tmp_path), device="cpu", dtype="float32", **pipe._forward_params
-    )
+    again = pipeline(pipe.task, model=str(tmp_path), device="cpu", dtype="float32")
     assert again.tokenizer.get_vocab() == pipe.tokenizer.get_vocab()
     assert_same(again(TEXTS), pipe(TEXTS))
-    # Code in a checkpoint would need `trust_remote_code`.
-    assert not list(tmp_path.glob("*.py"))
+    assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
 
 
 def test_saving_keeps_the_pooling(bert_folder, tmp_path):
@@ -389,10 +330,53 @@ def test_saving_keeps_the_pooling(bert_folder, tmp_path):
     assert pipeline(TASK, model=str(tmp_path), device="cpu").encoder.pooling == "first"
 
 
-def test_pickled(pipe):
-    again = pickle.loads(pickle.dumps(pipe))
-    assert_same(again(TEXTS), pipe(TEXTS))
-    assert (again.task, again.device, again.dtype) == (pipe.task, pipe.device, pipe.dtype)
+@pytest.fixture
+def fast(monkeypatch):
+    """A machine with native bfloat16."""
+    monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_copies_score_alike(kind, fast, tmp_path):
+    for part in encoder_of(kind):
+        part.save_pretrained(tmp_path)
+    pipe = pipeline(TASK, model=str(tmp_path), device="cpu")
+    expected = pipe(TEXTS[1])
+    for copied in (copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))):
+        again = copied(pipe)
+        # The weights of the copies are their own; those of the originals may be gone.
+        assert again.encoder.model is not pipe.encoder.model and again(TEXTS[1]) == expected
+        assert (again.task, again.device, again.dtype) == (pipe.task, pipe.device, pipe.dtype)
+
+
+FINGERPRINT = """
+import json, sys
+from datasets.fingerprint import Hasher
+from transformers import pipeline
+import narrative_twins
+held = [object() for _ in range(10_000)]
+print(Hasher.hash(pipeline("narrative-salience", **json.loads(sys.argv[1]))))
+"""
+
+
+@pytest.mark.slow
+def test_fingerprints_are_equal_in_other_processes_and_after_calls(bert_folder):
+    """So `datasets.map` finds its cache."""
+    options = {"model": bert_folder, "device": "cpu", "operations": ["deletion", "summarization"]}
+    pipe = pipeline(TASK, **options)
+    before = Hasher.hash(pipe)
+    pipe(TEXTS[0])
+    assert Hasher.hash(pipe) == before
+    done = run_command(sys.executable, "-c", FINGERPRINT, json.dumps(options))
+    assert done.stdout.strip() == before
+
+
+def test_map_over_a_data_set_in_two_processes(fast, bert_folder):
+    pipe = pipeline(TASK, model=bert_folder, device="cpu", operations="summarization")
+    rows = Dataset.from_list([{"sentences": ["Nadia ran.", f"It rained {at}."]} for at in range(4)])
+    alone, shared = rows.map(pipe), rows.map(pipe, num_proc=2)
+    assert alone["scores"][:] == shared["scores"][:] == [pipe(row)["scores"] for row in rows]
+    assert rows.map(pipe)._fingerprint == alone._fingerprint
 
 
 # Registration and messages

@@ -49,22 +49,17 @@ def peak(action) -> int:
 def test_size_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr(books, "MAX_FILE", 400)
     monkeypatch.setattr(books, "MAX_TEXT", 200)
-    for name, data in (("book.txt", b"a" * 201), ("book.html", b"<" * 201), ("book.epub", GOOD)):
+    long = {"a.txt": (b"a" * 201, 200), "a.html": (b"<" * 201, 200), "a.epub": (GOOD, 400)}
+    for name, (data, limit) in long.items():
         (tmp_path / name).write_bytes(data)
-        limit = 400 if name == "book.epub" else 200
         with pytest.raises(StoryError, match=f"{name}: has more than {limit} bytes; divide it"):
             read_book(tmp_path / name)
 
-
-def test_a_file_without_end_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(books, "MAX_FILE", 10_000)
-    monkeypatch.setattr(books, "MAX_TEXT", 10_000)
-
     def read() -> None:
-        with pytest.raises(StoryError, match="/dev/zero: has more than 10,000 bytes"):
+        with pytest.raises(StoryError, match="/dev/zero: has more than 200 bytes"):
             read_book("/dev/zero")
 
-    assert peak(read) < 1_000_000
+    assert peak(read) < 1_000_000, "a file without end is not read to its end"
 
 
 def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
@@ -117,19 +112,14 @@ def test_number_of_files(monkeypatch):
     assert "files inside" in problem_of(epub({"c.xhtml": CHAPTER}, more=many))
 
 
-def test_large_archives_of_the_64_bit_form_are_refused():
+def test_archives_of_other_kinds():
     end = GOOD.rindex(b"PK\5\6")
-    assert "files inside" in problem_of(GOOD[:end] + b"PK\6\7" + b"\0" * 16 + GOOD[end:])
-
-
-def test_archives_in_archives_are_not_unpacked():
+    large = GOOD[:end] + b"PK\6\7" + b"\0" * 16 + GOOD[end:]  # of the 64-bit form
+    assert "files inside" in problem_of(large)
     assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={"inner.epub": GOOD}))
-    assert "no well-formed XML" in problem_of(epub({"c.xhtml": CHAPTER}, more={CONTAINER: "PK"}))
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_only_methods_that_unpack_bit_by_bit_are_used(method):
-    assert "is not compressed by deflate" in problem_of(archive({CONTAINER: "x"}, method))
+    # Only methods that unpack bit by bit are used.
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        assert "is not compressed by deflate" in problem_of(archive({CONTAINER: "x"}, method))
 
 
 PATHS = "../secret.xhtml /etc/passwd ..\\secret.xhtml file:///etc/passwd file:c.xhtml http://127.0.0.1:9"
@@ -143,15 +133,10 @@ def test_paths_that_lead_out_are_refused(tmp_path, monkeypatch, path):
     above = path if ":" in path or path.startswith("/") else path.replace("../", "../../")
     package = {CONTAINER: f'<c><rootfile full-path="{path}"/></c>'}
     for data in (epub({"c.xhtml": CHAPTER, above: CHAPTER}), epub({}, more=package)):
-        problem = problem_of(data)
-        assert problem.startswith("refers to ") and "which is not in the file" in problem
-
-
-def test_names_of_members_are_never_paths_of_the_disk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    outside = {"../../evil": "x", "/evil": "x", "C:\\evil": "x"}
-    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more=outside))
-    assert list(tmp_path.iterdir()) == []
+        assert "refers to " in problem_of(data) and "which is not in the file" in problem_of(data)
+    # Names of members are never paths of the disk.
+    assert book_of("book.epub", epub({"c.xhtml": CHAPTER}, more={path: "x", f"/{path}": "x"}))
+    assert not list((tmp_path / "inner").iterdir())
 
 
 ENTITIES = {
@@ -227,10 +212,9 @@ def test_depth(name):
     assert "a text that is too long" in problem_of(b"<p>" + b"It rained. " * 1_000_000, "book.html")
 
 
-@pytest.mark.parametrize("name", ["book.html", "book.epub", "book.docx"])
+@pytest.mark.parametrize("name", ["book.html", "book3.epub", "book.docx"])
 def test_number_of_elements(monkeypatch, name):
-    chapters = [WrittenChapter(None, ["It rained."] * 30, [])]
-    data = (WRITERS.get(name) or WRITERS["book3.epub"])(None, chapters)
+    data = WRITERS[name](None, [WrittenChapter(None, ["It rained."] * 30, [])])
     monkeypatch.setattr(markup, "MAX_ELEMENTS", 200)
     assert book_of(name, data)
     monkeypatch.setattr(markup, "MAX_ELEMENTS", 30)
@@ -242,26 +226,18 @@ MALFORMED = (
     "|<hr>|<p></p>|<li><a href='#'>1</a>|<h1>|<h1>a</h1>|a\n|<b></p>"
 ).split("|")
 TEXTS = "It rained. |\n|* * *\n|# A\n\n|Chapter 1\n\n|> |- |The sea\n\n\n|[|![|[a](b) |*a_|`|<b|&a;"
+CASES = [("book.html", part, size) for part in MALFORMED for size in (1_000, 20_000)]
+CASES += [(name, unit, 4_000) for name in ("book.txt", "book.md") for unit in TEXTS.split("|")]
 
 
-@pytest.mark.parametrize("part", MALFORMED)
-def test_malformed_html_takes_little(monkeypatch, part):
+@pytest.mark.parametrize(("name", "part", "count"), CASES)
+def test_long_texts_of_one_kind_take_little(monkeypatch, name, part, count):
     """Readers whose time is quadratic would take hours for these."""
     monkeypatch.setattr(markup, "MAX_ELEMENTS", 10_000)
-    for data in ((part * (100_000 // len(part))).encode(), (part * 1_000 + "It rained.").encode()):
-        try:
-            assert book_of("book.html", data).text is not None
-        except ValueError as error:
-            assert str(error)
-
-
-@pytest.mark.parametrize("unit", TEXTS.split("|"))
-@pytest.mark.parametrize("name", ["book.txt", "book.md"])
-def test_long_texts_of_one_kind(name, unit):
     try:
-        assert book_of(name, unit.encode() * 4_000).text
+        assert book_of(name, (part * count + "It rained.").encode()).text
     except ValueError as error:
-        assert "has no text" in str(error)
+        assert str(error)
 
 
 def with_contents(entries: int, place: str) -> bytes:
@@ -302,45 +278,39 @@ def test_work_is_proportional_to_the_input(name, made):
 
 NO_TEXT = "has no text of a story; check that it is complete"
 BAD = "can't be read: its file OEBPS/c.xhtml "
+EPUB = {
+    "It rained.": "is no complete ZIP archive inside (its end is missing); get it again",
+    GOOD[: len(GOOD) // 2]: "is no complete ZIP archive inside",
+    GOOD[:200] + GOOD[220:]: "can't be read",
+    archive({"story.txt": "A b."}): "is no EPUB: it has no META-INF/container.xml; if it is",
+    epub({}, more={CONTAINER: "<c/>"}): "names no package in META-INF/container.xml",
+    epub({}, more={CONTAINER: "<c>"}): f"can't be read: its file {CONTAINER} is no well-formed XML",
+    epub({}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}): "has no file x.opf inside",
+    epub({}, more={"OEBPS/content.opf": "<package/>"}): "has no reading order (spine) in OEBPS/con",
+    epub({}, spine='<itemref idref="x"/>'): "has no item x, which its spine names",
+    epub({"c.xhtml": CHAPTER}, spine=""): NO_TEXT,
+    epub({"c.xhtml": xhtml("<p/>")}): NO_TEXT,
+    epub({"c.xhtml": b"\xff\xfe\xff"}): f"{BAD}can't be read as utf-16",
+    epub({"c.xhtml": b"<p>caf\xe9"}): f"{BAD}is not UTF-8 at byte 6 (0xe9), and names no",
+    GOOD.replace(b"OEBPS/c.xhtml", b"OEBPS/e.xhtml"): "has no file OEBPS/c.xhtml inside; get it",
+}
+RELATIONS = '<r><x Type="a/officeDocument" Target="../../x"/></r>'
+WORD = {
+    archive({"a": "b"}): "is no Word document: it has no word/document.xml inside",
+    archive({"word/document.xml": "<w:p>"}): "can't be read: its file word/document.xml is no well",
+    docx(""): NO_TEXT,
+    archive(
+        {"_rels/.rels": RELATIONS}
+    ): "refers to ../../x, which is not in the file; get it again",
+}
+BROKEN = [("book.epub", *case) for case in EPUB.items()]
+BROKEN += [("book.docx", *case) for case in WORD.items()]
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b"It rained.", "is no complete ZIP archive inside (its end is missing); get it again"),
-        (GOOD[: len(GOOD) // 2], "is no complete ZIP archive inside"),
-        (GOOD[:200] + GOOD[220:], "can't be read"),
-        (archive({"story.txt": "A b."}), "is no EPUB: it has no META-INF/container.xml; if it is"),
-        (epub({}, more={CONTAINER: "<c/>"}), "names no package in META-INF/container.xml"),
-        (epub({}, more={CONTAINER: "<c>"}), f"can't be read: its file {CONTAINER} is no well"),
-        (
-            epub({}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}),
-            "has no file x.opf inside; get it again",
-        ),
-        (
-            epub({}, more={"OEBPS/content.opf": "<package/>"}),
-            "has no reading order (spine) in OEBPS/content.opf",
-        ),
-        (epub({}, spine='<itemref idref="x"/>'), "has no item x, which its spine names"),
-        (epub({"c.xhtml": CHAPTER}, spine=""), NO_TEXT),
-        (epub({"c.xhtml": xhtml("<p/>")}), NO_TEXT),
-        (epub({"c.xhtml": b"\xff\xfe\xff"}), f"{BAD}can't be read as utf-16"),
-        (epub({"c.xhtml": b"<p>caf\xe9"}), f"{BAD}is not UTF-8 at byte 6 (0xe9), and names no"),
-        (
-            epub({"c.xhtml": CHAPTER.replace("utf-8", "unicode_escape").encode() + b"\xff"}),
-            f"{BAD}can't be read as unicode_escape, the encoding it names; convert it",
-        ),
-    ],
-)
-def test_broken_epub_files(data, problem):
-    assert problem_of(data).startswith(problem)
-
-
-def test_a_document_that_is_listed_but_missing():
-    data = epub({"c.xhtml": CHAPTER, "d.xhtml": CHAPTER}).replace(
-        b"OEBPS/d.xhtml", b"OEBPS/e.xhtml"
-    )
-    assert problem_of(data) == "has no file OEBPS/d.xhtml inside; get it again"
+@pytest.mark.parametrize(("name", "data", "problem"), BROKEN)
+def test_broken_files(name, data, problem):
+    data = data if isinstance(data, bytes) else data.encode()
+    assert problem_of(data, name).startswith(problem)
 
 
 def test_encrypted_books():
@@ -350,67 +320,34 @@ def test_encrypted_books():
         return epub({"c.xhtml": CHAPTER}, more={"META-INF/encryption.xml": listed})
 
     aes = "http://www.w3.org/2001/04/xmlenc#aes128-cbc"
-    assert (
-        problem_of(protected(aes, "OEBPS/c.xhtml"))
-        == "is encrypted (DRM), and can't be read; get it without copy protection"
-    )
+    assert problem_of(protected(aes, "OEBPS/c.xhtml")).startswith("is encrypted (DRM), and")
     assert book_of("book.epub", protected("http://www.idpf.org/2008/embedding", "OEBPS/font.otf"))
     flagged = bytearray(GOOD)
     for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
-        at = flagged.find(mark)
-        while at >= 0:
-            flagged[at + offset] |= 1
-            at = flagged.find(mark, at + 4)
-    assert (
-        problem_of(bytes(flagged))
-        == "is encrypted (its file META-INF/container.xml); save it without a password"
-    )
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (archive({"a": "b"}), "is no Word document: it has no word/document.xml inside"),
-        (
-            archive({"word/document.xml": "<w:p>"}),
-            "can't be read: its file word/document.xml is no well-formed XML",
-        ),
-        (docx(""), "has no text of a story"),
-        (
-            archive({"_rels/.rels": '<r><x Type="a/officeDocument" Target="../../x"/></r>'}),
-            "refers to ../../x, which is not in the file; get it again",
-        ),
-    ],
-)
-def test_broken_word_files(data, problem):
-    assert problem_of(data, "book.docx").startswith(problem)
+        for at in range(len(flagged)):
+            if flagged.startswith(mark, at):
+                flagged[at + offset] |= 1
+    assert problem_of(bytes(flagged)).startswith("is encrypted (its file META-INF/container.xml)")
 
 
 def test_wrong_encodings():
-    assert problem_of(b"caf\xe9", "book.txt").startswith(
-        "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv"
-    )
-    assert problem_of(b"<p>caf\xe9", "book.html").startswith(
-        "is not UTF-8 at byte 6 (0xe9), and names no encoding"
-    )
+    problem = "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv"
+    assert problem_of(b"caf\xe9", "book.txt").startswith(problem)
     page = '<meta http-equiv="Content-Type" content="text/html; charset={}"><p>“Café”'
-    assert book_of("book.html", page.format("windows-1252").encode("cp1252")).text == "“Café”"
-    assert book_of("book.html", page.format("iso-8859-1").encode("cp1252")).text == "“Café”"
+    for name in ("windows-1252", "iso-8859-1"):
+        assert book_of("book.html", page.format(name).encode("cp1252")).text == "“Café”"
     for name in ("rot13", "zlib", "idna", "punycode", "unicode_escape", "x", "utf-7", "utf-8"):
-        assert f"can't be read as {name}, the encoding it names" in problem_of(
-            page.format(name).encode("cp1252"), "book.html"
-        )
+        problem = problem_of(page.format(name).encode("cp1252"), "book.html")
+        assert f"can't be read as {name}, the encoding it names" in problem
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(sorted(WRITERS)),
-    changes=st.lists(
-        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8
-    ),
+    changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=8),
     cut=st.floats(0, 1),
 )
-def test_damaged_files_are_read_or_told_of(name, changes, cut):
+def test_damaged_files_are_read_or_reported(name, changes, cut):
     chapters = [WrittenChapter("Chapter 1", ["It rained & so on.", "Nadia ran."], [1])]
     data = bytearray(WRITERS[name]("Rain", chapters))
     for where, value in changes:
