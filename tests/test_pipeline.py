@@ -332,7 +332,7 @@ def test_saving_keeps_the_pooling(bert_folder, tmp_path):
 
 @pytest.fixture
 def fast(monkeypatch):
-    """A machine with native bfloat16."""
+    """As on a GPU with native bfloat16."""
     monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 
