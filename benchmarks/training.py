@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from statistics import median
 from typing import Any
 from unittest.mock import patch
@@ -23,8 +22,6 @@ from tqdm.auto import tqdm
 
 from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.encoder.passes import using_attention
-from narrative_twins.encoder.precision import fast_linear_layers
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
@@ -35,8 +32,8 @@ WAYS = {
     "plain, bfloat16": (True, False),
     "bfloat16": (True, True),
 }
-"""By name: whether products are in bfloat16, as with `bf16=True`; whether to batch texts by length,
-and use the fastest linear layers and attention."""
+"""By name: whether products are in bfloat16, as with `bf16=True`; whether to batch texts by
+length."""
 
 
 def step(model: str | None, rows: Any, way: tuple[bool, bool]) -> tuple[Callable[[], None], int]:
@@ -49,13 +46,8 @@ def step(model: str | None, rows: Any, way: tuple[bool, bool]) -> tuple[Callable
     loss = NarrativeTwinsLoss(encoder)
 
     def run() -> None:
-        with ExitStack() as stack:
-            if fast:
-                stack.enter_context(fast_linear_layers(encoder))
-            else:
-                stack.enter_context(patch.object(losses, "CPU_PASS_TOKENS", 10**9))
-            if fast and bfloat16:
-                stack.enter_context(using_attention(encoder[0].auto_model, "eager"))
+        limit = losses.CPU_PASS_TOKENS if fast else 10**9
+        with patch.object(losses, "CPU_PASS_TOKENS", limit):
             with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
                 value = loss([texts])
             value.backward()

@@ -18,7 +18,6 @@ from narrative_twins.data import (
     load_turning_points,
     load_window_twins,
 )
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
 from narrative_twins.training.script import (
     DEFAULTS,
@@ -30,6 +29,7 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
+from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/mlm",

@@ -11,7 +11,6 @@ ablations in the folder configs/ablations.
 """
 
 from narrative_twins.data import load_story_salience, load_story_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.script import (
     DEFAULTS,
     SMOKE,
@@ -21,8 +20,11 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/roc",

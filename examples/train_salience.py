@@ -17,7 +17,6 @@ validates these two.
 from functools import partial
 
 from narrative_twins.data import load_story_salience, load_story_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.script import (
     DEFAULTS,
@@ -29,8 +28,11 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/salience",

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from narrative_twins.data import load_turning_points, load_window_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.script import (
     DEFAULTS,
     SMOKE,
@@ -25,8 +24,11 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/wiki",

@@ -12,7 +12,7 @@ import pytest
 import narrative_twins
 
 ORDER = """
-extras files registry
+extras files
 llm stories plots
 data encoder
 hub salience
@@ -60,7 +60,7 @@ LIBRARIES = {
     "spacy": "integrations making",
     "syntok": "stories",
     "torch": "encoder salience training",
-    "tqdm": "commands llm making salience training",
+    "tqdm": "commands llm making salience",
     "transformers": "commands encoder pipeline training",
     "uvicorn": "app",
     "yaml": "data hub training",

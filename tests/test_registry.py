@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narrative_twins.registry import Registry
+from narrative_twins.salience.operations import Registry
 
 
 class Animal:

@@ -19,11 +19,11 @@ from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.arguments import (
+from narrative_twins.training.script import ScriptArguments, parse_arguments
+from narrative_twins.training.trainer import (
     MaskedLanguageModelTrainingArguments,
     NarrativeTwinsTrainingArguments,
 )
-from narrative_twins.training.script import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
 from support.models import SENTENCES

@@ -65,3 +65,4 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["train_wiki.py", *options, "--use_cpu", "true"])
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     assert documented("From a script to a step of training") == modules_run(train)
+    assert len(documented("From a script to a step of training")) <= 16

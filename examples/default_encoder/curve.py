@@ -21,11 +21,13 @@ from train_votes import SETTINGS
 from transformers import TrainerCallback
 
 from narrative_twins.data import load_story_salience
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.evaluators import SalienceEvaluator
 from narrative_twins.training.salience_loss import SalienceLoss
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 SIZES = (0, 256, 512, 1_024, 2_048, 3_840)
 """Judged texts; multiples of the batch size."""

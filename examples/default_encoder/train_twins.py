@@ -27,9 +27,11 @@ from measuring import TWINS_NOTES, check_data, heading, load_metrics, row, write
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 FIRST_CHANGES = {0: 80, 1: 600, 2: 250, 3: 413, 4: 1_800}
 """Maximum number of stories with human distractors, by the first sentence that the distractor

@@ -39,10 +39,12 @@ from passages import judged_passages
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
 from narrative_twins.training.salience_loss import SalienceLoss
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 WEIGHTS = {"summarization": 1.0, "deletion": 1.0, "shifting": 0.5, "disruption": 0.25}
 """The weight of each operation, where all are trained."""

@@ -4,9 +4,7 @@ distractors."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +20,7 @@ from narrative_twins.evaluation.agreement import (
 )
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.training.collator import DISTRACTOR, STORY, TWIN, TwinsCollator
+from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsCollator
 
 
 class StoryEvaluator(BaseEvaluator):
@@ -32,9 +30,10 @@ class StoryEvaluator(BaseEvaluator):
 
     def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.prefix = f"{name}_" if name else ""
         self.name = name
         self.context_tokens = context_tokens
-        self.primary_metric = self.full_name(primary)
+        self.primary_metric = self.prefix + primary
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -43,10 +42,22 @@ class StoryEvaluator(BaseEvaluator):
         metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
         of `context_tokens`.
         """
-        with _evaluating(model, self.context_tokens) as encoder:
-            found = self.evaluate(encoder)
-        metrics = {self.full_name(metric): value for metric, value in found.items()}
-        if not isinstance(model, StoryEncoder):
+        given = isinstance(model, StoryEncoder)
+        module = model.model if given else model
+        was_training = module.training
+        module.eval()
+        try:
+            with torch.inference_mode():
+                encoder = model
+                if not given:
+                    encoder = StoryEncoder.from_sentence_transformer(
+                        model, context_tokens=self.context_tokens
+                    )
+                found = self.evaluate(encoder)
+        finally:
+            module.train(was_training)
+        metrics = {self.prefix + metric: value for metric, value in found.items()}
+        if not given:
             self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
         return metrics
 
@@ -62,11 +73,7 @@ class StoryEvaluator(BaseEvaluator):
     @property
     def metric_labels(self) -> dict[str, str]:
         """A readable label of each metric, by its prefixed name, for reports and cards."""
-        return {self.full_name(metric): text for metric, text in self.labels_of_metrics.items()}
-
-    def full_name(self, metric: str) -> str:
-        """The name of a metric with the prefix."""
-        return f"{self.name}_{metric}" if self.name else metric
+        return {self.prefix + metric: text for metric, text in self.labels_of_metrics.items()}
 
 
 class SalienceEvaluator(StoryEvaluator):
@@ -88,8 +95,7 @@ class SalienceEvaluator(StoryEvaluator):
         progress: show a progress bar.
 
     Raises:
-        ValueError: there are no rows, or one has neither `counts`, `labels` nor `turning_points`,
-            or not the kind that the first one has.
+        ValueError: there are no rows, or one has no labels of the kind that the first one has.
     """
 
     def __init__(
@@ -106,30 +112,24 @@ class SalienceEvaluator(StoryEvaluator):
         self.operations = resolve_operations(operations)
         self.progress = progress
         first = self.rows[0] if self.rows else {}
-        for kinds in (("counts", "labels"), ("turning_points",)):
-            if any(first.get(kind) is not None for kind in kinds):
-                break
-        else:
-            raise ValueError(
-                "rows with 'counts', 'labels' or 'turning_points' are needed, for example from"
-                " load_story_salience"
-            )
-        self.has_points = kinds == ("turning_points",)
+        kinds: tuple[str, ...] = ("counts", "labels")
+        self.has_points = all(first.get(kind) is None for kind in kinds)
+        if self.has_points:
+            kinds = ("turning_points",)
         self.labels = []
-        for number, row in enumerate(self.rows):
-            given = [row[kind] for kind in kinds if row.get(kind) is not None]
-            if not given:
-                raise ValueError(
-                    f"row {number} has no {' or '.join(map(repr, kinds))}, which row 0 has; leave"
-                    " out rows without labels"
-                )
-            self.labels.append(given[0])
+        for row in self.rows:
+            self.labels += [row[kind] for kind in kinds if row.get(kind) is not None][:1]
+        if not self.rows or len(self.labels) < len(self.rows):
+            raise ValueError(
+                "rows with 'counts', 'labels' or 'turning_points' are needed, the same for all,"
+                " for example from load_story_salience"
+            )
         names = [operation.name for operation in self.operations]
         best = "summarization" if "summarization" in names else names[0]
-        default = f"{best}_auc" if self.has_points else f"{best}_spearman"
-        super().__init__(name, primary or default, context_tokens)
+        measure = "auc" if self.has_points else "spearman"
+        super().__init__(name, primary or f"{best}_{measure}", context_tokens)
 
-    @cached_property
+    @property
     def labels_of_metrics(self) -> Mapping[str, str]:
         names = [operation.name for operation in self.operations]
         if self.has_points:
@@ -206,20 +206,3 @@ def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.T
         for other in (twin, distractor)
     )
     return (to_twin > to_distractor)[present[story] & present[twin] & present[distractor]]
-
-
-@contextmanager
-def _evaluating(model: Any, context_tokens: int | None) -> Iterator[StoryEncoder]:
-    """Yield the encoder of a model in evaluation mode, without gradients; restore the model's mode
-    afterwards."""
-    module = model.model if isinstance(model, StoryEncoder) else model
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.inference_mode():
-            if isinstance(model, StoryEncoder):
-                yield model
-            else:
-                yield StoryEncoder.from_sentence_transformer(model, context_tokens=context_tokens)
-    finally:
-        module.train(was_training)

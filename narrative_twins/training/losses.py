@@ -18,7 +18,7 @@ from torch import Tensor
 from narrative_twins.data.sources import NARRATIVE_TWINS
 from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
 from narrative_twins.encoder.passes import pool_windows
-from narrative_twins.training.collator import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
+from narrative_twins.training.batches import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 
 DistractorLoss: TypeAlias = Literal["joint", "separate"]
 
@@ -47,7 +47,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     def __init__(self, model: Any, mini_batch_size: int | None = None) -> None:
         super().__init__()
         if mini_batch_size is not None and mini_batch_size < 1:
-            raise ValueError(f"mini_batch_size={mini_batch_size} is not a count of 1 or more")
+            raise ValueError(f"mini_batch_size={mini_batch_size} is not at least 1")
         self.model = model
         self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
         # None turns caching off; the mixin itself allows only numbers.
@@ -96,9 +96,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
         """Window vectors of texts, shape (texts, W, D)."""
-        ids, mask, window_ids = (
-            texts[name] for name in ("input_ids", "attention_mask", "window_ids")
-        )
+        ids = texts["input_ids"]
+        mask = texts["attention_mask"]
+        window_ids = texts["window_ids"]
         vectors, indices = [], []
         limit = CPU_PASS_TOKENS if ids.device.type == "cpu" else PASS_TOKENS
         # Encode texts of similar length together, with little padding; then restore their order.
@@ -184,8 +184,8 @@ class NarrativeTwinsLoss(WindowLoss):
         mini_batch_size: see `WindowLoss`.
 
     Raises:
-        ValueError: a setting is invalid, no kind of negatives is left, or the model pools neither
-            by the mean nor by the first token.
+        ValueError: a setting is invalid, or the model pools neither by the mean nor by the first
+            token.
     """
 
     def __init__(
@@ -207,18 +207,6 @@ class NarrativeTwinsLoss(WindowLoss):
             raise ValueError(
                 f"distractor_loss={distractor_loss!r} is unknown; use 'joint' or 'separate'"
             )
-        if distractor_loss == "separate" and not distractors:
-            raise ValueError(
-                "distractor_loss='separate' is a loss of distractors, but distractors=False"
-            )
-        if (
-            not (distractors and distractor_loss == "joint")
-            and not in_story_negatives
-            and not in_batch_negatives
-        ):
-            raise ValueError(
-                "no negatives are left; set distractors, in_story_negatives or in_batch_negatives"
-            )
         self.temperature = temperature
         self.distractors = distractors
         self.in_story_negatives = in_story_negatives
@@ -237,7 +225,13 @@ class NarrativeTwinsLoss(WindowLoss):
     ) -> Tensor:
         """The loss of a batch from `TwinsCollator`, a scalar. Raises ValueError for other batches,
         and if the settings leave a batch without pairs or without negatives."""
-        texts = _texts_of(list(sentence_features))
+        texts, *others = sentence_features
+        if others or "side" not in texts:
+            raise ValueError(
+                "NarrativeTwinsLoss needs batches of TwinsCollator; train with"
+                " NarrativeTwinsTrainer, or give data_collator=TwinsCollator(...) to the trainer of"
+                " sentence-transformers"
+            )
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
             texts = {key: value[kept] for key, value in texts.items()}
@@ -251,14 +245,20 @@ class NarrativeTwinsLoss(WindowLoss):
         present = (
             texts["window_ids"].unsqueeze(2) == torch.arange(windows, device=texts["side"].device)
         ).any(dim=1)
-        layout = _Layout(texts["side"], texts["row"], present)
-        return self.loss_of_texts(texts, layout)
+        return self.loss_of_texts(texts, _Layout(texts["side"], texts["row"], present))
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
-        negatives = "distractors", "in_story_negatives", "in_batch_negatives", "distractor_loss"
-        names = "temperature", *negatives, "gather_across_devices", "mini_batch_size"
-        return {name: getattr(self, name) for name in names} | {"pooling": self.pooling}
+        return {
+            "temperature": self.temperature,
+            "distractors": self.distractors,
+            "in_story_negatives": self.in_story_negatives,
+            "in_batch_negatives": self.in_batch_negatives,
+            "distractor_loss": self.distractor_loss,
+            "gather_across_devices": self.gather_across_devices,
+            "mini_batch_size": self.mini_batch_size,
+            "pooling": self.pooling,
+        }
 
     @property
     def citation(self) -> str:
@@ -276,12 +276,10 @@ class NarrativeTwinsLoss(WindowLoss):
                     "no window of the batch has a token in both twins; context_tokens may be too"
                     " small"
                 )
-            if not self.in_batch_negatives and not any(
-                self._has_negatives(group) for group in groups
-            ):
+            if not self.in_batch_negatives and not any(map(self._has_negatives, groups)):
                 raise ValueError(
-                    "no window of the batch has a negative: in_batch_negatives is off, and"
-                    " settings, rows and context_tokens leave neither distractors nor other windows"
+                    "no window of the batch has a negative; set in_batch_negatives, or use rows"
+                    " with distractors or several windows"
                 )
             losses = [self._group_loss(group) for group in groups if len(group.a)]
             return torch.stack(losses).mean()
@@ -289,42 +287,46 @@ class NarrativeTwinsLoss(WindowLoss):
     def _group_loss(self, group: _Group) -> Tensor:
         # Each direction has queries, their positives and perhaps additional negatives.
         extra = [group.negatives] if len(group.negatives) else []
-        directions = [group.a, group.b, *extra], [group.b, group.a, *extra]
         info_nce: Any = self._info_nce.compute_loss_from_embeddings
-        loss: Tensor = sum(info_nce(embeddings, None) for embeddings in directions) / 2
-        return loss
+        loss: Tensor = info_nce([group.a, group.b, *extra], None)
+        loss = loss + info_nce([group.b, group.a, *extra], None)
+        return loss / 2
 
     def _groups(self, vectors: Tensor, layout: _Layout) -> list[_Group]:
         """The group of the stories of a batch and, with `distractor_loss="separate"`, that of the
         distractors."""
         side, row, present = layout
-        at = [
+        stories, twins, distractors, distractor_twins = (
             torch.nonzero(side == kind).flatten()
             for kind in (STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN)
-        ]
-        paired = torch.isin(row[at[DISTRACTOR]], row[at[DISTRACTOR_TWIN]])
-        stories, twins = at[STORY], at[TWIN]
-        distractors, distractor_twins, lone = (
-            at[DISTRACTOR][paired],
-            at[DISTRACTOR_TWIN],
-            at[DISTRACTOR][~paired],
         )
+        paired = torch.isin(row[distractors], row[distractor_twins])
+        lone = distractors[~paired]
+        distractors = distractors[paired]
         if self.distractor_loss == "separate":
-            parts = [(stories, twins, lone[:0]), (distractors, distractor_twins, lone[:0])]
+            pairs = [(stories, twins, lone[:0]), (distractors, distractor_twins, lone[:0])]
         else:
-            parts = [
-                (torch.cat([stories, distractors]), torch.cat([twins, distractor_twins]), lone)
-            ]
+            a = torch.cat([stories, distractors])
+            pairs = [(a, torch.cat([twins, distractor_twins]), lone)]
+        rows = row * process_count() + get_rank()
+
+        def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
+            """The kept windows of texts, each followed by the numbers of its row, of its pair and
+            of the window."""
+            text, window = torch.nonzero(kept, as_tuple=True)
+            tags = torch.stack([rows[texts][text], pair[text], window], dim=1)
+            return torch.cat([vectors[texts][kept], tags.float()], dim=1)
+
         groups = []
-        for a, b, negatives in parts:
+        for a, b, negatives in pairs:
             both = present[a] & present[b]
-            pairs = torch.arange(len(a), device=a.device) * process_count() + get_rank()
-            no_pairs = torch.full((len(negatives),), -1, device=a.device)
-            sides = (a, both, pairs), (b, both, pairs), (negatives, present[negatives], no_pairs)
-            rows = row * process_count() + get_rank()
+            numbers = torch.arange(len(a), device=a.device) * process_count() + get_rank()
+            no_pair = torch.full_like(negatives, -1)
             groups.append(
                 _Group(
-                    *(_tagged_windows(vectors[i], kept, rows[i], pair) for i, kept, pair in sides)
+                    windows(a, both, numbers),
+                    windows(b, both, numbers),
+                    windows(negatives, present[negatives], no_pair),
                 )
             )
         return groups
@@ -351,31 +353,8 @@ class NarrativeTwinsLoss(WindowLoss):
 
     def _has_negatives(self, group: _Group) -> bool:
         """Whether any window is compared with more than itself and its positive."""
-        return (
-            len(group.a) > 0
-            and int(self._is_compared(group.a, torch.cat(group)).sum(dim=1).max()) > 2
-        )
-
-
-def _texts_of(features: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The only feature of a batch from `TwinsCollator`. Raises ValueError if the batch is from
-    another collator."""
-    if len(features) == 1 and {"side", "row", "window_ids"} <= features[0].keys():
-        return features[0]
-    raise ValueError(
-        f"NarrativeTwinsLoss needs batches of TwinsCollator, and this one has {len(features)}"
-        " column(s) of plain text; train with NarrativeTwinsTrainer on rows with 'story' and"
-        " perhaps 'twin', 'negative' and 'negative_twin', or give data_collator=TwinsCollator(...)"
-        " to the trainer of sentence-transformers"
-    )
-
-
-def _tagged_windows(vectors: Tensor, kept: Tensor, rows: Tensor, pairs: Tensor) -> Tensor:
-    """The kept windows of all texts as rows, each followed by the numbers of its row, of its pair
-    and of the window."""
-    text, window = torch.nonzero(kept, as_tuple=True)
-    tags = torch.stack([rows[text], pairs[text], window], dim=1)
-    return torch.cat([vectors[kept], tags.float()], dim=1)
+        compared = self._is_compared(group.a, torch.cat(group)).sum(dim=1)
+        return bool((compared > 2).any())
 
 
 def process_count() -> int:

@@ -3,11 +3,12 @@ the pairing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers.base.evaluation import BaseEvaluator
@@ -18,7 +19,7 @@ from transformers import (
     set_seed,
 )
 
-from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
+from narrative_twins.data.rows import TWINS_COLUMNS
 from narrative_twins.encoder.loading import (
     Pooling,
     default_encoder,
@@ -28,10 +29,13 @@ from narrative_twins.encoder.loading import (
 )
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import StoryTokenizer
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
-from narrative_twins.training.sampling import checked_rows
-from narrative_twins.training.trainable import check_precision
-from narrative_twins.training.trainer import StoryTrainer, check_class
+from narrative_twins.training.batches import checked_rows, flat_text
+from narrative_twins.training.trainer import (
+    MaskedLanguageModelTrainingArguments,
+    StoryTrainer,
+    check_class,
+    check_precision,
+)
 
 
 def masked_language_model(name: str | Path | None = None, **options: Any) -> Any:
@@ -114,28 +118,27 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         args = args or MaskedLanguageModelTrainingArguments("masked_language_model_output")
         check_class(args, MaskedLanguageModelTrainingArguments)
         set_seed(args.seed)
+        first = model
         if model_init is not None:
-            if model is not None:
-                raise ValueError("give either model or model_init, not both")
             self.model_init = model_init
-            model = self.call_model_init()
+            first = self.call_model_init()
         elif not isinstance(model, torch.nn.Module):
-            model = masked_language_model(model)
-        check_precision(model)
+            first = masked_language_model(model)
+        check_precision(first)
         tokenizer = processing_class or AutoTokenizer.from_pretrained(
-            model.name_or_path, trust_remote_code=False
+            first.name_or_path, trust_remote_code=False
         )
         self.evaluator = evaluator
         self._pooling = pooling
         self._collates = options.get("data_collator") is None
-        self._set_encoder(model, tokenizer, args.context_tokens)
+        self._set_encoder(first, tokenizer, args.context_tokens)
         rows = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
         for name, data in rows.items():
             if data is not None:
-                checked, _ = checked_rows(data, name, args.disable_tqdm)
+                checked, _ = checked_rows(data, name)
                 rows[name] = tokenized_rows(checked, self.encoder.tokenizer)
         super().__init__(
-            None if model_init is not None else model,
+            None if model_init is not None else first,
             args,
             processing_class=tokenizer,
             model_init=model_init,
@@ -164,6 +167,11 @@ class MaskedLanguageModelTrainer(StoryTrainer):
     @property
     def transformer(self) -> Any:
         return self.encoder.model
+
+    @property
+    def objective(self) -> str:
+        share = self.args.mlm_probability
+        return f"masked language modeling (MaskedLanguageModelTrainer) of {share:.0%} of the tokens"
 
     def save_weights(self, folder: str | Path) -> None:
         if self.args.should_save:
@@ -224,12 +232,19 @@ class MaskedLanguageModelTrainer(StoryTrainer):
 
 def tokenized_rows(rows: Any, tokens: StoryTokenizer) -> Dataset:
     """Rows of narrative twins, or those of several data sets in a dict, with the `input_ids` of
-    each of their texts."""
-    data_sets = rows.values() if isinstance(rows, dict) else [rows]
-    texts = [
-        [_input_ids(text, tokens) for text in _texts(row)] for data in data_sets for row in data
-    ]
-    return Dataset.from_dict({"input_ids": texts})
+    each of their texts, cut at the context."""
+    found = []
+    for data in rows.values() if isinstance(rows, dict) else [rows]:
+        for row in data:
+            texts = []
+            for column in TWINS_COLUMNS:
+                if row.get(column) is not None:
+                    sentences, _ = flat_text(row[column])
+                    ids, _ = tokens.tokenize_joined(tokens.texts(sentences))
+                    kept = ids[: tokens.max_text_tokens]
+                    texts.append(np.concatenate([tokens.head, kept, tokens.tail]).tolist())
+            found.append(texts)
+    return Dataset.from_dict({"input_ids": found})
 
 
 def mini_batches(
@@ -245,21 +260,3 @@ def mini_batches(
         part = order[start : start + size]
         used = batch["attention_mask"][part].any(dim=0)
         yield {key: value[part][:, used] for key, value in batch.items()}
-
-
-def _texts(row: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The sentences of each text of a row."""
-    for column in TWINS_COLUMNS:
-        content = row.get(column)
-        if content is not None:
-            yield (
-                [sentence for window in content for sentence in window]
-                if is_nested(content)
-                else content
-            )
-
-
-def _input_ids(sentences: Sequence[str], tokens: StoryTokenizer) -> list[int]:
-    ids, _ = tokens.tokenize_joined(tokens.texts(sentences))
-    parts: Iterable[Any] = tokens.head, ids[: tokens.max_text_tokens], tokens.tail
-    return [int(token_id) for part in parts for token_id in part]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from narrative_twins.plots.style import (
     printable,
     save_figure,
 )
-from narrative_twins.training.losses import NarrativeTwinsLoss
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +31,6 @@ Curves = dict[str, list[tuple[int, float]]]
 
 _SKIPPED = ("epoch", "step", "total_flos")
 _SKIPPED_SUFFIXES = ("_runtime", "_per_second")
-_DISTRACTORS = {"joint": "distractors", "separate": "pairs of distractors in a loss of their own"}
 
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
@@ -122,20 +120,19 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         f" weight decay {args.weight_decay:g}"
     )
     metrics = last_metrics(trainer)
-    figures = [
-        Figure(label, float(metrics[f"eval_{name}"]), evaluation_set)
-        for name, label in _labels(trainer.evaluators)
-        if f"eval_{name}" in metrics
-    ]
     return EncoderFacts(
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
         base_model=base,
         base_model_id=base_id,
         training_data="; ".join(described) or "none",
-        objective=f"{_objectives(trainer)}; {settings}",
+        objective=f"{trainer.objective}; {settings}",
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
-        figures=figures,
+        figures=[
+            Figure(label, float(metrics[f"eval_{name}"]), evaluation_set)
+            for name, label in metric_labels(trainer).items()
+            if f"eval_{name}" in metrics
+        ],
     )
 
 
@@ -146,40 +143,13 @@ def _windows(rows: Any) -> str:
     return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
 
 
-def _objectives(trainer: Any) -> str:
-    """The objective, of each data set if their losses differ."""
-    losses = getattr(trainer, "loss", None)
-    if not isinstance(losses, Mapping):
-        return _objective(trainer.args)
-    described = []
-    for name, loss in losses.items():
-        is_twins = isinstance(loss, NarrativeTwinsLoss)
-        described.append(f"{name}: {_objective(trainer.args) if is_twins else type(loss).__name__}")
-    return "; ".join(described)
-
-
-def _objective(args: Any) -> str:
-    if not hasattr(args, "temperature"):
-        return (
-            f"masked language modeling (MaskedLanguageModelTrainer) of {args.mlm_probability:.0%}"
-            " of the tokens"
-        )
-    parts = [
-        "symmetric InfoNCE on cosine similarities (NarrativeTwinsLoss)",
-        f"temperature {args.temperature}",
-        (
-            "dropout twins"
-            if args.twins == "dropout"
-            else "narrative twins, dropout twins for rows without a twin"
-        ),
-    ]
-    if args.distractors:
-        parts.append(_DISTRACTORS[args.distractor_loss])
-    if args.in_story_negatives:
-        parts.append("other windows of the story as negatives")
-    if not args.in_batch_negatives:
-        parts.append("no negatives of other rows")
-    return ", ".join(parts)
+def metric_labels(trainer: Any) -> dict[str, str]:
+    """A readable label of each metric of the evaluators of a trainer, by name."""
+    evaluator = trainer.evaluator
+    labels: dict[str, str] = {}
+    for each in getattr(evaluator, "evaluators", [evaluator]):
+        labels |= getattr(each, "metric_labels", {})
+    return labels
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
@@ -196,12 +166,6 @@ def last_metrics(trainer: Any) -> dict[str, float]:
     return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
 
 
-def _labels(evaluators: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """The names of the metrics of evaluators, each with a readable label."""
-    for evaluator in evaluators:
-        yield from getattr(evaluator, "metric_labels", {}).items()
-
-
 def report(trainer: Any, metrics: Mapping[str, float]) -> str:
     """A report of a run: steps, final metrics, and written files."""
     args, state = trainer.args, trainer.state
@@ -210,10 +174,10 @@ def report(trainer: Any, metrics: Mapping[str, float]) -> str:
         f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
         f" ({args.device.type})"
     ]
-    labels = [("loss", "Loss"), *_labels(trainer.evaluators)]
+    labels = {"loss": "Loss"} | metric_labels(trainer)
     table = [
         f"  {label:<32}{metrics[f'eval_{name}']:>8.3f}"
-        for name, label in labels
+        for name, label in labels.items()
         # Those of single turning points are in eval_results.json.
         if f"eval_{name}" in metrics and "turning point" not in label
     ]

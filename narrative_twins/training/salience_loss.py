@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from narrative_twins.data.rows import RowError, is_nested
+from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import exact_plans
 from narrative_twins.stories.story import Story, Window
-from narrative_twins.training.collator import padded_texts
+from narrative_twins.training.batches import flat_text, padded_texts
 from narrative_twins.training.losses import WindowLoss
 
 logger = logging.getLogger(__name__)
@@ -88,11 +88,9 @@ class JudgedStoriesCollator:
         judged: list[JudgedWindow] = []
         for number, row in enumerate(rows):
             labels = judgments(row, f"row {row.get('id', number)}")
-            story = _story(row)
-            plans = exact_plans(
-                self.operations, self.tokens.tokenize(story.sentences), story.windows
-            )
-            for plan in plans:
+            story = Story.parse({"sentences": row["story"], "windows": row.get("windows")})
+            tokenized = self.tokens.tokenize(story.sentences)
+            for plan in exact_plans(self.operations, tokenized, story.windows):
                 window = plan.window
                 own = labels[window.lo : window.hi]
                 if window.size == 1 or not any(labels if self.across_windows else own):
@@ -100,9 +98,8 @@ class JudgedStoriesCollator:
                 if any(len(chunks) > 1 for chunks in plan.variants):
                     if not self.truncated_windows:
                         logger.warning(
-                            "a window exceeds the context of %d tokens and is not trained on; use"
-                            " smaller windows or an encoder with a longer context (further windows"
-                            " are not reported)",
+                            "a window exceeds the context of %d tokens and is not trained on"
+                            " (further windows are not reported)",
                             self.tokens.context_tokens,
                         )
                     self.truncated_windows += 1
@@ -115,22 +112,12 @@ class JudgedStoriesCollator:
                 group = number if self.across_windows else len(judged)
                 judged.append(JudgedWindow(window, group, own, vectors))
         collated: dict[str, Any] = padded_texts(
-            list(zip(texts.ids, texts.window_ids, strict=True)),
-            self.tokens.tokenizer.pad_token_id or 0,
+            list(zip(texts.ids, texts.window_ids, strict=True)), self.tokens.pad_id
         )
         collated["texts_judged"] = judged
         if rows[0].get("dataset_name") is not None:
             collated["dataset_name"] = rows[0]["dataset_name"]
         return collated
-
-
-def _story(row: Mapping[str, Any]) -> Story:
-    """The story of a row and its windows."""
-    content = row["story"]
-    if is_nested(content):
-        sentences = [sentence for window in content for sentence in window]
-        return Story.parse({"sentences": sentences, "windows": list(map(len, content))})
-    return Story.parse({"sentences": list(content), "windows": row.get("windows") or "auto"})
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
@@ -139,18 +126,20 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     story = row.get("story")
     if not story or isinstance(story, str):
         raise RowError(where, "'story' must be a list of sentences")
-    count = sum(map(len, story)) if is_nested(story) else len(story)
-    labels = next((row[name] for name in ("counts", "labels") if row.get(name) is not None), None)
+    count = len(flat_text(story)[0])
+    labels: Sequence[float] = next(
+        (row[name] for name in ("counts", "labels") if row.get(name) is not None), []
+    )
     points = row.get("turning_points")
-    if labels is None and points is not None:
+    if not labels and points is not None:
         labels = [float(index in set(points)) for index in range(count)]
-    if labels is None or len(labels) != count:
-        raise RowError(
-            where, f"'counts' or 'labels' must have a number for each of its {count} sentences"
-        )
     values = [float(label) for label in labels]
-    if not all(0 <= value < float("inf") for value in values):
-        raise RowError(where, "votes and labels must be finite numbers of at least 0")
+    if len(values) != count or not all(0 <= value < float("inf") for value in values):
+        raise RowError(
+            where,
+            f"'counts' or 'labels' must have a finite number of at least 0 for each of its {count}"
+            " sentences",
+        )
     return values
 
 
@@ -226,35 +215,27 @@ class SalienceLoss(WindowLoss):
     ) -> None:
         super().__init__(model, mini_batch_size)
         self.across_windows = across_windows
-        weights = operations if isinstance(operations, Mapping) else {}
         self.max_shifts = max_shifts
-        self.operations = resolve_operations(
-            list(weights) if weights else operations, max_shifts=max_shifts
-        )
+        weights = operations if isinstance(operations, Mapping) else {}
+        self.operations = resolve_operations(list(weights) or operations, max_shifts=max_shifts)
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
-        if not all(0 <= weight < float("inf") for weight in self.weights.values()) or not any(
-            self.weights.values()
-        ):
+        if min(self.weights.values()) < 0 or not any(self.weights.values()):
             raise ValueError(
                 f"operations={operations!r}: weights must be at least 0, and one of them above"
             )
-        if isinstance(temperature, Mapping):
-            given = dict(temperature)
-        elif temperature is not None:
-            given = dict.fromkeys(names, temperature)
-        else:
-            given = {}
-        unknown = sorted(set(given) - set(names))
-        if unknown:
-            raise ValueError(
-                f"temperature has {unknown[0]!r}, which is not among the operations"
-                f" {', '.join(names)}"
-            )
         defaults = {name: TEMPERATURES.get(name, 0.1) for name in names}
-        self.temperatures: dict[str, float] = defaults | given
-        if not all(0 < value < float("inf") for value in self.temperatures.values()):
-            raise ValueError(f"temperature={temperature!r} must be above 0")
+        if isinstance(temperature, Mapping):
+            self.temperatures: dict[str, float] = defaults | dict(temperature)
+        elif temperature is None:
+            self.temperatures = defaults
+        else:
+            self.temperatures = dict.fromkeys(names, temperature)
+        unknown = sorted(self.temperatures.keys() - defaults)
+        if unknown or not min(self.temperatures.values()) > 0:
+            raise ValueError(
+                f"temperature={temperature!r} must be above 0, and name only {', '.join(names)}"
+            )
 
     def collator(self, tokens: StoryTokenizer) -> JudgedStoriesCollator:
         """What makes batches for this loss; `tokens` is the tokenizer of the encoder,
@@ -266,16 +247,15 @@ class SalienceLoss(WindowLoss):
     ) -> Tensor:
         """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other
         batches."""
-        features = list(sentence_features)
-        if len(features) != 1 or "judged" not in features[0]:
+        batch, *others = sentence_features
+        if others or "judged" not in batch:
             raise ValueError(
-                "SalienceLoss needs batches of JudgedStoriesCollator, and this one has"
-                f" {len(features)} column(s) of plain text; train with NarrativeTwinsTrainer on"
-                " rows of load_story_salience, or give data_collator=loss.collator(tokens) to the"
-                " trainer of sentence-transformers"
+                "SalienceLoss needs batches of JudgedStoriesCollator; train with"
+                " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
+                " of sentence-transformers"
             )
-        judged: list[JudgedWindow] = features[0]["judged"]
-        texts = {name: features[0][name] for name in ("input_ids", "attention_mask", "window_ids")}
+        judged: list[JudgedWindow] = batch["judged"]
+        texts = {name: batch[name] for name in ("input_ids", "attention_mask", "window_ids")}
         if not judged:
             # A loss that all parameters have a part in, as other processes expect.
             return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))

@@ -28,11 +28,10 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.training.arguments import setting
+from narrative_twins.training.batches import is_stream
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, report
-from narrative_twins.training.sampling import is_stream
-from narrative_twins.training.trainable import last_complete_checkpoint
+from narrative_twins.training.trainer import last_complete_checkpoint, setting
 
 logger = logging.getLogger(__name__)
 
@@ -257,32 +256,25 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
         trainer.save_metrics("eval", metrics, combined=False)
         print(report(trainer, metrics))
         if story is not None:
-            print(_scored_story(final, story, args.context_tokens))
+            encoder = StoryEncoder.from_pretrained(final, context_tokens=args.context_tokens)
+            (result,) = score_stories(
+                [story], encoder, operations=PRIMARY_OPERATION, on_truncation="ignore"
+            )
+            print(f"\nsalience of a story ({PRIMARY_OPERATION}), by the encoder in {final}")
+            scores = result.scores[PRIMARY_OPERATION]
+            for score, sentence in zip(scores, result.sentences, strict=True):
+                print(f"  {score:.3f}  {sentence}")
     return metrics
 
 
 def _card_facts(script: ScriptArguments) -> dict[str, Any]:
     """The names of the data, and the facts in the file of `--card`."""
-    sources = {
-        "training_data": script.train_source,
-        "evaluation_set": script.salience_source or script.eval_source,
-    }
-    # Of a local path the card shows the last part only.
-    names = {
-        key: Path(name).name if Path(name).exists() else name
-        for key, name in sources.items()
-        if name is not None
-    }
-    return names | ({} if script.card is None else read_fact_values(EncoderFacts, script.card))
-
-
-def _scored_story(folder: Path, story: Any, context_tokens: int | None) -> str:
-    """A story with its salience scores by the encoder in a folder."""
-    encoder = StoryEncoder.from_pretrained(folder, context_tokens=context_tokens)
-    (result,) = score_stories(
-        [{"sentences": story}], encoder, operations=PRIMARY_OPERATION, on_truncation="ignore"
-    )
-    sentences = zip(result.scores[result.primary_operation], result.sentences, strict=True)
-    lines = [f"  {score:.3f}  {sentence}" for score, sentence in sentences]
-    title = f"\nsalience of a story ({result.primary_operation}), by the encoder in {folder}"
-    return "\n".join([title, *lines])
+    facts = {}
+    for key, source in (
+        ("training_data", script.train_source),
+        ("evaluation_set", script.salience_source or script.eval_source),
+    ):
+        if source is not None:
+            # Of a local path the card shows the last part only.
+            facts[key] = Path(source).name if Path(source).exists() else source
+    return facts | ({} if script.card is None else read_fact_values(EncoderFacts, script.card))

@@ -1,64 +1,210 @@
-"""The trainer of story encoders on narrative twins, and what all trainers of story encoders share:
-runs that are resumed, and encoders that are saved and pushed with their card."""
+"""Training of story encoders on narrative twins: the arguments, the encoder to start from, and the
+trainer, with what all trainers share: runs that are resumed, and encoders that are saved and pushed
+with their card."""
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 from abc import abstractmethod
-from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-from sentence_transformers.base.evaluation import BaseEvaluator
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerModelCardData,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
-from sentence_transformers.sentence_transformer.losses import MatryoshkaLoss
-from transformers import Trainer
-from transformers.trainer_utils import HubStrategy, has_length
+from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import AutoConfig, Trainer, TrainingArguments
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
+from transformers.trainer_utils import HubStrategy
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.loading import module_settings
-from narrative_twins.encoder.passes import using_attention
-from narrative_twins.encoder.precision import fast_linear_layers
-from narrative_twins.encoder.tokenizer import StoryTokenizer
+from narrative_twins.encoder.loading import (
+    SAFELY,
+    Pooling,
+    adapter_at,
+    check_checkpoint,
+    check_pooling,
+    default_encoder,
+    hub_options,
+    load_tokenizer,
+    merge_adapter,
+    module_settings,
+    read_checkpoint_settings,
+    resolve_name,
+    without_hub,
+)
+from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts
-from narrative_twins.hub.push import HubError, create_repository, full_id, push_encoder
-from narrative_twins.training.arguments import (
-    NarrativeTwinsTrainingArguments,
-    StoryTrainingArguments,
-)
-from narrative_twins.training.collator import TwinsCollator
-from narrative_twins.training.losses import NarrativeTwinsLoss
-from narrative_twins.training.reporting import CurvesCallback, training_facts
-from narrative_twins.training.salience_loss import SalienceLoss, judgments
-from narrative_twins.training.sampling import (
+from narrative_twins.hub.push import HubError, full_id, push_encoder
+from narrative_twins.training.batches import (
     EpochCallback,
-    check_first_batch,
-    check_streams,
+    TwinsCollator,
     checked_rows,
     is_stream,
     place_in_stream,
     rows_per_batch,
     whole_stream_loader,
 )
-from narrative_twins.training.trainable import (
-    check_checkpoint_files,
-    check_precision,
-    last_complete_checkpoint,
-    require_dropout,
-)
+from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.reporting import CurvesCallback, training_facts
+from narrative_twins.training.salience_loss import SalienceLoss, judgments
 
 logger = logging.getLogger(__name__)
 
 
+def setting(default: Any, text: str) -> Any:
+    """A field of arguments, with the text of its flag for `--help`."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class StoryTrainingArguments:
+    """Arguments of all trainers of this package, with defaults of the paper: 5 epochs, learning
+    rate 3e-5 decaying linearly to 0, weight decay 0.01. Others, such as batch size and gradient
+    clipping, are those of transformers.
+
+    Raises:
+        ValueError: a setting is invalid, or asks for pushes of the state of training.
+    """
+
+    learning_rate: float = setting(3e-5, "The initial learning rate for AdamW.")
+    num_train_epochs: float = setting(5.0, "Total number of training epochs to perform.")
+    weight_decay: float = setting(0.01, "The weight decay for AdamW.")
+    context_tokens: int | None = setting(
+        None, "Maximum tokens per text, with special ones; if not set, the model's limit."
+    )
+    mini_batch_size: int | None = setting(
+        None,
+        "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set, all.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        settings: Any = self
+        allowed = ("end", "every_save")
+        if settings.push_to_hub and settings.hub_strategy not in allowed:
+            raise ValueError(
+                f"hub_strategy={settings.hub_strategy.value!r}: only encoders are pushed, not the"
+                " state of training; use 'every_save' or 'end'"
+            )
+
+
+@dataclass
+class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransformerTrainingArguments):
+    """Arguments of `NarrativeTwinsTrainer`: those of `StoryTrainingArguments`, of
+    sentence-transformers and of transformers, and those of the objective, with the paper's settings
+    as defaults."""
+
+    twins: str = setting(
+        "narrative",
+        "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows.",
+    )
+    distractors: bool = setting(True, "Whether to use the distractors.")
+    in_story_negatives: bool = setting(True, "Whether other windows of a story are negatives.")
+    in_batch_negatives: bool = setting(True, "Whether texts of other rows are negatives.")
+    distractor_loss: Literal["joint", "separate"] = setting(
+        "joint",
+        "'joint': distractors are negatives of stories; 'separate': they are pairs in a loss of"
+        " their own.",
+    )
+    temperature: float = setting(0.05, "Cosine similarities are divided by this.")
+    gather_across_devices: bool = setting(False, "Whether processes share their negatives.")
+    window_batch_size: int | None = setting(
+        None, "Rows per batch if stories have several windows; if not set, as for others."
+    )
+
+
+@dataclass
+class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArguments):
+    """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of
+    transformers."""
+
+    mlm_probability: float = setting(0.15, "The share of tokens to predict.")
+
+
+def trainable_encoder(
+    name: str | Path | None = None,
+    *,
+    pooling: Pooling | None = None,
+    dropout: float = 0.1,
+    **options: Any,
+) -> SentenceTransformer:
+    """Load an encoder for training: a transformer and its pooling, in float32.
+
+    Args:
+        name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a
+            PEFT adapter of one; None for the default. The adapter is merged into its base, and all
+            weights are trained; to train an adapter only, add a new one:
+            `model.add_adapter(peft.LoraConfig(...))`.
+        pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
+        dropout: the `attention_dropout` of models whose configuration has no dropout, such as
+            ModernBERT; dropout twins need some.
+        options: for `from_pretrained` of the model, such as `revision`, `token` or
+            `attn_implementation`.
+
+    Raises:
+        OSError: the model can't be loaded, or its weights do not fit it.
+        ValueError: the pooling is unknown, or the tokenizer is that of another model.
+    """
+    name, options = (default_encoder(), options) if name is None else resolve_name(name, options)
+    hub = hub_options(options)
+    # `Transformer` loads the model again, without checks.
+    check_checkpoint(name, **options)
+    kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
+    adapter = adapter_at(name, **options)
+    tokenizer = load_tokenizer(name, **hub)
+    if adapter is not None:
+        name, hub = adapter.base, adapter.base_hub
+    config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
+    changes: dict[str, Any] = {}
+    if not has_dropout(config) and hasattr(config, "attention_dropout"):
+        changes["attention_dropout"] = dropout
+    transformer = Transformer(
+        name,
+        model_kwargs={"dtype": "float32", **SAFELY, **without_hub(options), **hub},
+        config_kwargs={**hub, **changes},
+        processor_kwargs=hub,
+    )
+    if adapter is not None:
+        merge_adapter(transformer.auto_model, adapter)
+        transformer.processor = tokenizer
+    check_vocabulary(name, transformer.tokenizer, transformer.auto_model)
+    transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
+    card = SentenceTransformerModelCardData(
+        local_files_only=Path(name).exists(),
+        generate_widget_examples=False,
+        tags=["narrative-salience"],
+    )
+    pooled = PoolingModule(
+        transformer.get_embedding_dimension(), pooling_mode="mean" if kind == "mean" else "cls"
+    )
+    return SentenceTransformer(modules=[transformer, pooled], model_card_data=card)
+
+
+def has_dropout(config: Any) -> bool:
+    """Whether an encoder of this configuration has any dropout; that of a classifier head does not
+    count."""
+    return any(
+        isinstance(value, float) and value > 0
+        for key, value in config.to_dict().items()
+        if "dropout" in key and "classifier" not in key
+    )
+
+
 class StoryTrainer(Trainer):
-    """What trainers of story encoders share: fast training steps, exact resuming, and an encoder
-    that is saved and pushed with its model card.
+    """What trainers of story encoders share: exact resuming, and an encoder that is saved and
+    pushed with its model card.
 
     With `push_to_hub=True` in the arguments, the encoder is also pushed whenever a checkpoint is
     saved, unless with `hub_strategy="end"`, and by `save_model`. The training waits for each push.
@@ -75,8 +221,6 @@ class StoryTrainer(Trainer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.facts: dict[str, Any] = {}
-        # Changes of the model for the time of training, which are undone at its end.
-        self._changes = ExitStack()
         super().__init__(*args, **options)
         if self.is_fsdp_enabled:
             raise ValueError("FSDP is not supported; train without it (DDP, one encoder per GPU)")
@@ -86,6 +230,11 @@ class StoryTrainer(Trainer):
     @abstractmethod
     def transformer(self) -> Any:
         """The `transformers` model of the encoder."""
+
+    @property
+    @abstractmethod
+    def objective(self) -> str:
+        """The objective and its settings, for the model card."""
 
     @abstractmethod
     def set_objective(self) -> None:
@@ -102,41 +251,26 @@ class StoryTrainer(Trainer):
         """Train as `transformers.Trainer.train` does.
 
         `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped.
-        A ValueError if a file of the checkpoint is missing; a FloatingPointError if the loss is not
-        finite.
+        A ValueError if the checkpoint has no state of the optimizer, without which `transformers`
+        would resume with other weights; a FloatingPointError if the loss is not finite.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
         if isinstance(resume_from_checkpoint, (str, Path)) and not self.is_deepspeed_enabled:
-            check_checkpoint_files(Path(resume_from_checkpoint), self.args)
-        with ExitStack() as self._changes:
-            return super().train(resume_from_checkpoint, *args, **options)
+            for name in (OPTIMIZER_NAME, SCHEDULER_NAME):
+                if not (Path(resume_from_checkpoint) / name).is_file():
+                    raise ValueError(
+                        f"{resume_from_checkpoint}/{name} is missing; resume from another"
+                        " checkpoint, or start over"
+                    )
+        return super().train(resume_from_checkpoint, *args, **options)
 
     def _hp_search_setup(self, trial: Any) -> None:
         """Set the arguments of a trial. `transformers` calls it in `train`, after `model_init`, so
-        the objective is set for the new model and arguments here, and the model is prepared for
-        fast training."""
+        the objective is set for the new model and arguments here."""
         super()._hp_search_setup(trial)
         if self.model_init is not None:
             self.set_objective()
-        self._changes.pop_all().close()
-        if self.args.device.type == "cpu":
-            self._changes.enter_context(fast_linear_layers(self.model))
-            if self.args.bf16 and self.transformer.config._attn_implementation == "sdpa":
-                # torch's attention with dropout is slow in bfloat16 on a CPU.
-                self._changes.enter_context(using_attention(self.transformer, "eager"))
-
-    def get_train_dataloader(self) -> Any:
-        """The data loader of training. Raises ValueError if it has no batch, with which
-        `transformers` would only stop at once."""
-        loader = super().get_train_dataloader()
-        if self.args.dataloader_drop_last and has_length(loader) and not len(loader):
-            raise ValueError(
-                f"the training rows do not fill a batch of {self.args.train_batch_size}, and"
-                " dataloader_drop_last leaves incomplete batches out; use a smaller"
-                " per_device_train_batch_size or dataloader_drop_last=False"
-            )
-        return loader
 
     def get_eval_dataloader(self, *args: Any, **options: Any) -> Any:
         """The data loader of evaluation, of all rows: `dataloader_drop_last` is for training
@@ -153,20 +287,12 @@ class StoryTrainer(Trainer):
         anything is saved."""
         loss: torch.Tensor = super().training_step(*args, **options)
         if not torch.isfinite(loss):
-            other = ", or train without fp16 and bf16" if self.args.fp16 or self.args.bf16 else ""
             raise FloatingPointError(
-                f"the loss is {loss.item()} in step {self.state.global_step + 1}, so the weights"
-                f" are of no use; lower the learning rate ({self.args.learning_rate:g}){other}."
-                f" Earlier checkpoints in {self.args.output_dir} are complete"
+                f"the loss is {loss.item()} in step {self.state.global_step + 1}; lower the"
+                f" learning rate ({self.args.learning_rate:g}) or train without fp16 and bf16,"
+                f" and resume from a checkpoint in {self.args.output_dir}"
             )
         return loss
-
-    @property
-    def evaluators(self) -> list[BaseEvaluator]:
-        """The evaluators; a `SequentialEvaluator` is replaced by its members."""
-        if self.evaluator is None:
-            return []
-        return list(getattr(self.evaluator, "evaluators", [self.evaluator]))
 
     def encoder_facts(self) -> EncoderFacts:
         """The facts for the model card of the encoder in its current state."""
@@ -185,16 +311,6 @@ class StoryTrainer(Trainer):
             str(encoder_card(self.encoder_facts())), encoding="utf-8"
         )
 
-    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
-        """Create the repository of the encoder if it does not exist. Called before the training if
-        it is to push, and raises HubError if that would fail."""
-        if self.is_world_process_zero():
-            private = self.args.hub_private_repo if private is None else private
-            self.hub_model_id = create_repository(
-                self._hub_name, private=bool(private), token=token or self.args.hub_token
-            )
-        self.push_in_progress = None
-
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push the encoder after a checkpoint was saved. `transformers` calls this in all
         processes, and would push the output folder with the arguments and logs. A push that fails
@@ -206,17 +322,7 @@ class StoryTrainer(Trainer):
         try:
             self.push_to_hub(f"Training in progress, step {step}")
         except HubError as error:
-            logger.warning(
-                "the encoder of step %d was not pushed, and training continues: %s", step, error
-            )
-
-    @property
-    def _hub_name(self) -> str:
-        return str(
-            getattr(self, "hub_model_id", None)
-            or self.args.hub_model_id
-            or Path(self.args.output_dir).absolute().name
-        )
+            logger.warning("the encoder of step %d was not pushed: %s", step, error)
 
     def push_to_hub(
         self,
@@ -250,9 +356,10 @@ class StoryTrainer(Trainer):
             self.save_encoder(folder)
             if not self.is_world_process_zero():
                 return None
+            name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
             return push_encoder(
                 folder,
-                full_id(self._hub_name, token),
+                full_id(name, token),
                 private=bool(self.args.hub_private_repo if private is None else private),
                 update=True,
                 revision=revision or self.args.hub_revision,
@@ -290,10 +397,9 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        ValueError: the arguments are of another class, set prompts for narrative twins, or can't be
-            used with a stream; the weights are not in float32; `twins="dropout"` is set, or a row
-            has no twin, and the model has no dropout; another loss than `MatryoshkaLoss` wraps
-            `NarrativeTwinsLoss`.
+        ValueError: the arguments are of another class, or set prompts for narrative twins; the
+            weights are not in float32; `twins="dropout"` is set, or a row has no twin, and the
+            model has no dropout.
     """
 
     training_args_class = NarrativeTwinsTrainingArguments
@@ -318,20 +424,15 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             eval_dataset = {"judged": eval_dataset} if eval_dataset else eval_dataset
             loss = {"judged": loss}
         data_sets: dict[str, Any] = {}
-        for name, data in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset)):
-            check_streams(data, name, args)
+        for data in (train_dataset, eval_dataset):
             data_sets |= data if isinstance(data, dict) else {}
         self._given_loss: Any = self.get_default_loss if loss is None else loss
         if isinstance(loss, dict):
             self._given_loss = {**dict.fromkeys(data_sets, self.get_default_loss), **loss}
         self._others = [name for name, rows in data_sets.items() if not self._has_twins(name, rows)]
         self._collates = options.get("data_collator") is None
-        train_dataset, self._twinless = checked_rows(
-            train_dataset, "train_dataset", args.disable_tqdm, self._others
-        )
-        eval_dataset, _ = checked_rows(
-            eval_dataset, "eval_dataset", args.disable_tqdm, self._others
-        )
+        train_dataset, self._twinless = checked_rows(train_dataset, "train_dataset", self._others)
+        eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", self._others)
         for name, rows in data_sets.items():
             if self._is_judged(name) and isinstance(rows, Dataset):
                 for number, row in enumerate(rows):
@@ -348,8 +449,6 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         )
         if self.model_init is not None:
             self.set_objective()
-        for found in self.loss.values() if isinstance(self.loss, dict) else [self.loss]:
-            _check_wrapper(found)
         self.add_callback(EpochCallback(self))
 
     def set_objective(self) -> None:
@@ -381,14 +480,25 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     def _check_model(self, model: Any, args: NarrativeTwinsTrainingArguments) -> None:
         check_precision(model)
-        if args.twins == "dropout":
-            require_dropout(model, "twins='dropout'")
-        elif self._twinless is not None:
-            require_dropout(model, f"a row without a twin ({self._twinless})")
+        reason = "twins='dropout'" if args.twins == "dropout" else self._twinless
+        if reason is not None and not has_dropout(model[0].auto_model.config):
+            raise ValueError(
+                f"{reason} needs an encoder with dropout, or its dropout twin would be the same"
+                " vector; load it with trainable_encoder(...)"
+            )
 
     @property
     def transformer(self) -> Any:
         return self.model[0].auto_model
+
+    @property
+    def objective(self) -> str:
+        described = []
+        for name, loss in (self.loss if isinstance(self.loss, dict) else {"": self.loss}).items():
+            settings = loss.get_config_dict() if hasattr(loss, "get_config_dict") else {}
+            listed = ", ".join(f"{key} {value}" for key, value in settings.items())
+            described.append(f"{name}: {type(loss).__name__} ({listed})".removeprefix(": "))
+        return f"{'; '.join(described)}; {self.args.twins} twins"
 
     def save_weights(self, folder: str | Path) -> None:
         module: Any = self.model[0]
@@ -429,8 +539,6 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             # Otherwise the first process would make all batches, and cut them for the others
             # without regard to rows.
             self.accelerator.dataloader_config.dispatch_batches = False
-            if dataset_kind == "train":
-                check_first_batch(dataset, self.args)
             size = rows_per_batch(dataset, batch_size, self.args.window_batch_size)
             return whole_stream_loader(super()._build_dataloader(dataset, size, dataset_kind))
         loader = super()._build_dataloader(dataset, batch_size, dataset_kind)
@@ -458,20 +566,18 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator with the settings of the arguments. Raises ValueError if these set prompts
         for twins."""
+        prompted = args.prompts or {}
+        if isinstance(prompted, str) or set(prompted) - set(self._others):
+            raise ValueError(
+                f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as stories"
+                " are scored; give prompts for other data sets only, as a dict with their names"
+            )
         tokens = StoryTokenizer.of_model(
             model[0].auto_model,
             model.tokenizer,
             module_settings(model).lowercase,
             args.context_tokens,
         )
-        if args.prompts and not (
-            isinstance(args.prompts, dict) and set(args.prompts) <= set(self._others)
-        ):
-            raise ValueError(
-                f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as stories"
-                " are scored; remove them, or give a dict with the names of data sets that have a"
-                " loss other than NarrativeTwinsLoss"
-            )
         plain = super().get_data_collator(model, args, processing_class)
         others = {
             name: self._given_loss[name].collator(tokens) if self._is_judged(name) else plain
@@ -506,14 +612,26 @@ def check_class(args: Any, kind: type[StoryTrainingArguments]) -> None:
         )
 
 
-def _check_wrapper(loss: torch.nn.Module) -> None:
-    """Raise a ValueError if a loss wraps `NarrativeTwinsLoss` but would not change what it
-    computes."""
-    inner = loss.loss if type(loss) is MatryoshkaLoss else loss
-    if not isinstance(inner, NarrativeTwinsLoss) and any(
-        isinstance(module, NarrativeTwinsLoss) for module in inner.modules()
-    ):
-        raise ValueError(
-            f"{type(inner).__name__} does not work around NarrativeTwinsLoss, which pools the"
-            " windows of stories by itself; use NarrativeTwinsLoss alone or in MatryoshkaLoss"
-        )
+def check_precision(model: torch.nn.Module) -> None:
+    """Raise a ValueError if trained weights are in a precision that rounds small updates away."""
+    for weight in model.parameters():
+        if weight.requires_grad and weight.dtype in (torch.bfloat16, torch.float16):
+            raise ValueError(
+                f"the weights are in {weight.dtype}, in which small updates are rounded away; load"
+                " the encoder in float32, and set bf16=True in the arguments"
+            )
+
+
+def last_complete_checkpoint(folder: Path) -> str | None:
+    """The last checkpoint in a folder with a valid trainer state, the file that is written last.
+    Raises a ValueError if there are checkpoints, but none is complete."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]), reverse=True)
+    for checkpoint in found:
+        try:
+            json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+            return str(checkpoint)
+        except (OSError, ValueError):
+            logger.warning("%s is incomplete and is skipped", checkpoint)
+    if found:
+        raise ValueError(f"no checkpoint in {folder} is complete; start over without resuming")
+    return None

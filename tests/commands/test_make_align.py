@@ -20,7 +20,7 @@ from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, read_facts
 from narrative_twins.making.alignment import SentenceEmbedder
 from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES, LongTwins
-from narrative_twins.training.sampling import checked_rows
+from narrative_twins.training.batches import checked_rows
 
 from support.command import run
 from support.hub import Hub, running
@@ -118,7 +118,7 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, tmp_path, monkeypatc
     data, cache = str(tmp_path / "twins.jsonl"), str(tmp_path / "cache")
     rows = load_window_twins(data, split="train", cache_dir=cache)
     assert [len(row["story"]) for row in rows] == [4] * 5 and rows[0]["title"] == "Work 0"
-    checked_rows(rows, "twins", silent=True)
+    checked_rows(rows, "twins")
     batch = TwinsCollator(small().tokenizer)(list(rows))
     assert set(batch["texts_window_ids"].unique().tolist()) == {-1, 0, 1, 2, 3}
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")

@@ -28,7 +28,7 @@ from narrative_twins.data import (
     load_turning_points,
     load_window_twins,
 )
-from narrative_twins.training.sampling import checked_rows
+from narrative_twins.training.batches import checked_rows
 
 from support.models import trainable
 from support.strategies import any_text, sentence
@@ -323,8 +323,8 @@ def test_stories_with_labels_are_left_out(cached, tmp_path, warnings):
         warnings()
     one = load(files, exclude=val)
     assert {split: len(rows) for split, rows in one.items()} == {"train": 10, "labelled": 2}
-    _, twinless = checked_rows(one["train"], "stories", silent=True)
-    assert twinless == "stories, row 0", "dropout twins are needed"
+    _, twinless = checked_rows(one["train"], "stories")
+    assert twinless == "a row without a twin (stories, row 0)", "dropout twins are needed"
     metrics = SalienceEvaluator(one["labelled"], operations="summarization")(trainable())
     assert any(name.endswith("summarization_auc") for name in metrics)
 

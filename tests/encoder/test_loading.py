@@ -27,7 +27,7 @@ from narrative_twins.encoder.loading import (
 )
 from narrative_twins.making.alignment import SentenceEmbedder
 from narrative_twins.training.mlm import masked_language_model
-from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import trainable_encoder
 
 from support.hostile_checkpoints import (
     INDEX,

@@ -23,9 +23,11 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.trainable import trainable_encoder
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    trainable_encoder,
+)
 
 FILE = Path(__file__).parent.parent / "curves.json"
 STEPS = 50

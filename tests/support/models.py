@@ -214,7 +214,7 @@ def small(
 
 def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
     """A random `SentenceTransformer` of a kind, ready to be trained."""
-    from narrative_twins.training.trainable import trainable_encoder
+    from narrative_twins.training.trainer import trainable_encoder
 
     with TemporaryDirectory() as folder:
         for part in encoder_of(kind, positions):

@@ -9,10 +9,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.arguments import NarrativeTwinsTrainingArguments
-from narrative_twins.training.collator import TwinsCollator
+from narrative_twins.training.batches import TwinsCollator
 from narrative_twins.training.losses import NarrativeTwinsLoss
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 from support.models import SENTENCES, trainable
 

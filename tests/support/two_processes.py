@@ -20,17 +20,17 @@ from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
-from narrative_twins.training.arguments import (
-    MaskedLanguageModelTrainingArguments,
-    NarrativeTwinsTrainingArguments,
-)
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.mlm import (
     MaskedLanguageModelTrainer,
     MaskedTextsCollator,
     masked_language_model,
 )
-from narrative_twins.training.trainer import NarrativeTwinsTrainer
+from narrative_twins.training.trainer import (
+    MaskedLanguageModelTrainingArguments,
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+)
 
 from support.processes import run_python
 from support.twins_batches import Seen, without_dropout

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from datasets import Dataset, DatasetInfo
 from huggingface_hub import ModelCard
 
 from narrative_twins.encoder.loading import DEFAULT_ENCODER
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer
 from narrative_twins.training.reporting import last_metrics, training_facts
-from narrative_twins.training.salience_loss import SalienceLoss
-from narrative_twins.training.trainable import trainable_encoder
+from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments, trainable_encoder
 
-from support.models import trainable
 from support.twins_batches import FILMS, TWINS, trainer_of
 
 JUDGED = [{"story": ["Nadia found a map.", "It rained.", "She laughed."], "counts": [3, 0, 1]}]
@@ -43,7 +39,7 @@ def test_facts_of_a_run(tmp_path):
     assert facts.training_data == described
     assert facts.windows == "one window per story, 3 windows per story"
     assert facts.seeds == "7"
-    for part in ("NarrativeTwinsLoss", "temperature 0.05", "distractors", "2 steps of 2 rows"):
+    for part in ("NarrativeTwinsLoss (temperature 0.05", "narrative twins", "2 steps of 2 rows"):
         assert part in facts.objective
     metrics = last_metrics(run)
     assert metrics["step"] == 2
@@ -59,30 +55,6 @@ def test_facts_of_a_run(tmp_path):
     assert card.data.license == "mit"
     assert {result.dataset_name for result in card.data.eval_results} == {"others"}
     assert "mine" in card.content and "licence cc0-1.0" not in card.content
-
-
-@pytest.mark.parametrize(
-    ("options", "expected", "unexpected"),
-    [
-        ({"twins": "dropout"}, "dropout twins", "for rows without a twin"),
-        ({"distractors": False}, "narrative twins", ", distractors"),
-        ({"in_story_negatives": False}, "distractors", "other windows"),
-        ({"in_batch_negatives": False}, "no negatives of other rows", "own"),
-        ({"distractor_loss": "separate"}, "distractors in a loss of their own", "no negatives"),
-    ],
-)
-def test_the_objective_is_that_of_the_arguments(tmp_path, options, expected, unexpected):
-    run = trainer_of(tmp_path, Dataset.from_list(TWINS), **options)
-    objective = training_facts(run, "").objective
-    assert expected in objective and unexpected not in objective
-
-
-def test_each_loss_is_named(tmp_path):
-    model = trainable()
-    data = {"twins": Dataset.from_list(TWINS), "judged": Dataset.from_list(JUDGED)}
-    run = trainer_of(tmp_path, data, model, loss={"judged": SalienceLoss(model)})
-    objective = training_facts(run, "").objective
-    assert "judged: SalienceLoss; " in objective and "twins: symmetric InfoNCE" in objective
 
 
 def test_streams_and_no_data(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.collator import (
-    DISTRACTOR,
-    DISTRACTOR_TWIN,
-    STORY,
-    TWIN,
-    TwinsCollator,
-)
+from narrative_twins.training.batches import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
 
 from support.models import FAMILIES, SENTENCES, encoder_of, small
 from support.oracle import tokens_of
@@ -201,5 +194,3 @@ def test_text_beyond_the_context_is_cut_with_one_warning(caplog):
 def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match="twins='triplets' is unknown; use 'narrative' or 'drop"):
         collator(twins="triplets")
-    with pytest.raises(ValueError, match="training needs a fast tokenizer"):
-        TwinsCollator(SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))

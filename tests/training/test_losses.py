@@ -102,9 +102,7 @@ def test_batch_without_negatives_is_refused():
     model = model_of()
     loss = NarrativeTwinsLoss(model, distractors=False, in_batch_negatives=False)
     assert loss([features(model, WINDOWS)]) > 0
-    with pytest.raises(
-        ValueError, match="no window of the batch has a negative: in_batch_negatives is off"
-    ):
+    with pytest.raises(ValueError, match="no window of the batch has a negative"):
         loss([features(model, STORIES)])
 
 
@@ -112,10 +110,7 @@ def test_plain_columns_of_text_are_refused():
     """As the trainer and collator of sentence-transformers pass them to the loss."""
     model = model_of()
     for columns in (["Nadia ran."], ["Nadia ran.", "She swam."]):
-        with pytest.raises(
-            ValueError,
-            match=f"{len(columns)} column.* NarrativeTwinsTrainer .* data_collator=TwinsColl",
-        ):
+        with pytest.raises(ValueError, match="NarrativeTwinsTrainer.*data_collator=TwinsColl"):
             NarrativeTwinsLoss(model)([model.preprocess([text]) for text in columns])
 
 
@@ -242,20 +237,10 @@ def test_invalid_settings_are_refused():
     for temperature in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="temperature=.* is not above 0"):
             NarrativeTwinsLoss(model, temperature)
-    with pytest.raises(ValueError, match="mini_batch_size=0 is not a count of 1 or more"):
+    with pytest.raises(ValueError, match="mini_batch_size=0 is not at least 1"):
         NarrativeTwinsLoss(model, mini_batch_size=0)
-    with pytest.raises(
-        ValueError, match="distractor_loss='own' is unknown; use 'joint' or 'separate'"
-    ):
+    with pytest.raises(ValueError, match="distractor_loss='own' is unknown"):
         NarrativeTwinsLoss(model, distractor_loss="own")
-    with pytest.raises(
-        ValueError,
-        match="distractor_loss='separate' is a loss of distractors, but distractors=False",
-    ):
-        NarrativeTwinsLoss(model, distractors=False, distractor_loss="separate")
-    for other in ({"distractors": False}, {"distractor_loss": "separate"}):
-        with pytest.raises(ValueError, match="no negatives are left"):
-            NarrativeTwinsLoss(model, in_story_negatives=False, in_batch_negatives=False, **other)
     pooled = SentenceTransformer(modules=[model[0], modules.Pooling(32, pooling_mode="max")])
     with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         NarrativeTwinsLoss(pooled)

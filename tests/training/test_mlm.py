@@ -12,9 +12,9 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
-from narrative_twins.training.arguments import MaskedLanguageModelTrainingArguments
 from narrative_twins.training.evaluators import TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
+from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments
 
 from support.twins_batches import assert_same, gradients, trained, without_dropout
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
+from sentence_transformers.base.evaluation import SequentialEvaluator
 
 from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import report
@@ -157,10 +158,14 @@ def test_report(tmp_path):
     trainer = SimpleNamespace(
         args=SimpleNamespace(output_dir=tmp_path, world_size=2, device=SimpleNamespace(type="cpu")),
         state=SimpleNamespace(global_step=3, epoch=1.5),
-        evaluators=[
-            SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
-            TwinsEvaluator([{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"),
-        ],
+        evaluator=SequentialEvaluator(
+            [
+                SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
+                TwinsEvaluator(
+                    [{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"
+                ),
+            ]
+        ),
     )
     assert [line.split() for line in report(trainer, metrics).splitlines()] == [
         [],

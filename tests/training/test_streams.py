@@ -76,30 +76,3 @@ def test_rows_are_checked_as_they_are_read(tmp_path):
     with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
         trainer.train()
     assert 0 < trainer.state.global_step < 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_steps": -1}, "train_dataset is a stream, whose length is not known; set max_steps"),
-        (
-            {"batch_sampler": "no_duplicates"},
-            "batch_sampler='no_duplicates' chooses rows by number, and train_dataset",
-        ),
-    ],
-)
-def test_settings_that_need_a_length_are_refused(options, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        trainer_of(tmp_path, stream(), **OPTIONS | options)
-
-
-def test_several_data_sets_with_a_stream_are_refused(tmp_path):
-    rows = {"stories": Dataset.from_list(FILMS), "films": stream()}
-    message = r"train_dataset\['films'\] is a stream.*interleave_datasets"
-    with pytest.raises(ValueError, match=message):
-        trainer_of(tmp_path, rows, **OPTIONS)
-
-
-def test_a_stream_without_a_batch_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="the stream has no batch of 20 rows"):
-        train(tmp_path, stream(), per_device_train_batch_size=20, dataloader_drop_last=True)
