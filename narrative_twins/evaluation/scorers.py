@@ -252,7 +252,8 @@ def _scores(
         path = folder / f"{'-'.join(words)}-{digest(settings)[:12]}.jsonl"
         saved = ResumableFile(str(path), settings, resume=True)
         rows += saved.rows()
-        if len(rows) < len(data):
+        # A run that ended between its last row and the end of its file has all rows, too.
+        if len(rows) < len(data) or not path.exists():
             with saved as file:
                 for result in score(data.stories[len(rows) :]):
                     rows.append(result.to_dict())

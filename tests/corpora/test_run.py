@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from narrative_twins.corpora import COLUMNS, score_corpus
 from narrative_twins.corpora.manifest import Part
 from narrative_twins.files import ResumeError
 
-from support.processes import run_in_copy
+from support.processes import killed_at
 
 
 class Lengths(StoryScorer):
@@ -161,32 +160,6 @@ def test_each_block_belongs_to_one_job(count, sources, block):
         assert sum(Part(number, count).owns(source, block) for number in range(1, count + 1)) == 1
 
 
-def killed_at(step, torn, sources, folder):
-    """Run in a child process that ends at a step of writing, before it or in the middle of it;
-    returns whether it did."""
-
-    def run():
-        steps = iter(range(10**6))
-
-        def dying(real, *args):
-            if next(steps) == step:
-                if torn and real is os_write:
-                    real(args[0], bytes(args[1])[: len(args[1]) // 2])
-                elif torn:
-                    real(*args)
-                os._exit(9)
-            return real(*args)
-
-        os_write = os.write
-        for name in ("write", "fsync", "replace"):
-            setattr(os, name, partial(dying, getattr(os, name)))
-        score_corpus(sources, folder, Lengths(), rows=4)
-
-    code = run_in_copy(run)
-    assert code in (0, 9), "the run failed"
-    return code == 9
-
-
 @pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.slow)])
 def test_runs_that_are_killed_anywhere_resume(examples):
     @settings(max_examples=examples)
@@ -196,7 +169,7 @@ def test_runs_that_are_killed_anywhere_resume(examples):
             expected, found = Path(folder, "expected"), Path(folder, "found")
             score_corpus(corpus(9, 6), expected, Lengths(), rows=4)
             for step, torn in kills:
-                killed_at(step, torn, corpus(9, 6), found)
+                killed_at(step, torn, lambda: score_corpus(corpus(9, 6), found, Lengths(), rows=4))
                 shards = list(found.glob("scores-*.parquet")) if found.exists() else []
                 assert all(
                     path.read_bytes() == (expected / path.name).read_bytes() for path in shards

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,30 @@ def run_in_copy(work: Callable[[], object]) -> int:
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed_at(step: int, torn: bool, work: Callable[[], object]) -> bool:
+    """Run a function in a copy of this process that ends at a step of writing, as by SIGKILL:
+    before the step or, if `torn`, in the middle of it. Returns whether it did; else the function
+    has ended first."""
+
+    def dying(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if next(steps) == step:
+            if torn:
+                half = [args[0], bytes(args[1])[: len(args[1]) // 2]] if real is write else args
+                real(*half, **options)
+            os._exit(9)
+        return real(*args, **options)
+
+    def run() -> None:
+        for name in ("write", "fsync", "replace"):
+            setattr(os, name, partial(dying, getattr(os, name)))
+        work()
+
+    steps, write = itertools.count(), os.write
+    code = run_in_copy(run)
+    assert code in (0, 9), "the function failed"
+    return code == 9
 
 
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
