@@ -85,6 +85,16 @@ class SaliencePipeline(Pipeline):
     stories it is a list of results; for any other iterable (generator, dataset, column) an iterator
     that reads at most a batch ahead, and has a length if the iterable has one. With
     `on_error="skip"` the result of a bad story is None.
+
+    Example:
+        ```python
+        from narrative_twins import SaliencePipeline
+        from transformers import pipeline
+
+        salience = pipeline("narrative-salience", device="cpu")
+        assert isinstance(salience, SaliencePipeline)
+        print(salience("Nadia ran. The mill burned down.").extract(1))
+        ```
     """
 
     _load_tokenizer = True

@@ -294,6 +294,14 @@ def load_story_twins(
         FileNotFoundError: the source is neither local nor on the Hub.
         ValueError: the source is missing, or the format of a file, the split or the configuration
             is unknown.
+
+    Example:
+        ```python
+        from narrative_twins.data import load_story_twins
+
+        row = load_story_twins(split="validation")[0]
+        print(row["story"], row["twin"])
+        ```
     """
     return _load(StoryTwinsBuilder, source, split, options, ("stories",))
 
@@ -327,6 +335,14 @@ def load_window_twins(
             `alignment`, if they have fewer than 3, as the paper does; of other rows only a window
             without a sentence of the twin is an error (RowError). How many rows are left out is
             logged when they are prepared.
+
+    Example:
+        ```python
+        from narrative_twins.data import load_window_twins
+
+        row = load_window_twins(split="validation")[0]
+        assert len(row["story"]) == 5  # windows
+        ```
     """
     if min_window is not None and min_window < 1:
         raise ValueError(f"min_window={min_window}: a window needs at least 1 sentence")

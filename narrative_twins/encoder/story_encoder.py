@@ -125,6 +125,14 @@ class StoryEncoder:
             OSError: the model or tokenizer is missing or can't be loaded, or the weights are not
                 those of the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
+
+        Example:
+            ```python
+            from narrative_twins import StoryEncoder, score_stories
+
+            encoder = StoryEncoder.from_pretrained(device="cpu")  # the default encoder
+            results = list(score_stories(["Nadia ran. It rained."], encoder))
+            ```
         """
         if name is None:
             name = default_encoder()

@@ -82,6 +82,17 @@ def evaluate(
             scored. Or there is no row `against`.
         RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be
             scored.
+
+    Example:
+        ```python
+        from datasets import Dataset
+        from narrative_twins import evaluate
+
+        rows = [{"story": ["Nadia ran.", "It rained.", "The mill burned."], "choices": [3, 3, 1]}]
+        data = Dataset.from_list(rows)
+        comparison = evaluate({"default": None}, data, baselines=["trail"])
+        print(comparison.tables()[0].to_markdown())
+        ```
     """
     given = list(data) if isinstance(data, Sequence) and not isinstance(data, str) else [data]
     if not given or None in given:

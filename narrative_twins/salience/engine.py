@@ -70,6 +70,14 @@ def score_stories(
     Raises:
         TypeError, ValueError: an option is unknown or invalid. Raised before anything is scored.
         StoryError: a story can't be scored; has its index. Raised while iterating.
+
+    Example:
+        ```python
+        from narrative_twins import score_stories
+
+        (result,) = score_stories(["Nadia ran. The mill burned down. It rained."])
+        assert len(result.top(2)) == 2
+        ```
     """
     check_stories(stories)
     checked: Any = checked_options(options)

@@ -116,6 +116,14 @@ class Story:
         Raises:
             StoryError: the source is not a story or has an empty sentence, or the windows do not
                 partition it.
+
+        Example:
+            ```python
+            from narrative_twins import Story
+
+            story = Story.parse("Nadia ran. It rained. She fell. It was dark.", windows=2)
+            assert story.windows == ((0, 2), (2, 4))
+            ```
         """
         if isinstance(source, Story):
             return source

@@ -186,6 +186,15 @@ class NarrativeTwinsLoss(WindowLoss):
     Raises:
         ValueError: a setting is invalid, or the model pools neither by the mean nor by the first
             token.
+
+    Example:
+        ```python
+        from narrative_twins import default_encoder
+        from narrative_twins.training import NarrativeTwinsLoss
+        from sentence_transformers import SentenceTransformer
+
+        loss = NarrativeTwinsLoss(SentenceTransformer(default_encoder()), temperature=0.05)
+        ```
     """
 
     def __init__(

@@ -201,6 +201,16 @@ class SalienceLoss(WindowLoss):
 
     Raises:
         ValueError: an operation is unknown, or a setting invalid.
+
+    Example:
+        ```python
+        from narrative_twins import default_encoder
+        from narrative_twins.training import SalienceLoss
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(default_encoder())
+        loss = SalienceLoss(model, {"deletion": 0.5, "summarization": 1.0})
+        ```
     """
 
     def __init__(

@@ -65,6 +65,15 @@ def score_book(
         ValueError: an argument is invalid, or a level has no operation; raised before anything is
             scored.
         StoryError: the file can't be read, or a chapter can't be scored.
+
+    Example:
+        ```python
+        from narrative_twins import score_book
+
+        with open("book.txt", "w") as file:
+            file.write("Chapter 1\n\nNadia ran.\n\nChapter 2\n\nThe mill burned down.")
+        assert [chapter.text for chapter in score_book("book.txt").top(2, "chapter")]
+        ```
     """
     scorer = BookScorer.of(encoder, levels, **options)
     book = book if isinstance(book, Book) else read_book(book)
