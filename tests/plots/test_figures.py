@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from narrative_twins.plots import style
 from narrative_twins.plots.figures import resample, space_labels
-from narrative_twins.plots.style import PALETTE, line_style, one_line, render, shortened
+from narrative_twins.plots.style import PALETTE, one_line, render, shortened
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.training.reporting import plot_curves
 
@@ -238,15 +236,6 @@ def test_errors(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_incomplete_figure_is_left(tmp_path, monkeypatch):
-    old = tmp_path / "a.svg"
-    old.write_text("old")
-    monkeypatch.setattr(Figure, "draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        result_of(numbered(3)).plot(old)
-    assert old.read_text() == "old" and list(tmp_path.iterdir()) == [old]
-
-
 def test_training_curves_have_the_same_style(tmp_path):
     path = tmp_path / "curves.svg"
     plot_curves(
@@ -254,46 +243,6 @@ def test_training_curves_have_the_same_style(tmp_path):
     )
     assert {"loss", "eval_loss", "$x$_spearman", "step"} <= set(texts_of(path.read_bytes()))
     assert PALETTE[0].lower().encode() in path.read_bytes()
-
-
-MACHADO = {
-    "all cones": np.eye(3),
-    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
-    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
-    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
-}
-"""Linear RGB as colour-blind readers see it, after Machado, Oliveira and Fernandes (2009)."""
-
-
-def lab(colour, vision):
-    linear = np.array(
-        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-    )
-    light = np.clip(np.array(vision) @ linear, 0, 1)
-    xyz = (
-        np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-        @ light
-    )
-    f = [np.cbrt(t) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz / [0.9505, 1, 1.089]]
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-@pytest.mark.parametrize("vision", MACHADO)
-def test_colours_can_be_told_apart(vision):
-    """By CIE 1976 distances; 2 or 3 is just noticeable."""
-    seen = [lab(colour, MACHADO[vision]) for colour in (*PALETTE, "white")]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 15
-    shades = [
-        lab(colour, MACHADO[vision])[0]
-        for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 16))
-    ]
-    assert min(np.diff(shades)) > 3, "shades get lighter in every kind of vision"
-
-
-def test_lines_differ_without_colour():
-    styles = [line_style(number) for number in range(84)]
-    assert len({tuple(style.items()) for style in styles}) == 84
-    assert len({(style["linestyle"], style["marker"]) for style in styles[:12]}) == 12
 
 
 @given(any_text, st.integers(1, 20), st.booleans())
