@@ -53,8 +53,8 @@ def _fields(text: str) -> dict[str, Any]:
     """A JSON object."""
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not valid JSON ({error})") from None
+    except ValueError:
+        value = None
     if not isinstance(value, dict):
         raise ValueError(f"{text!r} is not a JSON object")
     return value
@@ -90,7 +90,6 @@ class Making:
         quiet: bool,
         parse: Callable[[Any], Any],
         make: Callable[..., MadeRows],
-        warn: Callable[[list[Any]], None] = lambda sources: None,
     ) -> int:
         """Read stories, ask about them, write the rows, and say what was rejected.
 
@@ -99,7 +98,6 @@ class Making:
             quiet: whether the user wants no progress bar.
             parse: the story of a document; may raise `StoryError`.
             make: the function that makes the rows.
-            warn: reports what is wrong with all stories together.
 
         Returns:
             The exit code: 1 if a story could not be read or was rejected.
@@ -118,7 +116,6 @@ class Making:
         if not sources:
             tell("there is no story in the input")
             return 1
-        warn(sources)
         hint = f"the answers so far are saved next to {self.out}; resume with the same command"
         try:
             with on_interrupt(lambda: hint):
@@ -284,17 +281,11 @@ def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any
     given = {name: value for name, value in options.items() if value is not None}
     chosen = TwinOptions(**given, **making.checks)
 
-    def warn(sources: list[SourceStory]) -> None:
-        if lacking := sum(source.lacks_twin for source in sources):
-            problem = f"{plural(lacking, 'synopsis has', 'synopses have')} no twin"
-            tell(f"{problem}, which load_window_twins needs; add the twins to the input")
-
     return making.run(
         files,
         quiet,
         lambda content: SourceStory.parse(content, chosen),
-        partial(make_twins, options=chosen),
-        warn,
+        partial(make_twins, options=chosen, report=tell),
     )
 
 

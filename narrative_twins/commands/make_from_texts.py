@@ -127,7 +127,7 @@ def make_align(
             report=tell,
             **options,
         )
-    for words, number in counts.describe(filters):
+    for words, number in counts.describe(filters).items():
         print(f"{number:>9,}  {words}")
     if not counts.rows:
         return 1

@@ -82,25 +82,27 @@ def read_templates(
             package or not valid.
     """
     prompts = files(package).joinpath("prompts")
-    replaced: dict[str, Path] = {}
-    if folder is not None:
-        known = sorted(file.name for file in prompts.iterdir())
-        replaced = {path.stem: path for path in sorted(Path(folder).glob("*.txt"))}
-        unknown = [str(path) for path in replaced.values() if path.name not in known]
-        if unknown or not replaced:
-            problem = f"{unknown[0]} replaces no prompt" if unknown else f"{folder} has no prompt"
-            raise ValueError(f"{problem}; the file name must be one of {', '.join(known)}")
-    templates = {name: prompts.joinpath(f"{name}.txt").read_text("utf-8") for name in names}
-    try:
-        # Those of the user are all read, so that errors in them are reported.
-        own = {name: path.read_text("utf-8-sig") for name, path in replaced.items()}
-    except UnicodeDecodeError as error:
-        raise ValueError(f"a prompt in {folder} is not UTF-8 ({error}); convert it") from None
-    users = {name: Template(str(replaced[name]), own[name], placeholders) for name in own}
-    return {
-        name: users.get(name) or Template(name, text, placeholders)
-        for name, text in templates.items()
+    templates = {
+        name: Template(name, prompts.joinpath(f"{name}.txt").read_text("utf-8"), placeholders)
+        for name in names
     }
+    if folder is None:
+        return templates
+    known = sorted(file.name for file in prompts.iterdir())
+    own = sorted(Path(folder).glob("*.txt"))
+    unknown = [str(path) for path in own if path.name not in known]
+    if unknown or not own:
+        problem = f"{unknown[0]} replaces no prompt" if unknown else f"{folder} has no prompt"
+        raise ValueError(f"{problem}; the file name must be one of {', '.join(known)}")
+    # Those of the user are all read, so that errors in them are reported.
+    for path in own:
+        try:
+            template = Template(str(path), path.read_text("utf-8-sig"), placeholders)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the prompt {path} is not UTF-8 ({error}); convert it") from None
+        if path.stem in templates:
+            templates[path.stem] = template
+    return templates
 
 
 class AnswerError(ValueError):

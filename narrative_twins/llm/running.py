@@ -58,14 +58,10 @@ class Prices:
     input: float = 0.0
     output: float = 0.0
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The cost of these numbers of tokens."""
-        return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
-
     def describe(self, prompt_tokens: int, completion_tokens: int) -> str:
         """These numbers of tokens as text, with their cost if there are prices."""
         words = f"{prompt_tokens:,} tokens in, {completion_tokens:,} out"
-        cost = self.cost(prompt_tokens, completion_tokens)
+        cost = (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
         digits = 2 if cost >= 1 else 4
         return f"{words}, cost {cost:,.{digits}f}" if self.input or self.output else words
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from narrative_twins.baselines.graph import cosine_matrix
 from narrative_twins.encoder.loading import (
     SAFELY,
     check_checkpoint,
@@ -96,7 +97,7 @@ def similarity_matrix(
     story: NDArray[np.floating[Any]], twin: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
     """The cosine similarities of n and m vectors, of shape (n, m); those of a zero vector are 0."""
-    return _unit(story) @ _unit(twin).T
+    return cosine_matrix(np.concatenate([story, twin]))[: len(story), len(story) :]
 
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
@@ -155,11 +156,3 @@ def _before(
     """The totals of the predecessors by one step of the cells `lo` to `hi` of an anti-diagonal."""
     down, right = step
     return totals[diagonal + 2 - down - right, lo + 1 - down : hi + 1 - down]
-
-
-def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    rows = np.asarray(vectors, np.float64)
-    units: NDArray[np.float64] = rows / np.maximum(
-        np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny
-    )
-    return units

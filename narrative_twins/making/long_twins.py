@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -131,25 +131,26 @@ class Counts:
         """Number of rows in the output."""
         return self.kept + self.earlier_rows
 
-    def describe(self, filters: Filters) -> Iterator[tuple[str, int]]:
-        """Yield each count with its description."""
-        yield "works read", self.works
-        yield "- could not be read or aligned", self.unreadable
-        yield "- without a story in English", self.no_story
-        yield f"- story of fewer than {filters.min_sentences} sentences", self.short
-        yield "- no telling passed the filters", self.no_twin
-        yield "- kept, with a twin each", self.kept
-        yield "other tellings of long enough stories", self.tellings
-        yield f"- longer or shorter by more than {filters.max_difference:g} sentences", self.length
-        yield "- too similar, perhaps a copy or a translation", self.similar
-        yield f"- fewer than {filters.min_window} sentences in a window", self.windows
-        yield "- not drawn, another telling was", self.not_drawn
-        yield "- kept, as a twin", self.kept
+    def describe(self, filters: Filters) -> dict[str, int]:
+        """Each count by its description."""
+        found = {
+            "works read": self.works,
+            "- could not be read or aligned": self.unreadable,
+            "- without a story in English": self.no_story,
+            f"- story of fewer than {filters.min_sentences} sentences": self.short,
+            "- no telling passed the filters": self.no_twin,
+            "- kept, with a twin each": self.kept,
+            "other tellings of long enough stories": self.tellings,
+            f"- longer or shorter by more than {filters.max_difference:g} sentences": self.length,
+            "- too similar, perhaps a copy or a translation": self.similar,
+            f"- fewer than {filters.min_window} sentences in a window": self.windows,
+            "- not drawn, another telling was": self.not_drawn,
+            "- kept, as a twin": self.kept,
+        }
         if self.earlier_rows:
-            yield (
-                "rows of an earlier run, of works or twins that are no longer in the input",
-                self.earlier_rows,
-            )
+            words = "rows of an earlier run, of works or twins that are no longer in the input"
+            found[words] = self.earlier_rows
+        return found
 
 
 class LongTwins:
@@ -336,7 +337,7 @@ def make_long_twins(
     counted = "\n".join(
         # Counts by reason become nested lists.
         f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}"
-        for words, number in counts.describe(twins.filters)
+        for words, number in counts.describe(twins.filters).items()
     )
     facts = DatasetFacts(
         "Long narrative twins",

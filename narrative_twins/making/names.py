@@ -82,20 +82,20 @@ class GivenNames:
     def __init__(self, women: Mapping[str, float], men: Mapping[str, float]) -> None:
         self._weights: dict[Gender | None, Counter[str]] = {"f": Counter(women), "m": Counter(men)}
         self._weights[None] = self._weights["f"] + self._weights["m"]
-        self._women = {name.casefold(): weight for name, weight in women.items()}
-        self._men = {name.casefold(): weight for name, weight in men.items()}
+        self._genders: dict[str, Gender | None] = {}
+        for name in (*women, *men):
+            woman, man = women.get(name, -1.0), men.get(name, -1.0)
+            likely: Gender = "f" if woman > man else "m"
+            self._genders[name.casefold()] = None if woman == man else likely
 
     def gender_of(self, name: str) -> Gender | None:
         """The gender of most people with a name; None if it is unknown, or both are equally
         frequent."""
-        woman, man = (names.get(name.casefold(), -1.0) for names in (self._women, self._men))
-        if woman == man:
-            return None
-        return "f" if woman > man else "m"
+        return self._genders.get(name.casefold())
 
     def __contains__(self, name: str) -> bool:
         """Whether a name is known, also if its weight is 0."""
-        return name.casefold() in self._women or name.casefold() in self._men
+        return name.casefold() in self._genders
 
     def draw(self, random: Random, gender: Gender | None, taken: Collection[str] = ()) -> str:
         """Draw a name of a gender (None for any) by weight, without the case-folded words in
@@ -132,21 +132,17 @@ def read_names(locale: str = LOCALE) -> GivenNames:
         for provider in Faker(locale, providers=["faker.providers.person"]).get_providers():
             if provider.__lang__ == locale:
                 lists = [getattr(provider, f"first_names_{g}", ()) for g in ("female", "male")]
-    if not all(lists) or not lists:
+    if not lists or not all(lists):
         raise ValueError(
             f"{locale!r} is not a locale of Faker with names of women and men; use one such as"
             f" {LOCALE} or de_DE"
         )
-    weighted = [
-        {
-            name: 0.0 if name in _COMMON_WORDS else float(weight)
-            for name, weight in (
-                names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
-            ).items()
-        }
-        for names in lists
-    ]
-    return GivenNames(*weighted)
+
+    def weights(names: Any) -> dict[str, float]:
+        known = names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
+        return {name: 0.0 if name in _COMMON_WORDS else float(known[name]) for name in known}
+
+    return GivenNames(*map(weights, lists))
 
 
 class Span(NamedTuple):

@@ -3,6 +3,7 @@ and card."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from narrative_twins.llm.server import Server
 from narrative_twins.making.made import REJECT, MadeRows, ModelFiles, model_settings, recipe_text
 from narrative_twins.making.recipes import RECIPES, TwinOptions
 from narrative_twins.stories.story import Story, StoryError
+
+logger = logging.getLogger(__name__)
 
 _TWIN = ("twin", "translated_narrative_twin")
 _NEGATIVE = ("negative", "negative_narrative")
@@ -64,12 +67,6 @@ class SourceStory:
                 raise StoryError(error.problem) from None
         return cls(row, windows)
 
-    @property
-    def lacks_twin(self) -> bool:
-        """Whether the new row will have no twin: it is a synopsis without a twin, and none is
-        made."""
-        return len(self.windows) > 1 and find_column(self.row, *_TWIN) is None
-
 
 def make_twins(
     sources: Sequence[SourceStory],
@@ -81,6 +78,7 @@ def make_twins(
     language: str = "en",
     progress: bool = False,
     dry_run: bool = False,
+    report: Callable[[str], None] = logger.warning,
 ) -> MadeRows:
     """Make rows of narrative twins, and write them.
 
@@ -100,6 +98,7 @@ def make_twins(
         progress: show a progress bar.
         dry_run: send nothing and write nothing, but return the questions that would be asked, see
             `Run`; stories stand in for the answers that are missing.
+        report: is called with a message if rows will have no twin.
 
     Raises:
         ServerError: the server can't be used.
@@ -108,6 +107,10 @@ def make_twins(
     chosen = options or TwinOptions()
     recipe, settings = RECIPES[chosen.recipe], _settings(server, chosen)
     files = ModelFiles(out, settings)
+    lacking = [one for one in sources if find_column(one.row, *_TWIN) is None]
+    if lacking and "twin" not in chosen.made_columns:
+        problem = f"{len(lacking):,} of {len(sources):,} stories have no twin"
+        report(f"{problem}, which load_window_twins needs; add the twins to the input")
 
     async def work(ask: Asker, source: SourceStory) -> dict[str, Any]:
         return await recipe.make(ask, source.windows, chosen)

@@ -207,17 +207,13 @@ def test_what_show_refuses_of_a_book(book, tale, tmp_path):
         assert done.code == code and message in done.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_invalid_options_of_extract_are_refused(extract, tale):
+    for arguments, message in (
         (["--share", "200%"], "'200%' is not a share of the sentences"),
         (["--share", "x%"], "'x%' is not a share of the sentences"),
         (["--sentences", "0"], "0 is not in the range"),
         (["--share", "0.1", "--words", "9"], "use one"),
         (["-o", "out.epub"], ".epub is not the suffix of a format; use one of .txt, .md"),
-    ],
-    ids=str,
-)
-def test_invalid_options_of_extract_are_refused(extract, tale, arguments, message):
-    done = extract(tale, *arguments)
-    assert done.code == 2 and message in done.err
+    ):
+        done = extract(tale, *arguments)
+        assert done.code == 2 and message in done.err

@@ -15,7 +15,6 @@ from datasets import disable_progress_bars
 from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.commands.make_from_texts import parse_similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.encoder.loading import default_encoder
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, read_facts
 from narrative_twins.making.alignment import SentenceEmbedder
@@ -180,21 +179,6 @@ def test_resuming_with_works_of_the_same_id_and_story(align, works, tmp_path):
         assert out.read_bytes() == b"".join(lines)
 
 
-def test_an_interrupted_run_does_not_change_the_complete_one(align, interrupted, tmp_path):
-    align()
-    before = {path.name: path.read_bytes() for path in tmp_path.glob("twins.*")}
-    interrupted("w2", "--windows", 4)
-    assert {name: (tmp_path / name).read_bytes() for name in before} == before
-    done = align("--resume")
-    assert done.code == 2 and "started with windows 4 (now 5)" in done.err
-    # Without the interrupted run, the complete one is resumed, with its own settings only.
-    for name in ("twins.jsonl.part", "twins.jsonl.part.run"):
-        (tmp_path / name).unlink()
-    assert "started with windows 5 (now 4)" in align("--resume", "--windows", 4).err
-    assert align("--resume").code == 0
-    assert {name: (tmp_path / name).read_bytes() for name in before} == before
-
-
 def test_what_can_not_be_resumed(align, bert_folder, tmp_path):
     """A run with other options, also with another encoder in a folder of the same name; and
     damaged files."""
@@ -307,15 +291,3 @@ def test_anonymized_twins(align, works, tmp_path):
     assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
     words = "names of 'Tell me again!' replaced: in the twins only"
     assert f"- {words}" in (tmp_path / "twins.card.md").read_text()
-
-
-def test_pooling(align, tmp_path):
-    """The pooler gives other alignments, and is on the card."""
-    found = []
-    for pooling in ("checkpoint", "pooler"):
-        assert align("--pooling", pooling).code == 0
-        found.append([row["alignment"] for row in rows_of(tmp_path / "twins.jsonl")])
-    assert found[0] != found[1]
-    assert "- sentence pooling: pooler" in (tmp_path / "twins.card.md").read_text()
-    done = align("--pooling", "pooler", "--encoder", default_encoder())
-    assert done.code == 1 and "its settings name mean pooling" in done.err

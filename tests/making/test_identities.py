@@ -69,26 +69,16 @@ def names_in(pattern: str, text: str) -> list[str]:
         (["Mrs. Will came.", "Mr. Will sat."], ["Will"], [True, False]),
         # The pipeline includes the title in the name.
         (
-            ["Colonel Forster came.", "Lady Forster smiled."],
-            ["Colonel Forster", "Lady Forster", "x"],
-            [None, True],
+            ["Sir Vronsky came.", "Lady Vronsky sat."],
+            ["Sir Vronsky", "Lady Vronsky"],
+            [False, True],
         ),
     ],
 )
 def test_husband_and_wife(texts, people, women):
     found = sentences(*texts, pipeline=Found(*people))
-    shape = [
-        re.sub("|".join(sorted({"Forster", *people}, key=len, reverse=True)), "{}", text)
-        for text in texts
-    ]
-    shape = ["Colonel {} came.", "Lady {} smiled."] if "Forster" in texts[0] else shape
-    drawn = [
-        name for pattern, text in zip(shape, found, strict=True) for name in names_in(pattern, text)
-    ]
-    known = [woman for woman in women if woman is not None]
-    assert [name in WOMEN for name in drawn][-len(known) :] == known
-    if None not in women:
-        assert len(set(drawn)) == 2
+    drawn = [re.search("|".join(WOMEN + MEN), text)[0] for text in found]
+    assert [name in WOMEN for name in drawn] == women
 
 
 def test_titles_distinguish_members_of_a_family():
@@ -249,8 +239,7 @@ PLAIN = [
     for text in ("she", "his hat", "him", "I", "they", "the", "a man's", "Mr.", "🙂", "{0}")
 ]
 clause = st.tuples(
-    st.sampled_from(NAMED + BEGUN),
-    st.lists(st.sampled_from(NAMED + PLAIN), max_size=4).map(lambda rest: rest),
+    st.sampled_from(NAMED + BEGUN), st.lists(st.sampled_from(NAMED + PLAIN), max_size=4)
 ).map(lambda parts: [parts[0], *parts[1]])
 clauses_of_column = st.lists(st.lists(clause, min_size=1, max_size=3), min_size=1, max_size=4)
 FULL = [

@@ -214,16 +214,3 @@ def test_invalid_stories_options_and_settings(command, tmp_path):
             done = command(model, *options)
             assert done.code == code and problem in done.err
         assert len(model.bodies) == requests
-
-
-def test_prompts_of_the_user(command, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "shares.txt").write_text(
-        "{{story}}\nGive the number of votes for each of the sentences {{first}} to {{last}}, which"
-        " add up to 10: votes"
-    )
-    with serving(Model()) as model:
-        assert command(model, "--style", "shares", "--prompts", tmp_path / "mine").code == 0
-        assert all("Ten readers" not in prompt_of(body) for body in model.bodies)
-    facts = (tmp_path / "o.facts.yaml").read_text()
-    assert "- prompts of the user: shares" in facts and str(tmp_path) not in facts

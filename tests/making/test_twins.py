@@ -230,7 +230,7 @@ def test_synopses(make, tmp_path):
     rejected = without_twin[0].split()[0]
     with serving(Model()) as model:
         done = make(model, [row, without_twin], "--recipe=synopses")
-        assert done.code == 0 and "1 synopsis has no twin" in done.err
+        assert done.code == 0 and "1 of 2 stories have no twin, which load_window" in done.err
         assert not (tmp_path / "o.card.md").exists() and facts_of(tmp_path).source
         # If the synopsis without a twin is rejected, the others have a card.
         valid = model.answer
