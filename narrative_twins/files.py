@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -35,14 +34,14 @@ class AtomicFile:
     """
 
     def __init__(self, path: str, *, follow: bool = True) -> None:
-        if not follow:
-            if os.path.islink(path):
-                raise FileExistsError(f"{path} is a symbolic link; remove it first")
+        if not follow and os.path.islink(path):
+            raise FileExistsError(f"{path} is a symbolic link; remove it first")
+        if path == STDIN or follow:
+            self.path = path if path == STDIN else os.path.realpath(path)
+        else:
             # Only the folder is resolved: a link that is put there later is replaced, not followed.
             folder, name = os.path.split(path)
             self.path = os.path.join(os.path.realpath(folder), name)
-        else:
-            self.path = path if path == STDIN else os.path.realpath(path)
         self.part = f"{self.path}.part"
         self.is_regular = path != STDIN and (
             os.path.isfile(self.path) or not os.path.exists(self.path)
@@ -63,17 +62,17 @@ class AtomicFile:
     def write(self, piece: str | bytes) -> None:
         """Append text or bytes. Raises `OSError` with the name of the file, for example if no space
         is left."""
+        data = memoryview(piece.encode() if isinstance(piece, str) else piece)
         try:
+            if self.path == STDIN and isinstance(piece, str):
+                sys.stdout.write(piece)
+            elif self.path == STDIN:
+                sys.stdout.buffer.write(data)
+            else:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
             if self.path == STDIN:
-                if isinstance(piece, bytes):
-                    sys.stdout.buffer.write(piece)
-                else:
-                    sys.stdout.write(piece)
                 sys.stdout.flush()
-                return
-            data = memoryview(piece.encode("utf-8") if isinstance(piece, str) else piece)
-            while data:
-                data = data[os.write(self._descriptor, data) :]
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -121,12 +120,9 @@ class AtomicFile:
     def _open(self) -> int:
         """Open the part file and lock it."""
         while True:
-            try:
-                descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-            except OSError as error:
-                if error.errno != errno.ELOOP:
-                    raise
-                raise FileExistsError(f"{self.part} is a symbolic link; remove it first") from None
+            if os.path.islink(self.part):
+                raise FileExistsError(f"{self.part} is a symbolic link; remove it first")
+            descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             try:
                 lock(descriptor, self.part)
                 if os.path.samestat(os.fstat(descriptor), os.lstat(self.part)):
@@ -197,8 +193,15 @@ class ResumableFile(AtomicFile):
         )
         self.lines: list[str] = complete_lines(self.path) if resume and self.is_regular else []
         self._reopened_size: int | None = None
-        if self.lines and self.has_settings:
-            self._check(path)
+        if not self.lines or not self.has_settings:
+            return
+        earlier = run_settings(path)
+        if earlier is None:
+            missing = f"its settings ({run_path(path)}) are missing"
+            raise ResumeError(f"can't resume {path}: {missing}; start over")
+        if found := difference(earlier, self.settings):
+            fix = "use the same options, or write to another file"
+            raise ResumeError(f"can't resume {path}: it was started with {found}; {fix}")
 
     @property
     def repeats_complete_run(self) -> bool:
@@ -210,12 +213,9 @@ class ResumableFile(AtomicFile):
         found = []
         for number, line in enumerate(self.lines, start=1):
             try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
-                raise self.not_resumable(number, "is not a row of this command")
-            found.append(row)
+                found.append(dict(json.loads(line)))
+            except (TypeError, ValueError):
+                raise self.not_resumable(number, "is not a row of this command") from None
         return found
 
     def not_resumable(self, number: int, problem: str) -> ResumeError:
@@ -253,18 +253,6 @@ class ResumableFile(AtomicFile):
             # Nothing was added to a file that was complete, so restore its name.
             self._rename(self.part, self.path)
 
-    def _check(self, path: str) -> None:
-        earlier = run_settings(path)
-        if earlier is None:
-            raise ResumeError(
-                f"can't resume {path}: its settings ({run_path(path)}) are missing; start over"
-            )
-        if found := difference(earlier, self.settings):
-            raise ResumeError(
-                f"can't resume {path}: it was started with {found}; use the same options, or write"
-                " to another file"
-            )
-
     def _rename(self, source: str, target: str) -> None:
         super()._rename(source, target)
         if self.has_settings and os.path.exists(run_path(source)):
@@ -283,11 +271,11 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def run_settings(path: str) -> dict[str, Any] | None:
     """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
-    part, path = part_path(path), os.path.realpath(path)
-    # The settings file is renamed last, so a crash in between leaves it under its earlier name.
-    settings = read_settings(run_path(part))
-    is_known = settings is not None or os.path.exists(part) and os.path.exists(path)
-    return settings if is_known else read_settings(run_path(path))
+    # Settings are renamed after the file, so a crash in between leaves them under the other name;
+    # those of the part file are always of the latest run.
+    paths = (part_path(path), os.path.realpath(path))
+    found = map(read_settings, map(run_path, paths))
+    return next((settings for settings in found if settings is not None), None)
 
 
 def read_settings(path: str) -> dict[str, Any] | None:
