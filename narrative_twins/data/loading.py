@@ -53,7 +53,7 @@ class LoadOptions(TypedDict, total=False):
             Hub cache.
         name: the configuration of a folder or of a data set on the Hub, or of the package's own
             judged stories.
-        num_proc, download_mode, keep_in_memory: as in `datasets.load_dataset`.
+        download_mode, keep_in_memory: as in `datasets.load_dataset`.
     """
 
     revision: str | None
@@ -61,7 +61,6 @@ class LoadOptions(TypedDict, total=False):
     streaming: bool
     cache_dir: str | None
     name: str | None
-    num_proc: int | None
     download_mode: datasets.DownloadMode | str | None
     keep_in_memory: bool | None
 
@@ -211,7 +210,7 @@ class RocStoriesBuilder(RowsBuilder):
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         generators = super()._split_generators(dl_manager)
-        # `datasets` reads the files of a list separately, but an id may be repeated in another.
+        # `datasets` streams the files of a list separately, but an id may be repeated in another.
         for generator in generators:
             generator.gen_kwargs["files"] = tuple(generator.gen_kwargs["files"])
         return generators
@@ -504,14 +503,10 @@ def _load(
 
 
 def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
-    return source_files(
-        source,
-        options.get("revision"),
-        options.get("token"),
-        options.get("name"),
-        options.get("cache_dir"),
-        force_download=options.get("download_mode") == datasets.DownloadMode.FORCE_REDOWNLOAD,
-    )
+    again = options.get("download_mode") == datasets.DownloadMode.FORCE_REDOWNLOAD
+    known = ("revision", "token", "name", "cache_dir")
+    given = {key: options[key] for key in known if key in options}  # type: ignore[literal-required]
+    return source_files(source, **given, force_download=again)
 
 
 def _load_files(
@@ -522,7 +517,7 @@ def _load_files(
     settings: Mapping[str, Any],
 ) -> LoadedData:
     """Load files by the builder, which has `settings`."""
-    streaming, num_proc = bool(options.get("streaming")), options.get("num_proc")
+    streaming = bool(options.get("streaming"))
     builder = builder_class(
         # By default `datasets` names a cache after the module, and reuses it even if the files or
         # this package change.
@@ -533,19 +528,14 @@ def _load_files(
         **settings,
     )
     if streaming:
-        if num_proc is not None:
-            raise ValueError(f"num_proc={num_proc} does not apply to streaming; leave it out")
         return builder.as_streaming_dataset(split=split)
     mode = datasets.DownloadMode(options.get("download_mode") or "reuse_dataset_if_exists")
     try:
-        builder.download_and_prepare(download_mode=mode, num_proc=num_proc)
+        builder.download_and_prepare(download_mode=mode)
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, RowError):
             raise error.__cause__ from None
-        if num_proc is None:
-            raise
-        # Errors of other processes come without their cause, so it is found in this one.
-        return _load_files(builder_class, files, split, {**options, "num_proc": None}, settings)
+        raise
     return builder.as_dataset(split=split, in_memory=bool(options.get("keep_in_memory")))
 
 

@@ -94,12 +94,8 @@ def source_files(
     """The data files of a source, by split.
 
     Args:
-        source: a file, a pattern such as `"data/*.jsonl"`, a `Dataset` or a list of files, which
-            are the split `train`; a `DatasetDict` or a mapping of splits to these; a folder, also
-            of `save_to_disk`, or the Hub id of a data set, where the configurations of its card,
-            else file names, determine the split, as in `datasets.load_dataset`. A path on the Hub
-            is `"hf://datasets/user/name"`, perhaps with `@revision` and a file, pattern or folder
-            after it.
+        source: see `load_story_twins`. Without configurations, the files of a folder or data set on
+            the Hub are those that `datasets.load_dataset` would find.
         revision, token: for the Hub; the default revision is that in `PUBLISHED`, or `main`.
         name: the configuration of a folder or of a data set on the Hub; default the one that its
             card says.

@@ -22,21 +22,12 @@ _OPTIONAL_COLUMNS = ("annotator", "window", "title")
 
 
 def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
-    """Read the stories of a table with one row a sentence, or one a sentence and annotator.
+    """The stories of a table with one row a sentence, or one a sentence and annotator, as rows for
+    `load_story_salience`: with `annotations` if annotators are named, else with `labels`; sentences
+    with the same `window` are a window.
 
-    Args:
-        rows: the rows with their locations for error messages. Those of a story follow each other,
-            in story order for each annotator, either annotator by annotator or sentence by
-            sentence.
-
-    Yields:
-        The location of the first row, the id and the story as a row for `load_story_salience`:
-        with `annotations` if annotators are named, else with `labels`; with the sizes of
-        `windows`, the sentences with the same `window`.
-
-    Raises:
-        RowError: a cell is invalid, annotators have different sentences, or rows of a story are not
-            together.
+    The rows of a story follow each other, in story order for each annotator, either annotator by
+    annotator or sentence by sentence; otherwise, or if a cell is invalid, a RowError is raised.
     """
     seen: set[str] = set()
     checked = ((where, _cells(row, where)) for where, row in rows)

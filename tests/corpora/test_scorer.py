@@ -25,34 +25,22 @@ def scorer(encoder):
 
 
 def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
-    batch = scorer(
-        {
-            "key": numpy.array([5, 6, 7]),
-            "text": numpy.array(TEXTS, object),
-            "error": ["a", "b", "c"],
-        }
-    )
-    assert list(batch) == ["key", "text", "error", *(name for name in COLUMNS if name != "error")]
-    assert list(batch["key"]) == [5, 6, 7]
+    texts = numpy.array(TEXTS, object)
+    batch = scorer({"key": numpy.array([5, 6, 7]), "text": texts, "error": ["a", "b", "c"]})
+    added = [name for name in COLUMNS if name != "error"]
+    assert list(batch) == ["key", "text", "error", *added] and list(batch["key"]) == [5, 6, 7]
     assert batch["error"] == [None, "the story is empty; give it at least one sentence", None]
-    assert [batch[name][1] for name in COLUMNS if name != "error"] == [None] * 8
-    expected = list(
-        score_stories([TEXTS[0], TEXTS[2]], encoder, operations=["summarization", "deletion"])
-    )
-    for row, result in zip((0, 2), expected, strict=True):
-        assert {name: batch[name][row] for name in COLUMNS if name != "error"} == result.to_dict()
+    assert [batch[name][1] for name in added] == [None] * 8
+    results = score_stories(TEXTS[::2], encoder, operations=["summarization", "deletion"])
+    for row, result in zip((0, 2), results, strict=True):
+        assert {name: batch[name][row] for name in added} == result.to_dict()
 
 
 def test_rows_are_stories_without_a_column(encoder):
     scorer = StoryScorer(encoder, operations="summarization")
-    batch = scorer(
-        {
-            "id": ["a", "b"],
-            "sentences": [["Nadia ran.", "It rained."], None],
-            "text": [None, TEXTS[0]],
-        }
-    )
-    assert batch["id"] == ["a", "b"] and batch["sentences"] == [["Nadia ran.", "It rained."]] * 2
+    story = ["Nadia ran.", "It rained."]
+    batch = scorer({"id": ["a", "b"], "sentences": [story, None], "text": [None, TEXTS[0]]})
+    assert batch["id"] == ["a", "b"] and batch["sentences"] == [story] * 2
     assert batch["scores"][0] == batch["scores"][1]
 
 
@@ -118,18 +106,3 @@ def test_what_is_refused(scorer):
 def test_errors_of_reading_are_those_of_their_rows(scorer):
     rows = scorer.rows([StoryError("it is torn"), TEXTS[0], {"sentences": ["A b.", 3]}])
     assert [row["error"] for row in rows] == ["it is torn", None, "sentence 1 is int, not text: 3"]
-
-
-def test_equal_stories_of_a_buffer_are_embedded_once(encoder, monkeypatch):
-    read, passes = [], type(encoder.passes)
-    states = passes.states
-    monkeypatch.setattr(
-        passes, "states", lambda self, rows: read.append(sum(map(len, rows))) or states(self, rows)
-    )
-    scorer = StoryScorer(encoder, batch_size=8)
-    scorer.rows([TEXTS[0], TEXTS[2]])
-    once = sum(read)
-    read.clear()
-    repeated = scorer.rows([TEXTS[0], TEXTS[2]] * 4)
-    assert sum(read) == once > 0
-    assert repeated[:2] == repeated[2:4] == repeated[6:]

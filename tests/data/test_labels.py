@@ -461,16 +461,6 @@ EXPORTS = [
 ]
 
 
-@given(ROWS | mutations([{"story": STORY, "windows": [1, 2], **form} for form in FORMS]))
-def test_any_row_is_read_or_refused(row):
-    try:
-        found = story_salience(row, "here")
-    except RowError as error:
-        assert error.where == "here" and len(str(error)) < 2000
-    else:
-        assert found["labels"] is None or len(found["labels"]) == len(found["story"])
-
-
 @settings(max_examples=80)
 @given(st.sampled_from(EXPORTS), mutations(EXPORTS) | ROWS)
 def test_any_export_is_read_or_refused(first, second):

@@ -193,18 +193,6 @@ def test_rows_that_are_left_out_are_reported(cached, tmp_path, warnings):
         get(min_window=0)
 
 
-def test_several_processes(cached, tmp_path):
-    rows = [{"id": f"r{n}", "story": ["A."], "twin": ["B."]} for n in range(4)]
-    paths = [write(tmp_path / f"{n}.jsonl", rows[n : n + 2]) for n in (0, 2)]
-    get = partial(cached(load_story_twins), paths, "train", num_proc=2)
-    assert get()["id"][:] == ["r0", "r1", "r2", "r3"]
-    with pytest.raises(ValueError, match="num_proc=2 does not apply to streaming"):
-        get(streaming=True)
-    write(tmp_path / "2.jsonl", [{"id": "b", "story": [], "twin": ["A."]}])
-    with pytest.raises(RowError, match=r"2.jsonl, row 0 \(line 1\), id 'b': 'story' is empty"):
-        get()
-
-
 # The cache
 
 

@@ -21,7 +21,7 @@ from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import HubError, encoder_files, push_encoder
 
-from support.hub import Hub, commit_of
+from support.hub import Hub
 from support.models import modules, small
 from support.processes import run_command
 
@@ -155,37 +155,24 @@ def test_self_contained_form_needs_few_libraries(checkpoint, expected, hub, tmp_
 
 def test_card_of_the_self_contained_form_says_how_to_load_it(own, hub):
     (own / "README.md").write_text("---\nlicense: mit\n---\n# My own card\n")
-    for number, facts in enumerate((FACTS, None)):
-        name = f"somebody/encoder-{number}"
-        push_encoder(own, name, facts=facts, with_code=True)
-        branches = ("main", "with-code")
-        plain, card = (hub.files("models", name, b)["README.md"].decode() for b in branches)
-        words = f'model="{name}", revision="with-code", trust_remote_code=True'
-        assert words in card and words not in plain
-        assert ModelCard(card).data.to_dict() == ModelCard(plain).data.to_dict()
-        assert card.endswith(plain.partition("\n---\n")[2].lstrip("\n"))
+    push_encoder(own, NAME, with_code=True)
+    plain, card = (
+        hub.files("models", NAME, branch)["README.md"].decode() for branch in ("main", "with-code")
+    )
+    words = f'model="{NAME}", revision="with-code", trust_remote_code=True'
+    assert words in card and words not in plain
+    assert ModelCard(card).data.to_dict() == ModelCard(plain).data.to_dict()
+    assert card.endswith("# My own card\n")
 
 
 def test_only_files_of_the_encoder_are_pushed(own, checkpoint, hub):
-    for name in (
-        "checkpoint-5/optimizer.pt",
-        "training_args.bin",
-        "pytorch_model.bin",
-        ".env",
-        "rows.jsonl",
-        "eval.csv",
-        "9_private/keys.json",
-        "1_Pooling/keys.json",
-        "1_Pooling/sub/config.json",
-        "vocab.env",
-        "vocab.json.bak",
-        "secret.safetensors",
-        "model-00001-of-00002.safetensors",
-        "secret.model",
-        "sentence_secret_config.json",
-        "LICENSE.key",
-        "onnx/notes.txt",
-    ):
+    secrets = (
+        "checkpoint-5/optimizer.pt training_args.bin pytorch_model.bin .env rows.jsonl eval.csv"
+        " 9_private/keys.json 1_Pooling/keys.json 1_Pooling/sub/config.json vocab.env"
+        " vocab.json.bak secret.safetensors model-00001-of-00002.safetensors secret.model"
+        " sentence_secret_config.json LICENSE.key onnx/notes.txt"
+    )
+    for name in secrets.split():
         (own / name).parent.mkdir(parents=True, exist_ok=True)
         (own / name).write_text("secret")
     push_encoder(own, NAME)
@@ -303,19 +290,6 @@ def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
     assert hub.asked == []
 
 
-def test_revisions_are_distinct(checkpoint, bert_folder, hub):
-    """A commit, a branch and `main` may have different files."""
-    push_encoder(checkpoint, "somebody/revisions")
-    pinned = commit_of("somebody/revisions", hub.files("models", "somebody/revisions"))
-    push_encoder(bert_folder, "somebody/revisions", update=True, revision="plain")
-    push_encoder(bert_folder, "somebody/revisions", update=True, facts=FACTS)
-    for revision, pooling in ((pinned, "first"), ("plain", "mean"), ("main", "mean")):
-        found = StoryEncoder.from_pretrained("somebody/revisions", revision=revision, device="cpu")
-        assert found.pooling == pooling
-    with pytest.raises(OSError, match="encoder 'somebody/revisions' .* can't be loaded"):
-        StoryEncoder.from_pretrained("somebody/revisions", revision="nothing", device="cpu")
-
-
 def test_private_encoder_and_then_offline(checkpoint, expected, hub, monkeypatch):
     """All files come from the Hub with the user's token; after one load, no network is needed."""
     hub.put("models", "somebody/private", checkpoint)
@@ -369,14 +343,11 @@ def wrapped(model: SentenceTransformer, folder: Path) -> Path:
     return folder
 
 
-def saved(model: SentenceTransformer, folder: Path) -> Path:
-    model.save_pretrained(str(folder))
-    return folder
+def loaded(model: SentenceTransformer, folder: Path) -> StoryEncoder:
+    return StoryEncoder.from_sentence_transformer(model)
 
 
-@pytest.mark.parametrize(
-    "form", [wrapped, saved, lambda model, folder: StoryEncoder.from_sentence_transformer(model)]
-)
+@pytest.mark.parametrize("form", [wrapped, loaded])
 def test_adapters_are_merged_into_a_plain_encoder(form, bert_folder, hub, tmp_path, monkeypatch):
     model = adapted(bert_folder)
     given = form(model, tmp_path / "given")

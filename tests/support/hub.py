@@ -135,7 +135,6 @@ class Handler(BaseHTTPRequestHandler):
             "/api/whoami-v2": lambda body: self.reply({"type": "user", "name": "me", "orgs": []}),
             rf"{repository}(?:/revision/(.+))?": self.info,
             rf"{repository}/tree/([^/]+)(?:/(.*))?": self.tree,
-            rf"{repository}/paths-info/(.+)": self.paths,
             rf"{repository}/branch/(.+)": self.branch,
             rf"{repository}/preupload/(.+)": self.preupload,
             rf"{repository}/commit/(.+)": self.commit,
@@ -186,12 +185,6 @@ class Handler(BaseHTTPRequestHandler):
         else:
             top = {start + file.removeprefix(start).partition("/")[0] for file in inside}
             self.reply([entry(name, files.get(name)) for name in sorted(top)])
-
-    def paths(self, body: bytes, kind: str, name: str, revision: str) -> None:
-        files = self.found(kind, name, revision)
-        if files is not None:
-            requested = json.loads(body)["paths"]
-            self.reply([entry(file, files[file]) for file in files if file in requested])
 
     def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
         branches = self.hub.repositories[kind, name]
