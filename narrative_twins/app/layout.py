@@ -102,11 +102,7 @@ def build_layout(page: Page) -> Layout:
         _connect(layout, page, story, page.score, inputs, page.shade, ["operation", "k"])
         inputs = ["book", "levels", "method"]
         _connect(layout, page, book, page.score_book, inputs, page.extract, ["share"])
-
-        def leave(request: gr.Request) -> None:
-            page.cancel(_visitor(request))
-
-        blocks.unload(leave)
+        blocks.unload(_cancelling(page))
         _add_endpoint(layout, page)
     return layout
 
@@ -231,13 +227,10 @@ def _connect(
             for name, value in changes.items()
         }
 
-    # gradio passes the request to parameters with this annotation.
+    # gradio passes the request to a parameter with this annotation.
     def scored(request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         named = dict(zip(inputs, values, strict=True))
         yield from map(updates, score(_visitor(request), **named))
-
-    def cancel(request: gr.Request) -> None:
-        page.cancel(_visitor(request))
 
     def refreshed(*values: Any) -> dict[Any, Any]:
         return updates(refresh(*values))
@@ -250,11 +243,18 @@ def _connect(
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
     options = {"outputs": outputs, "concurrency_limit": None, "trigger_mode": "once"}
     on(parts["score"].click, scored, inputs, **options)
-    on(parts["cancel"].click, cancel, [])
+    on(parts["cancel"].click, _cancelling(page), [])
     options = {"outputs": outputs, "trigger_mode": "always_last"}
     for name in settings:
         # `input` and not `change`, which would draw everything again after each scoring.
         on(parts[name].input, refreshed, ["token", *settings], **options)
+
+
+def _cancelling(page: Page) -> Callable[[gr.Request], None]:
+    def cancel(request: gr.Request) -> None:
+        page.cancel(_visitor(request))
+
+    return cancel
 
 
 def _visitor(request: gr.Request) -> Visitor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,21 +68,14 @@ def salience_figure(
     fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
     labelled = {name: indices[:fit] for name, indices in labelled.items()}
     key = [] if bare else sorted({i for indices in labelled.values() for i in indices})
-    lines = [
-        line
-        for note in notes
-        for line in textwrap.wrap(printable(note), int(width * 19))
-        if not bare
-    ]
-    panel, below = (
-        0.75 + 0.05 * width,
-        _AXIS + LINE_HEIGHT * (0 if bare else len(key) + len(lines) + 1),
-    )
+    lines: list[str] = []
+    for note in () if bare else notes:
+        lines += textwrap.wrap(printable(note), int(width * 19))
+    panel = 0.75 + 0.05 * width
+    below = _AXIS + LINE_HEIGHT * (0 if bare else len(key) + len(lines) + 1)
     height = _TITLE * (not bare) + len(scores) * (_NAME + panel) + below
     with figure_style():
-        figure = new_figure(width, height)
-        if not bare:
-            write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
+        figure = _titled(width, height, "" if bare else title)
         for number, (name, values) in enumerate(scores.items()):
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
             box = _LEFT / width, bottom / height, inner / width, panel / height
@@ -90,13 +83,8 @@ def salience_figure(
             axes.set_title(fit_text(figure, name, inner), loc="left", pad=3, size=7)
             _draw_panel(axes, number, values, windows, labelled.get(name, ()), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
-            if number == len(scores) - 1:
-                hidden = (
-                    ""
-                    if _has_borders(windows, inner)
-                    else f" ({len(windows)} windows, too narrow to be marked)"
-                )
-                axes.set_xlabel(f"{unit}{hidden}", labelpad=2)
+        hidden = f" ({len(windows)} windows, too narrow to be marked)"
+        axes.set_xlabel(unit + hidden * (not _has_borders(windows, inner)), labelpad=2)
         _write_key(figure, below - _AXIS, {i: sentences[i] for i in key}, lines)
     return figure
 
@@ -114,8 +102,7 @@ def heat_figure(
     step = int(np.ceil(LINE_HEIGHT / row))
     hidden = f" ({step - 1} of {step} names are not shown)" if step > 1 else ""
     with figure_style():
-        figure = new_figure(width, height)
-        write_line(figure, 0.1, height - 0.2, title + hidden, width - 0.2, weight="bold", size=8)
+        figure = _titled(width, height, title + hidden)
         axes = figure.add_axes(
             (left / width, below / height, inner / width, body / height), label="stories"
         )
@@ -169,8 +156,7 @@ def intervals_figure(
     body = 0.18 * max(1, len(names))
     height = _TITLE + body + _AXIS
     with figure_style():
-        figure = new_figure(width, height)
-        write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
+        figure = _titled(width, height, title)
         axes = figure.add_axes(
             (left / width, _AXIS / height, (width - left - 0.2) / width, body / height),
             label="intervals",
@@ -188,6 +174,12 @@ def intervals_figure(
         axes.set_xlabel(label, labelpad=2)
         axes.grid(axis="x", alpha=0.3)
         axes.tick_params(left=False)
+    return figure
+
+
+def _titled(width: float, height: float, title: str) -> Figure:
+    figure = new_figure(width, height)
+    write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
     return figure
 
 
@@ -233,15 +225,14 @@ def _draw_panel(
     n, style, scores = len(values), line_style(number), np.asarray(values, np.float64)
     borders = [lo for lo, _ in windows[1:]]
     if _has_borders(windows, width):
+        dotted: dict[str, Any] = {
+            "color": hex_color(MUTED),
+            "lw": 0.6,
+            "linestyle": (0, (1, 2)),
+            "zorder": 0,
+        }
         for border in borders:
-            axes.axvline(
-                border + 0.5,
-                label="border",
-                color=hex_color(MUTED),
-                lw=0.6,
-                linestyle=(0, (1, 2)),
-                zorder=0,
-            )
+            axes.axvline(border + 0.5, label="border", **dotted)
     dense = {"marker": "", "linestyle": "-", "linewidth": 0.6} if n > MAX_MARKERS else {}
     # NaN between two windows interrupts the line.
     numbers = np.insert(np.arange(1.0, n + 1), borders, np.nan)
@@ -254,18 +245,15 @@ def _draw_panel(
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     span = (high - low) or 1.0
     axes.set_xlim(0.5, n + 0.5)
-    axes.set_xticks(
-        [tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)] or [1]
-    )
+    whole = [tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)]
+    axes.set_xticks(whole or [1])
     # The numbers of sentences are written in the strip above the highest score.
     axes.set_ylim(low - 0.1 * span, high + 0.5 * span)
     axes.locator_params(axis="y", nbins=4)
-    axes.set_yticks(
-        [tick for tick in axes.get_yticks() if low - 0.1 * span <= tick <= high + 0.1 * span]
-    )
-    _label_sentences(
-        axes, [i for i in sorted(labelled) if np.isfinite(scores[i])], scores, number, width
-    )
+    ticks = axes.get_yticks()
+    axes.set_yticks([tick for tick in ticks if low - 0.1 * span <= tick <= high + 0.1 * span])
+    chosen = [i for i in sorted(labelled) if np.isfinite(scores[i])]
+    _label_sentences(axes, chosen, scores, number, width)
 
 
 def _label_sentences(
@@ -276,18 +264,12 @@ def _label_sentences(
     digit, style = _DIGIT * len(scores) / width, line_style(number)
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
-    positions = space_labels(
-        [i + 1 for i in chosen], size + digit / 2, low + size / 2, high - size / 2
-    )
+    wanted = [i + 1 for i in chosen]
+    positions = space_labels(wanted, size + digit / 2, low + size / 2, high - size / 2)
+    marks = {"color": style["color"], "marker": style["marker"], "markersize": 5.5}
+    line = {"arrowstyle": "-", "linewidth": 0.5, "color": hex_color(MUTED)}
     for i, position in zip(chosen, positions, strict=True):
-        axes.plot(
-            i + 1,
-            scores[i],
-            label="labelled",
-            color=style["color"],
-            marker=style["marker"],
-            markersize=5.5,
-        )
+        axes.plot(i + 1, scores[i], label="labelled", **marks)
         axes.annotate(
             str(i + 1),
             (i + 1, scores[i]),
@@ -297,13 +279,7 @@ def _label_sentences(
             va="top",
             weight="bold",
             bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-            arrowprops={
-                "arrowstyle": "-",
-                "linewidth": 0.5,
-                "color": hex_color(MUTED),
-                "shrinkA": 0,
-                "shrinkB": 3,
-            },
+            arrowprops=line | {"shrinkA": 0, "shrinkB": 3},
         )
 
 

@@ -113,14 +113,10 @@ def figure_style() -> Iterator[None]:
 def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
     """A figure as PNG or SVG: equal figures give equal bytes. An SVG keeps text as text."""
     data = io.BytesIO()
-    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    # None leaves an entry out.
+    names = ("Date", "Creator", "Format", "Type") if form == "svg" else ("Software",)
     with figure_style():
-        figure.savefig(
-            data,
-            format=form,
-            dpi=dpi,
-            metadata=no_metadata if form == "svg" else {"Software": None},
-        )
+        figure.savefig(data, format=form, dpi=dpi, metadata=dict.fromkeys(names))
     return data.getvalue()
 
 
@@ -205,17 +201,12 @@ def fit_text(
         probe.set_text(line)
         # Characters missing from the font are drawn in another font by SVG viewers: East Asian ones
         # as wide as high.
-        fallback = (
-            sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 for char in line)
-            * 0.5
-            * size
-        )
+        fallback = sum(unicodedata.east_asian_width(char) in "WF" for char in line) * size
         width = max(probe.get_window_extent().width / figure.dpi, fallback)
         if width <= max_width:
             break
-        line = shortened(
-            text, min(len(line) - 1, int(len(line) * max_width / width) + 1), both_ends
-        )
+        length = min(len(line) - 1, int(len(line) * max_width / width) + 1)
+        line = shortened(text, length, both_ends)
     probe.remove()
     return line
 
