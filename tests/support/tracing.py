@@ -1,5 +1,5 @@
-"""The modules of the package that a call runs through, in the order in which a reader meets
-them."""
+"""The modules of the package that a call runs through, in the order in which a reader meets them,
+and how often he comes back to one."""
 
 import sys
 import threading
@@ -11,15 +11,19 @@ PACKAGE = "narrative_twins."
 _AT_IMPORT = ("<module>", "_find_and_load", "_find_and_load_unlocked")
 
 
-def modules_run(call: Callable[[], Any]) -> list[str]:
+def modules_run(call: Callable[[], Any]) -> dict[str, int]:
     """The modules of the package of which a function runs during a call, in order of the first
-    call, without the package's name. Code that runs because a module is imported does not count:
-    a reader of the way through need not read it.
+    call, without the package's name, each with the number of returns to it. Code that runs because
+    a module is imported does not count: a reader of the way through need not read it.
+
+    A module is returned to when a new call enters it after the way has gone on to a module that had
+    not been seen before: once for each such step, however often it is called then.
 
     Args:
         call: what to follow, in all threads that it starts.
     """
-    seen: dict[str, None] = {}
+    seen: dict[str, int] = {}
+    last_entered: dict[str, int] = {}
     importing = threading.local()
 
     def follow(frame: Any, event: str, argument: Any) -> None:
@@ -34,7 +38,11 @@ def modules_run(call: Callable[[], Any]) -> list[str]:
         is_class_body = not code.co_flags & 0x0002  # without CO_NEWLOCALS
         if event == "call" and name.startswith(PACKAGE) and not getattr(importing, "depth", 0):
             if not is_class_body:
-                seen.setdefault(name.removeprefix(PACKAGE))
+                module = name.removeprefix(PACKAGE)
+                returns = seen.setdefault(module, 0)
+                if last_entered.setdefault(module, len(seen)) < len(seen):
+                    seen[module] = returns + 1
+                last_entered[module] = len(seen)
 
     threading.setprofile(follow)
     sys.setprofile(follow)
@@ -43,4 +51,4 @@ def modules_run(call: Callable[[], Any]) -> list[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return list(seen)
+    return seen
