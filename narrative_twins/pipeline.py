@@ -170,25 +170,23 @@ class SaliencePipeline(Pipeline):
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""
-        # A skipped story has no result, so the gaps between the indices of results are filled with
-        # None.
-        yielded, last_skipped, on_error = 0, -1, options.get("on_error", "raise")
+        on_error, skipped = options.get("on_error", "raise"), list[StoryError]()
 
         def record(error: StoryError) -> None:
-            nonlocal last_skipped
-            last_skipped = error.index or 0
+            skipped.append(error)
             if callable(on_error):
                 on_error(error)
             else:
                 logger.warning("skipped %s", error)
 
-        if on_error == "skip" or callable(on_error):
+        if on_error != "raise":
             options = options | {"on_error": record}
+        # Stories are skipped in order, all those before a result before it.
         for result in score_stories(stories, self.encoder, **options):
-            yield from [None] * (result.index - yielded)
+            yield from [None] * len(skipped)
+            skipped.clear()
             yield PlainResult.of(result)
-            yielded = result.index + 1
-        yield from [None] * (last_skipped + 1 - yielded)
+        yield from [None] * len(skipped)
 
     def _sanitize_parameters(
         self, **options: Any

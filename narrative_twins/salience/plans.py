@@ -92,16 +92,26 @@ def checked_scores(operation: Operation, found: Any, count: int) -> NDArray[np.f
     return scores
 
 
-def exact_plan(
-    operations: Sequence[Operation], tokens: TokenizedStory, window: Window, pooled: Span | None
-) -> Plan:
-    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None
-    for all tokens.
+def exact_plans(
+    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
+) -> Iterator[Plan]:
+    """The exact plans of a story's windows.
 
     Raises:
-        StoryError: the window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
+        StoryError: a window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
         ValueError: an order of an operation is invalid.
     """
+    for span in spans:
+        # In a story of one window all tokens are pooled, as in sentence-transformers.
+        yield _exact_plan(operations, tokens, span, None if len(spans) == 1 else span)
+
+
+def _exact_plan(
+    operations: Sequence[Operation], tokens: TokenizedStory, span: Span, pooled: Span | None
+) -> Plan:
+    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None
+    for all tokens."""
+    window = tokens.window(span)
     plan = Plan(window, tokens.cut_tokens(window))
     index_of: dict[Order, int] = {}
     planned = 0
@@ -125,15 +135,6 @@ def exact_plan(
                 )
         plan.operations.append((operation, indices))
     return plan
-
-
-def exact_plans(
-    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
-) -> Iterator[Plan]:
-    """The exact plans of a story's windows."""
-    for span in spans:
-        # In a story of one window all tokens are pooled, as in sentence-transformers.
-        yield exact_plan(operations, tokens, tokens.window(span), None if len(spans) == 1 else span)
 
 
 def workload(

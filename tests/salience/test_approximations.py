@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import OPERATIONS, Operation, StoryEncoder, score_stories
+from narrative_twins import OPERATIONS, StoryEncoder, score_stories
 from narrative_twins.salience.operations import Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans
 from narrative_twins.stories.story import Window
@@ -105,26 +105,6 @@ def test_window_longer_than_the_context_takes_several_passes():
 def test_what_is_refused(options, problem):
     with pytest.raises(ValueError, match=problem):
         score_stories([STORY], **{"encoder": small(), "approximate": "one-pass"} | options)
-
-
-class Constant(Operation):
-    name = "constant"
-    meaning = "a constant"
-
-    def orders(self, window):
-        return [(i,) for i in range(window.lo, window.hi)]
-
-    def scores(self, window, vectors):
-        return np.ones(window.size)
-
-    def one_pass(self, sums, rest):
-        return np.full(len(sums), 2.0)
-
-
-def test_custom_operation_in_one_pass(encoder):
-    options = {"operations": [Constant(), "deletion"], "approximate": "one-pass"}
-    assert score_story(STORY, encoder, **options).scores["constant"] == [2.0] * 5
-    assert score_story(STORY, encoder, operations=Constant()).scores["constant"] == [1.0] * 5
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))

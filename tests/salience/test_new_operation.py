@@ -14,7 +14,6 @@ from narrative_twins import (
     score_stories,
 )
 from narrative_twins.pipeline import SaliencePipeline
-from narrative_twins.salience.options import checked_options
 
 from support.tales import book_of
 
@@ -68,13 +67,3 @@ def test_it_is_scored_everywhere(opening, encoder):
     book = score_book(book_of(["One", *SENTENCES], ["Two", *SENTENCES]), encoder)
     for level in ("chapter", "scene", "sentence"):
         assert "opening" in book.operations(level)
-
-
-def test_without_one_pass_it_is_left_out_of_it(opening, encoder):
-    del opening.one_pass
-    names = [
-        operation.name for operation in checked_options({"approximate": "one-pass"})["operations"]
-    ]
-    assert "opening" not in names and "deletion" in names
-    with pytest.raises(ValueError, match="opening has no one-pass form; choose from deletion"):
-        score_stories([SENTENCES], encoder, operations="opening", approximate="one-pass")

@@ -1,5 +1,4 @@
-"""Scoring in several processes: the results are those of one process, and no process is left
-behind."""
+"""Scoring in several processes: the results are those of one process, and all processes end."""
 
 from __future__ import annotations
 

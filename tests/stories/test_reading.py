@@ -103,14 +103,13 @@ def test_columns_of_tables(contents):
 
 
 def test_folders(tmp_path):
-    names = ("b.txt", "a.md", "c.jsonl", "d.rejects", ".hidden.txt", "notes.png", "page.html")
-    for name in names:
+    for name in ("b.txt", "a.md", "c.jsonl", "d.rejects", ".hidden.txt", "notes.png", "page.html"):
         (tmp_path / name).write_text('"It rained."')
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "e.txt").write_text("It rained.")
     found = [document.name for document in read_stories([str(tmp_path)])]
-    assert found == [*(str(tmp_path / name) for name in ("a.md", "b.txt")), found[2]]
-    assert found[2] == f"{tmp_path / 'c.jsonl'}, line 1" and count_stories([str(tmp_path)]) == 3
+    assert found == [f"{tmp_path}/{name}" for name in ("a.md", "b.txt", "c.jsonl, line 1")]
+    assert count_stories([str(tmp_path)]) == 3
 
 
 def test_pdf(contents, monkeypatch):
@@ -140,25 +139,31 @@ def test_a_page_of_a_pdf_that_is_listed_many_times_is_read_once(monkeypatch):
         books.book_of("a.pdf", repeated)
 
 
+PROBLEMS = {
+    "missing.txt": (None, "can't be read (No such file"),
+    "bad.txt": (
+        b"caf\xe9 au lait",
+        "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv",
+    ),
+    "bad.png": (
+        "It rained.".encode("utf-16"),
+        "is not UTF-8 at byte 0 (0xff); convert it, perhaps",
+    ),
+}
+
+
 def test_unreadable_files_are_reported_and_skipped(tmp_path):
+    for name, (data, _) in PROBLEMS.items():
+        if data is not None:
+            (tmp_path / name).write_bytes(data)
     (tmp_path / "good.txt").write_text("A b.")
-    (tmp_path / "bad.txt").write_bytes(b"caf\xe9 au lait")
-    (tmp_path / "bad.png").write_bytes("It rained.".encode("utf-16"))
     (tmp_path / "empty").mkdir()
-    names = ("missing.txt", "empty", "bad.txt", "bad.png", "good.txt")
-    problems = [found.problem for found in read_stories([str(tmp_path / name) for name in names])]
-    for problem, start in zip(
-        problems[:4],
-        (
-            "can't be read (No such file",
-            "is a folder without a story",
-            "is not UTF-8 at byte 3 (0xe9); convert it, perhaps with `iconv -f WINDOWS-1252",
-            "is not UTF-8 at byte 0 (0xff); convert it, perhaps with `iconv -f UTF-16",
-        ),
-        strict=True,
-    ):
-        assert problem.startswith(start)
-    assert problems[4] is None and count_stories([str(tmp_path / "missing.txt")]) == 0
+    *found, folder, good = read_stories(
+        [f"{tmp_path}/{n}" for n in (*PROBLEMS, "empty", "good.txt")]
+    )
+    for document, (_, problem) in zip(found, PROBLEMS.values(), strict=True):
+        assert document.problem.startswith(problem)
+    assert folder.problem.startswith("is a folder without a story") and good.problem is None
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import Story, StoryError, split_sentences
+from narrative_twins import Story, StoryError
 from narrative_twins.stories.story import even_windows, partition
 
-from support.strategies import any_text, stories
+from support.strategies import stories
 
 FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
 
@@ -21,23 +21,6 @@ def test_text_is_split_into_sentences_with_spans():
     expected = '"Where to?" asked Mr. Hill.|She left at 5 p.m. on Sunday!|THE END|No\none.'
     assert "|".join(story.sentences) == expected
     assert [text[start:end] for start, end in story.spans] == list(story.sentences)
-
-
-@given(st.lists(any_text, max_size=6).map("\n".join))
-def test_text_to_sentences_to_text(text):
-    """The sentences and the gaps between them make up the text; gaps have no letters or digits."""
-    try:
-        story = Story.parse(text, splitter=split_sentences)
-    except StoryError as error:
-        assert "empty" in str(error)
-        return
-    rebuilt, end = "", 0
-    for sentence, (start, stop) in zip(story.sentences, story.spans, strict=True):
-        assert not any(char.isalnum() for char in text[end:start])
-        rebuilt += text[end:start] + sentence
-        end = stop
-    assert rebuilt + text[end:] == text
-    assert not any(char.isalnum() for char in text[end:])
 
 
 @given(stories())

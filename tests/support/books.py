@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 class WrittenChapter(NamedTuple):
-    """A chapter to write: its heading, its paragraphs, and the indices of those behind a marked
+    """A chapter to write: its heading, its paragraphs, and the indices of those after a marked
     break."""
 
     heading: str | None
@@ -25,13 +25,13 @@ class WrittenChapter(NamedTuple):
 
 def text_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """A plain text, whose headings must be of a known form. It can't tell its title."""
-    return "\n\n".join(_lines(chapters, "", "* * *")).encode()
+    return "\n\n".join(_marked(chapters, str, "* * *")).encode()
 
 
 def markdown_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """A text in Markdown."""
     front = [] if title is None else [f"---\ntitle: {title}\n---"]
-    return "\n\n".join([*front, *_lines(chapters, "## ", "---")]).encode()
+    return "\n\n".join([*front, *_marked(chapters, "## {}".format, "---")]).encode()
 
 
 def html_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
@@ -42,37 +42,29 @@ def html_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 def epub3_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """An EPUB 3 file: headings are in the documents, with a navigation document among them."""
-    headings = {
-        f"c{n}.xhtml": escape(chapter.heading)
-        for n, chapter in enumerate(chapters)
-        if chapter.heading
-    }
-    links = "".join(
-        f'<li><a href="{name}">{heading}</a></li>' for name, heading in headings.items()
-    )
+    links, files = "", dict[str, str | bytes]()
+    for number, chapter in enumerate(chapters):
+        name = f"c{number}.xhtml"
+        files[name] = xhtml(_body([chapter]))
+        if chapter.heading is not None:
+            links += f'<li><a href="{name}">{escape(chapter.heading)}</a></li>'
     nav = xhtml(f'<nav epub:type="toc"><h1>Contents</h1><ol>{links}</ol></nav>')
-    files = {"nav.xhtml": nav} | {
-        f"c{n}.xhtml": xhtml(_body([chapter])) for n, chapter in enumerate(chapters)
-    }
-    return epub(files, title, version="3.0")
+    return epub({"nav.xhtml": nav} | files, title, version="3.0")
 
 
 def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """An EPUB 2 file: only the table of contents (NCX) has the headings; the chapters are in two
     files each."""
-    files, points = dict[str, str](), ""
-    for number, chapter in enumerate(chapters):
-        half = len(chapter.paragraphs) // 2 or 1
-        first = WrittenChapter(
-            None, chapter.paragraphs[:half], [at for at in chapter.breaks if at < half]
-        )
+    files, points = dict[str, str | bytes](), ""
+    for number, (heading, paragraphs, breaks) in enumerate(chapters):
+        half = len(paragraphs) // 2 or 1
+        first = WrittenChapter(None, paragraphs[:half], [at for at in breaks if at < half])
+        rest = WrittenChapter(None, paragraphs[half:], [at - half for at in breaks if at >= half])
         files[f"c{number}a.xhtml"] = xhtml(_body([first]))
-        if rest := chapter.paragraphs[half:]:
-            breaks = [at - half for at in chapter.breaks if at >= half]
-            second = _body([WrittenChapter(None, rest, breaks)])
-            files[f"c{number}b.xhtml"] = xhtml("<hr/>" + second if 0 in breaks else second)
-        if chapter.heading is not None:
-            label = f"<navLabel><text>{escape(chapter.heading)}</text></navLabel>"
+        if rest.paragraphs:
+            files[f"c{number}b.xhtml"] = xhtml(_body([rest]))
+        if heading is not None:
+            label = f"<navLabel><text>{escape(heading)}</text></navLabel>"
             points += f'<navPoint>{label}<content src="c{number}a.xhtml"/></navPoint>'
     ncx = f'<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap>{points}</navMap></ncx>'
     return epub(files, title, ncx=ncx)
@@ -80,15 +72,10 @@ def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """A Word file."""
-    paragraphs = []
-    for chapter in chapters:
-        if chapter.heading is not None:
-            paragraphs.append(word_paragraph(chapter.heading, "Heading2"))
-        for number, paragraph in enumerate(chapter.paragraphs):
-            paragraphs += [word_paragraph("***")] * (number in chapter.breaks) + [
-                word_paragraph(paragraph)
-            ]
-    return docx("".join(paragraphs), title)
+    found = _marked(chapters, lambda heading: word_paragraph(heading, "Heading2"), "***")
+    return docx(
+        "".join(part if part.startswith("<") else word_paragraph(part) for part in found), title
+    )
 
 
 WRITERS = {
@@ -109,15 +96,14 @@ def word_paragraph(text: str, style: str | None = None, run: str = "") -> str:
 
 def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
     """A Word file with this body."""
-    files = {
+    heading = '<w:style w:styleId="Heading2"><w:name w:val="heading 2"/></w:style>'
+    files: dict[str, str | bytes] = {
         "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
-        "word/styles.xml": (
-            f'<w:styles xmlns:w="{WORD}"><w:style w:styleId="Heading2"><w:name w:val="heading 2"/>'
-            f"</w:style>{styles}</w:styles>"
-        ),
+        "word/styles.xml": f'<w:styles xmlns:w="{WORD}">{heading}{styles}</w:styles>',
     }
     if title is not None:
-        core = f'<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{escape(title)}</dc:title></p>'
+        name = f"<dc:title>{escape(title)}</dc:title>"
+        core = f'<p xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</p>'
         files["docProps/core.xml"] = core
     return archive(files)
 
@@ -152,26 +138,20 @@ def epub(
         guide: the content of the guide.
         more: further files of the archive, which may replace others.
     """
-    kinds = {name: ' properties="nav"' if name == "nav.xhtml" else "" for name in files}
-    listed = "".join(
-        f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"{kind}/>'
-        for n, (name, kind) in enumerate(kinds.items())
-    )
-    listed += (
-        '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
-        if ncx is not None
-        else ""
-    )
-    order = (
-        "".join(f'<itemref idref="i{n}"/>' for n in range(len(files))) if spine is None else spine
-    )
+    listed, order = "", ""
+    for number, path in enumerate(files):
+        kind = ' properties="nav"' if path == "nav.xhtml" else ""
+        media = f'media-type="application/xhtml+xml"{kind}'
+        listed += f'<item id="i{number}" href="{path}" {media}/>'
+        order += f'<itemref idref="i{number}"/>'
+    if ncx is not None:
+        listed += '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
     name = "" if title is None else f"<dc:title>{escape(title)}</dc:title>"
     toc = "" if ncx is None else ' toc="ncx"'
     package = (
         f'<package xmlns="http://www.idpf.org/2007/opf" version="{version}"><metadata '
         f'xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</metadata><manifest>{listed}</manifest>'
-        f"<spine{toc}>{order}</spine>"
-        f"<guide>{guide}</guide></package>"
+        f"<spine{toc}>{order if spine is None else spine}</spine><guide>{guide}</guide></package>"
     )
     container = (
         '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile'
@@ -184,7 +164,8 @@ def epub(
         "OEBPS/content.opf": package,
     }
     found |= {f"OEBPS/{path}": content for path, content in files.items()}
-    found |= {"OEBPS/toc.ncx": ncx} if ncx is not None else {}
+    if ncx is not None:
+        found["OEBPS/toc.ncx"] = ncx
     return archive(found | dict(more or {}))
 
 
@@ -236,19 +217,21 @@ def outline(book: Book) -> str:
     return " // ".join(chapters)
 
 
-def _lines(chapters: list[WrittenChapter], mark: str, line: str) -> list[str]:
-    found = list[str]()
+def _marked(
+    chapters: list[WrittenChapter], heading: Callable[[str], str], mark: str
+) -> Iterator[str]:
+    """The headings, paragraphs and marked breaks of some chapters, in order."""
     for chapter in chapters:
-        found += [] if chapter.heading is None else [f"{mark}{chapter.heading}"]
+        if chapter.heading is not None:
+            yield heading(chapter.heading)
         for number, paragraph in enumerate(chapter.paragraphs):
-            found += [line] * (number in chapter.breaks) + [paragraph]
-    return found
+            if number in chapter.breaks:
+                yield mark
+            yield paragraph
 
 
 def _body(chapters: list[WrittenChapter]) -> str:
-    found = list[str]()
-    for chapter in chapters:
-        found += [] if chapter.heading is None else [f"<h2>{escape(chapter.heading)}</h2>"]
-        for number, paragraph in enumerate(chapter.paragraphs):
-            found += ["<hr/>"] * (number in chapter.breaks) + [f"<p>{escape(paragraph)}</p>"]
-    return "\n".join(found)
+    found = _marked(chapters, lambda heading: f"<h2>{escape(heading)}</h2>", "<hr/>")
+    return "\n".join(
+        part if part.startswith(("<h2>", "<hr/>")) else f"<p>{escape(part)}</p>" for part in found
+    )

@@ -55,7 +55,7 @@ TALE = book_of(
 
 def token_states(model, tokenizer, sentences, room):
     """The states of the tokens of some sentences, read alone in passes of at most `room` tokens
-    besides the special ones, whose states are left out."""
+    without the special ones, whose states are left out."""
     ids = tokenizer(" ".join(sentences), add_special_tokens=False)["input_ids"]
     states, special = [], tokenizer("a")["input_ids"]
     for start in range(0, len(ids), room):

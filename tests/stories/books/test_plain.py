@@ -90,7 +90,7 @@ def test_entries_of_contents_are_no_chapters():
     expected = " // ".join(f"Chapter {number} | It rained." for number in range(1, 4))
     assert outline(plain_book(f"{contents}\n\n{chapters}")) == expected
     assert outline(plain_book(f"Contents\n\n{contents}\n\n{chapters}")) == expected
-    # What stands between the contents and the first chapter belongs to none of them.
+    # Text between the contents and the first chapter belongs to neither.
     between = plain_book(f"{contents}\n\nFor Nadia.\n\n{chapters}")
     assert outline(between) == f"- | For Nadia. // {expected}"
     # Entries without a form by which they are headings.

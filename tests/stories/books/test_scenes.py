@@ -23,7 +23,7 @@ def test_marked_breaks_begin_scenes():
     ]
 
 
-def test_a_break_before_a_paragraph_without_sentences_begins_a_scene_behind_it():
+def test_a_break_before_a_paragraph_without_sentences_begins_the_next_scene():
     book = book_of(
         ["Chapter 1", "Nadia ran.", "***", "\u200b", "She slept.", "***", "\u200b"],
         ["Chapter 2", "\u200b"],
