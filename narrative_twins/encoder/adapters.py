@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,43 +26,6 @@ class Adapter(NamedTuple):
     base: str
     hub: dict[str, Any]
     base_hub: dict[str, Any]
-
-
-def apply_adapter(model: Any, adapter: Adapter) -> None:
-    """Load an adapter, whose weights are in safetensors, into its base and merge it there, in
-    place. All weights can be trained afterwards.
-
-    Raises:
-        ImportError: the library `peft` is missing.
-        ValueError: the weights do not fit, or the adapter can't be merged.
-    """
-    try:
-        import peft  # noqa: F401
-    except ImportError as error:
-        raise ImportError("an adapter needs pip install peft") from error
-    # transformers would save the weights under the names of the adapter's, as it keeps how it
-    # renamed those.
-    renamings = getattr(model, "_weight_conversions", None)
-    info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=True)
-    model._weight_conversions = renamings
-    wrong = {*info.missing_keys, *info.unexpected_keys}
-    if wrong:
-        raise ValueError(
-            f"{len(wrong)} weights of the adapter are missing or not part of the model"
-            f" ({min(wrong)}, ...); its base is another model"
-        )
-    merge_adapters(model)
-    # `peft` freezes the weights of the base.
-    model.requires_grad_(True)
-
-
-def check_no_adapter(folder: str | Path) -> None:
-    """Raise a ValueError if a folder has an adapter, which libraries would apply to the weights of
-    a whole model saved there, in addition to what is merged into them."""
-    if (Path(folder) / "adapter_config.json").is_file():
-        raise ValueError(
-            f"{folder} has an adapter (adapter_config.json); save the encoder in another folder"
-        )
 
 
 def has_adapter(model: Any) -> bool:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.encoder.adapters import Adapter, apply_adapter
+from narrative_twins.encoder.adapters import Adapter, merge_adapters
 from narrative_twins.files import digest_of_files
 
 if TYPE_CHECKING:
@@ -273,12 +273,29 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
 
 
 def merge_adapter(model: Any, adapter: Adapter) -> None:
-    """Load an adapter and merge it into its loaded base. Raises OSError."""
+    """Load an adapter into its loaded base and merge it there, in place. All weights can be trained
+    afterwards. Raises OSError."""
     with loading_errors(adapter.name), _quiet(adapter.name):
-        weights = "adapter_model.safetensors"
-        if find_file(adapter.name, weights, adapter.hub) is None:
-            raise ValueError(f"no {weights}; {_SAVE}")
-        apply_adapter(model, adapter)
+        if find_file(adapter.name, "adapter_model.safetensors", adapter.hub) is None:
+            raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
+        try:
+            import peft  # noqa: F401
+        except ImportError as error:
+            raise ImportError("an adapter needs pip install peft") from error
+        # transformers would save the weights under the names of the adapter's, as it keeps how it
+        # renamed those.
+        renamings = getattr(model, "_weight_conversions", None)
+        info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=True)
+        model._weight_conversions = renamings
+        wrong = {*info.missing_keys, *info.unexpected_keys}
+        if wrong:
+            raise ValueError(
+                f"{len(wrong)} weights of the adapter are missing or not part of the model"
+                f" ({min(wrong)}, ...); its base is another model"
+            )
+        merge_adapters(model)
+        # `peft` freezes the weights of the base.
+        model.requires_grad_(True)
         if problem := _degenerate(model):
             raise ValueError(f"with the adapter, {problem}")
 
@@ -610,20 +627,6 @@ def loading_errors(
             problem = f"{type(error).__name__}: {error}"
         message = f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}"
         raise OSError(one_line(f"{message}; {hint}" if hint else message)) from error
-
-
-@contextmanager
-def os_errors(folder: str | Path) -> Iterator[None]:
-    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and
-    tokenizers write into it: these raise exceptions of other kinds, with the number of the error in
-    the message."""
-    try:
-        yield
-    except Exception as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if isinstance(error, OSError) or number is None:
-            raise
-        raise OSError(f"{folder} can't be written: {os.strerror(int(number[1]))}") from error
 
 
 def one_line(message: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from threading import RLock
 from typing import Any
@@ -13,10 +14,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from narrative_twins.encoder.loading import ATTENTIONS, Attention, Pooling
-from narrative_twins.encoder.precision import MatrixProducts, fast_dtype
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, first_position, padded
 
 logger = logging.getLogger(__name__)
@@ -53,9 +54,6 @@ class ForwardPasses:
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
             device.
 
-    Attributes:
-        products: a context in which matrix products are computed as this class does.
-
     Raises:
         ValueError: the model is not a bidirectional encoder, or does not support the attention.
     """
@@ -76,14 +74,21 @@ class ForwardPasses:
         self._pad_id = tokenizer.pad_id
         self._first_position = first_position(model)
         self._attention: str | None = None
-        self.products = MatrixProducts(self._choose_dtype())
+        self._products_dtype = self._choose_dtype()
         self._probe(tokenizer, attention)
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of matrix products."""
-        dtype: torch.dtype = self.products.dtype or self.model.dtype
+        dtype: torch.dtype = self._products_dtype or self.model.dtype
         return dtype
+
+    @property
+    def products(self) -> AbstractContextManager[Any]:
+        """A context in which matrix products are computed as this class does."""
+        if self._products_dtype is not None:
+            return torch.autocast(self.device.type, self._products_dtype)
+        return ConvolvedLinear() if linear_is_convolution(self.device) else nullcontext()
 
     @property
     def attention(self) -> Attention:
@@ -191,7 +196,7 @@ class ForwardPasses:
         text, other = tokenizer.probes()
         longer = np.tile(text, 3)[: tokenizer.context_tokens]
         try:
-            alone = self._run_in_best_precision(text)
+            alone = self._run([text])
             other_alone = self._run([other])
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
             raise ValueError(
@@ -215,19 +220,6 @@ class ForwardPasses:
         if not self._same(alone, self._run([text, longer])[: len(text)]):
             logger.info("padding changes the states of %s, so each text is a batch", name)
             self.batch_tokens = 1
-
-    def _run_in_best_precision(self, row: Ids) -> torch.Tensor:
-        """States of a text; falls back to the precision of the weights if the model fails with
-        mixed precisions."""
-        try:
-            return self._run([row])
-        except RuntimeError as error:
-            if self.products.dtype is None:
-                raise
-            name = type(self.model).__name__
-            logger.info("%s is run in the precision of its weights (%s)", name, error)
-            self.products = MatrixProducts()
-            return self._run([row])
 
     def _packs(self, rows: list[Ids], expected: torch.Tensor) -> bool:
         """Choose the first attention that gives packed texts the same states as each text alone, if
@@ -257,6 +249,50 @@ class ForwardPasses:
         """Whether states are equal except for rounding."""
         tolerance = 1e-3 if self.dtype == torch.float32 else 0.1
         return a.shape == b.shape and bool((a - b).abs().max() <= tolerance * a.abs().max())
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """The precision of matrix products for a device: bfloat16 on CUDA devices that multiply in it
+    natively, else float32. On CPUs rounding to bfloat16 would make scores depend on the batch: the
+    kernel, and with it the order of sums, depends on the number of tokens."""
+    native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    return torch.bfloat16 if native else torch.float32
+
+
+def linear_is_convolution(device: torch.device) -> bool:
+    """Whether linear layers are faster as convolutions: on a CPU torch computes float32 products
+    with MKL, which leaves half of an AMD processor idle, and convolutions with oneDNN, which does
+    not."""
+    one_dnn: Any = torch.backends.mkldnn
+    x86_cpu = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+    return x86_cpu and bool(one_dnn.is_available() and one_dnn.enabled)
+
+
+class ConvolvedLinear(TorchFunctionMode):
+    """Context manager for inference in which linear layers are computed as convolutions, see
+    `linear_is_convolution`."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Called by torch in place of each of its functions."""
+        return (_convolved if func is F.linear else func)(*args, **(kwargs or {}))
+
+
+def _convolved(
+    states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    if not states.numel():
+        return F.linear(states, weight, bias)
+    # A 1x1 convolution over an image of shape (1, dimensions, tokens, 1): tokens are pixels,
+    # dimensions are channels, in channels-last order, so that the memory layout stays as it is.
+    image = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
+    product = F.conv2d(image, weight[:, :, None, None], bias)
+    return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)
 
 
 @contextmanager

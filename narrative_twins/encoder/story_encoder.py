@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.adapters import check_no_adapter, has_adapter, merged_copy
+from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.backends import PortableModel, PortablePasses, portable_backend
 from narrative_twins.encoder.loading import (
     Attention,
@@ -20,7 +20,6 @@ from narrative_twins.encoder.loading import (
     default_encoder,
     load_model_and_tokenizer,
     module_settings,
-    os_errors,
     resolve_name,
     settings_of,
     write_checkpoint_settings,
@@ -216,11 +215,14 @@ class StoryEncoder:
             raise ValueError(
                 f"the encoder runs by {self.model.backend}; save the one that it was exported from"
             )
-        check_no_adapter(folder)
+        # Libraries would apply an adapter there in addition to what is merged into the weights.
+        if (Path(folder) / "adapter_config.json").is_file():
+            raise ValueError(
+                f"{folder} has an adapter (adapter_config.json); save in another folder"
+            )
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
-        with os_errors(folder):
-            model.save_pretrained(folder)
-            self.tokenizer.tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        self.tokenizer.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:

@@ -140,7 +140,7 @@ def test_adapter_folder_is_loaded_with_pooling_and_tokenizer_of_its_base(wrapped
         assert not has_adapter(model)
         assert torch.allclose(states(model, tokenizer), expected, atol=1e-5)
     # Libraries would apply an adapter in the same folder a second time.
-    with pytest.raises(ValueError, match="has an adapter .*; save .* in another folder"):
+    with pytest.raises(ValueError, match="has an adapter .*; save in another folder"):
         encoder.save_pretrained(folder)
     encoder.save_pretrained(folder / "plain")
     names = set(load_file(folder / "plain" / "model.safetensors"))

@@ -200,22 +200,3 @@ def test_a_model_without_token_states_is_refused(exported):
     model.run = lambda ids, mask: np.asarray(run(ids, mask).mean(1))
     with pytest.raises(ValueError, match="did not return token states"):
         StoryEncoder(model, model.tokenizer())
-
-
-def test_a_full_disk_is_reported_in_one_line(tmp_path, monkeypatch, bert_folder, capsys):
-    """Libraries in Rust raise a plain `Exception` for it."""
-
-    def full(tokenizer, folder, *arguments, **options):
-        raise Exception("No space left on device (os error 28)")
-
-    monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", full)
-    out = tmp_path / "exported"
-    capsys.readouterr()
-    assert command(["export", bert_folder, "--to", str(out)]) == 1
-    assert (
-        capsys.readouterr().err
-        == f"narrative-twins: {out} can't be written: No space left on device\n"
-    )
-    assert not [file for file in out.rglob("*") if file.is_file()]
-    with pytest.raises(OSError, match="saved can't be written: No space left"):
-        small("bert").save_pretrained(tmp_path / "saved")

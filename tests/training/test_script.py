@@ -6,10 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
-from sentence_transformers.base.evaluation import SequentialEvaluator
 
-from narrative_twins import NarrativeTwinsTrainingArguments, SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.reporting import report
+from narrative_twins import NarrativeTwinsTrainingArguments
 from narrative_twins.training.script import (
     DEFAULTS,
     SMOKE,
@@ -144,38 +142,3 @@ def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
         assert validation_evaluator(ScriptArguments(), rows, arguments=arguments) is None
         assert arguments.eval_strategy == strategy
         assert ("with --eval_source" in caplog.text) is (rows is None)
-
-
-def test_report(tmp_path):
-    metrics = {
-        "step": 3,
-        "eval_loss": 1.25,
-        "eval_salience_deletion_spearman": 0.5,
-        "eval_twins_accuracy": 1.0,
-        "eval_runtime": 3.0,
-    }
-    (tmp_path / "final").mkdir()
-    trainer = SimpleNamespace(
-        args=SimpleNamespace(output_dir=tmp_path, world_size=2, device=SimpleNamespace(type="cpu")),
-        state=SimpleNamespace(global_step=3, epoch=1.5),
-        evaluator=SequentialEvaluator(
-            [
-                SalienceEvaluator([{"story": ["A.", "B."], "counts": [1, 0]}], name="salience"),
-                TwinsEvaluator(
-                    [{"story": ["A."], "twin": ["B."], "negative": ["C."]}], name="twins"
-                ),
-            ]
-        ),
-    )
-    assert [line.split() for line in report(trainer, metrics).splitlines()] == [
-        [],
-        ["3", "steps,", "1.50", "epochs,", "on", "2", "processes", "(cpu)"],
-        ["validation", "at", "step", "3"],
-        ["Loss", "1.250"],
-        ["Spearman", "of", "deletion", "0.500"],
-        ["Twins", "nearer", "than", "distractors", "1.000"],
-        [],
-        ["written", "to", str(tmp_path)],
-        "final the encoder, for sentence-transformers and narrative_twins".split(),
-    ]
-    assert "no validation" in report(trainer, {"step": 3})
