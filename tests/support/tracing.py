@@ -1,6 +1,7 @@
 """The modules of the package that a call runs through, in the order in which a reader meets them,
 and how often he comes back to one."""
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def modules_run(call: Callable[[], Any]) -> dict[str, int]:
                     seen[module] = returns + 1
                 last_entered[module] = len(seen)
 
+    gc.collect()  # generators that earlier tests left open would be entered when they are closed
     threading.setprofile(follow)
     sys.setprofile(follow)
     try:
