@@ -100,8 +100,8 @@ def test_score_tripod(tmp_path, bert_folder):
     ]
     outside = sum(not lo <= point < hi for (lo, hi), point in placed)
     assert (
-        f"2 stories, 32 sentences, 10 turning points, of which {outside} ({outside / 10:.1%}) are"
-        " outside" in out
+        f"2 stories, 32 sentences, 10 turning points, {outside} of them ({outside / 10:.1%}) left"
+        " out because they are outside" in out
     )
     evaluator = SalienceEvaluator(films)
     expected = evaluator(StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
