@@ -386,21 +386,6 @@ def full_id(name: str, token: str | bool | None = None) -> str:
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
-def create_repository(name: str, *, private: bool = False, token: str | bool | None = None) -> str:
-    """Create the repository of an encoder, if it does not exist, ahead of a push.
-
-    Args:
-        name: the Hub id, or its part after the user of the token.
-        private, token: as in `push_encoder`.
-
-    Returns:
-        The Hub id. A HubError if pushes would fail.
-    """
-    repo_id = full_id(name, token)
-    with _repository(repo_id, "model", private, update=True, token=token):
-        return repo_id
-
-
 class _Repository(NamedTuple):
     """A repository to push to."""
 
