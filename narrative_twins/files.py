@@ -28,7 +28,7 @@ class AtomicFile:
 
     Args:
         path: the file, or `-` for standard output.
-        follow: if `path` is a link, replace the file that it leads to. False for files whose names
+        follow: if `path` is a link, replace the file that it points to. False for files whose names
             are derived from the name of another: there a link is refused, since somebody else may
             have put it there. A link in place of the part file is always refused.
     """

@@ -50,8 +50,8 @@ class _Items:
 
 
 class CountedResults(Iterator[Result]):
-    """An iterator over the results of stories whose number is known, such as those of a data set:
-    it has a length, and each loop begins at the first story, as with the iterators of other
+    """An iterator over the results of a known number of stories, such as those of a data set: it
+    has a length, and each loop begins at the first story, as with the iterators of other
     pipelines."""
 
     def __init__(self, start: Callable[[], Iterator[Result]], count: int) -> None:

@@ -70,7 +70,7 @@ class Guard:
     Requests to a host that the server was not started for are refused, so that a foreign page whose
     name is made to resolve to this machine (DNS rebinding) can't use it. Posts from pages of
     another origin are refused. Starlette's `TrustedHostMiddleware` does not know the address at
-    which a request arrives, which is what a server at all addresses is reached by.
+    which a request arrives, by which a server that listens at all addresses is reached.
 
     Args:
         app: the application.
@@ -170,7 +170,7 @@ class Guard:
             raise ValueError(f"there is no event {event.fn_index}")
         if problems := _problems(inputs, event.data):
             if event.fn_index != self.endpoint:
-                raise ValueError("values of another kind")
+                raise ValueError("values of the wrong type")
             # In the form that clients of gradio show.
             form = {"__type__": "validate", "is_valid": False}
             named = [{"parameter_name": name, "message": takes} for name, takes in problems.items()]

@@ -135,7 +135,7 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
             list(SPLITS),
             value=SPLITS[0],
             label="Split the text into",
-            info="Choose lines for verse. Lines and paragraphs are scored as sentences are.",
+            info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
             elem_id="split",
         )
         names = list(OPERATIONS)

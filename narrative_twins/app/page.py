@@ -159,7 +159,7 @@ class Page:
         }
 
     def extract(self, token: str, share: float) -> Parts:
-        """Show an extract of so many percent of the sentences of a book."""
+        """Show an extract of this percentage of the sentences of a book."""
         result = self.results.get(token)
         if not isinstance(result, BookSalience):
             return {"status": part("problem", NO_RESULT)}

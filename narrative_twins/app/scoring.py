@@ -104,7 +104,7 @@ class Job:
         self.update(0.0)
 
     def begin_scoring(self, seconds: float) -> None:
-        """Begin the scoring, which will take about so many seconds."""
+        """Begin the scoring, which will take about this many seconds."""
         self.seconds, self.began = seconds, time.monotonic()
         self.begin("Scoring")
 
@@ -279,7 +279,7 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
     try:
         data = base64.b64decode(content, validate=True)
     except ValueError:
-        raise ValueError("The file did not arrive whole; open it again.") from None
+        raise ValueError("Only a part of the file arrived; open it again.") from None
     if len(data) > MAX_BOOK:
         raise ValueError(
             f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."

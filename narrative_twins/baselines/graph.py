@@ -160,8 +160,8 @@ class LexRank(_Graph):
     Args:
         encoder: see `EmbeddingBaseline`.
         threshold, damping: see `lexrank_scores`. By default the continuous form, since a threshold
-            suits one kind of vectors: cosines of sentence embeddings in a short story often exceed
-            0.1 all, so that all sentences tie.
+            suits one kind of vectors: the cosines of sentence embeddings in a short story often all
+            exceed 0.1, and then all sentences tie.
     """
 
     name = "lexrank"

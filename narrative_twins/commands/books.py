@@ -64,7 +64,7 @@ def _formats() -> list[str]:
     type=Names(lambda: LEVELS),
     default=list(LEVELS),
     metavar="A,B",
-    help=f"Of {','.join(LEVELS)} (default: all).",
+    help=f"Levels to score, of {','.join(LEVELS)} (default: all).",
 )
 @scoring_options("operations", "approximate", "max_shifts", "splitter")
 @encoder_options()
@@ -170,14 +170,14 @@ def _percentage(text: str) -> float:
     "--share",
     type=Parsed(_percentage),
     metavar="X",
-    help=f"Of the sentences: 10% or 0.1 (default: {DEFAULT_SHARE:.0%}).",
+    help=f"Share of the sentences: 10% or 0.1 (default: {DEFAULT_SHARE:.0%}).",
 )
 @option("--sentences", type=COUNT, metavar="N", help="How many sentences.")
 @option("--words", type=COUNT, metavar="N", help="Maximum number of words.")
 @option(
     "--operation",
     type=Choices(lambda: OPERATIONS),
-    help=f"That chooses sentences (default: {PRIMARY_OPERATION}).",
+    help=f"Operation that chooses sentences (default: {PRIMARY_OPERATION}).",
 )
 @scoring_options("approximate", "splitter")
 @encoder_options()
@@ -186,7 +186,7 @@ def _percentage(text: str) -> float:
     "--format",
     "form",
     type=Choices(EXTRACT_FORMATS.values),
-    help="Of the output (default: by the suffix of --out, otherwise text).",
+    help="Format of the output (default: by the suffix of --out, otherwise text).",
 )
 @option(
     "-o", "--out", default=STDIN, metavar="FILE", help="Output file (default: standard output)."
@@ -204,11 +204,11 @@ def extract(
     out: str,
     quiet: bool,
 ) -> int:
-    """Read, score unless it is scored, write."""
+    """Read the book, score it if needed, and write the extract."""
     _check_book(file)
     check_output([file], out)
     if sum(length is not None for length in (share, sentences, words)) > 1:
-        raise click.UsageError("--share, --sentences and --words are the same thing; use one")
+        raise click.UsageError("--share, --sentences and --words all set the length; use one")
     form = output_format(out, form, EXTRACT_FORMATS)
     target = AtomicFile(out)
     if file.lower().endswith(_SAVED):

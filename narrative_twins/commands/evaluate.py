@@ -105,8 +105,8 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
     metavar="ENCODER",
     help="Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be repeated.",
 )
-@option("-o", "--out", metavar="FOLDER", help="For tables, the plot and saved scores.")
-@option("--split", help="Of the data, or all (default: test, else validation, else the first).")
+@option("-o", "--out", metavar="FOLDER", help="Folder for tables, plots and saved scores.")
+@option("--split", help="Split of the data, or all (default: test, validation or the first).")
 @option("--second", metavar="FILE", help="Labels by a second group of people, to compare with.")
 @option(
     "--results",
@@ -115,7 +115,9 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
     metavar="NAME=FILE",
     help="Results of another scorer, as of `score --format jsonl`; can be repeated.",
 )
-@option("--baselines", type=Names(_baselines), metavar="A,B", help="Or none (default: all).")
+@option(
+    "--baselines", type=Names(_baselines), metavar="A,B", help="Baselines, or none (default: all)."
+)
 @option("--against", metavar="ROW", help="Test all rows against this one, for example trail.")
 @option(
     "--rule",
@@ -124,7 +126,7 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
     default="numbered",
     help="Window of a turning point: numbered or containing (default: numbered).",
 )
-@option("--sentence-encoder", metavar="ENCODER", help="For baselines that compare sentences.")
+@option("--sentence-encoder", metavar="ENCODER", help="For baselines that embed sentences.")
 @option_group("prompted", "Language model", _LANGUAGE_MODEL, _prompted)
 @scoring_options("operations", "approximate", "max_shifts")
 @encoder_options("model", "revision")

@@ -194,7 +194,10 @@ _making_options = option_group(
             "default": "auto",
             "help": "Format of the files (default: by their suffixes).",
         },
-        "language": {"default": "en", "help": "Of the stories, for the card (default: en)."},
+        "language": {
+            "default": "en",
+            "help": "Language of the stories, for the card (default: en).",
+        },
         "dry_run": {
             "is_flag": True,
             "help": "Only print the prompts for the first story and an estimate of the cost.",
@@ -216,9 +219,9 @@ _making_options = option_group(
         "timeout": _number(
             Number(0, min_open=True), "SECONDS", Server.timeout, "Time for a request"
         ),
-        "temperature": _number(_AMOUNT, "T", Server.temperature, "Of sampling"),
+        "temperature": _number(_AMOUNT, "T", Server.temperature, "For sampling"),
         "max_tokens": _number(COUNT, "N", Server.max_tokens, "Per answer"),
-        "seed": _number(_NATURAL, "N", Server.seed, "Of sampling"),
+        "seed": _number(_NATURAL, "N", Server.seed, "For sampling"),
         "no_schema": {
             "is_flag": True,
             "help": "Don't send the JSON schema of the answer, which some servers reject.",
@@ -257,7 +260,7 @@ _making_options = option_group(
     "--columns",
     type=Names("making.recipes", "COLUMNS"),
     metavar="A,B",
-    help="Of twin,negative,negative_twin (default: all).",
+    help="Texts to make: twin,negative,negative_twin (default: all).",
 )
 @option(
     "--twin-overlap",
@@ -302,7 +305,12 @@ def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any
     help="Ask --samples times for the most important sentence of a window, each answer a vote, or"
     " once for the shares of ten votes (default: choose).",
 )
-@option("--samples", type=COUNT, metavar="N", help=f"For choose (default: {_SAMPLES}).")
+@option(
+    "--samples",
+    type=COUNT,
+    metavar="N",
+    help=f"Answers per window, for --style choose (default: {_SAMPLES}).",
+)
 @option(
     "--windows",
     type=Parsed(parse_windows),

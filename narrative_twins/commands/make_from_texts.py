@@ -55,24 +55,31 @@ def parse_similarities(text: str) -> dict[str, float]:
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; a card is written, too.")
-@option("--windows", type=COUNT, default=5, metavar="N", help="Of a story, even (default: 5).")
-@option("--encoder", metavar="ENCODER", help="Of sentences (default: the default encoder).")
+@option("--windows", type=COUNT, default=5, metavar="N", help="Windows of a story (default: 5).")
+@option("--encoder", metavar="ENCODER", help="Encoder of sentences (default: that of the package).")
 @option(
     "--pooling",
     type=click.Choice(["checkpoint", "pooler"]),
     default="checkpoint",
-    help="As the encoder is saved, or its trained pooler, for SimCSE (default: checkpoint).",
+    help="That of the checkpoint, or its trained pooler, for SimCSE (default: checkpoint).",
 )
-@option("--device", metavar="NAME", help="Such as cpu (default: an accelerator, if any).")
-@option("--batch-size", type=COUNT, default=32, metavar="N", help="Sentences (default: 32).")
-@option("--min-sentences", type=COUNT, metavar="N", help="Of a story (default: 20).")
+@option("--device", metavar="NAME", help="Device, such as cpu (default: an accelerator, if any).")
+@option(
+    "--batch-size", type=COUNT, default=32, metavar="N", help="Sentences at a time (default: 32)."
+)
+@option("--min-sentences", type=COUNT, metavar="N", help="Minimum length of a story (default: 20).")
 @option(
     "--max-difference",
     type=Number(min=0),
     metavar="X",
-    help="Of story and twin in sentences (default: 13.7, a standard deviation in the paper).",
+    help="Maximum difference of story and twin in sentences (default: 13.7, as in the paper).",
 )
-@option("--min-window", type=COUNT, metavar="N", help="Sentences of the twin (default: 3).")
+@option(
+    "--min-window",
+    type=COUNT,
+    metavar="N",
+    help="Minimum sentences of the twin in a window (default: 3).",
+)
 @option(
     "--max-similarity",
     type=Parsed(parse_similarities),
@@ -81,9 +88,9 @@ def parse_similarities(text: str) -> dict[str, float]:
     " fr=0.681,de=0.674,it=0.612,es=0.591,0.6). fr=0.7 changes the limit of one language; a number"
     " without a language is the limit of all languages that are not listed with it.",
 )
-@option("--language", default="en", help="Of the tellings, for the card (default: en).")
+@option("--language", default="en", help="Language of the tellings, for the card (default: en).")
 @option("--anonymized", is_flag=True, help="Twins of 'Tell me again!' with replaced names.")
-@option("--seed", type=int, default=0, help="Of the choice among several twins (default: 0).")
+@option("--seed", type=int, default=0, help="Seed of the choice among several twins (default: 0).")
 @resume_option
 @quiet_option
 def make_align(
@@ -144,8 +151,8 @@ def make_align(
 @click.argument("rows", metavar="FILE")
 @option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; - for standard output.")
 @option("--pipeline", required=True, metavar="NAME", help="Folder or name of a spaCy pipeline.")
-@option("--names", default="en_US", metavar="LOCALE", help="Of Faker (default: en_US).")
-@option("--seed", type=int, default=0, metavar="N", help="Of the draw of names (default: 0).")
+@option("--names", default="en_US", metavar="LOCALE", help="Locale of Faker (default: en_US).")
+@option("--seed", type=int, default=0, metavar="N", help="Seed of the draw of names (default: 0).")
 @option("--same-names", is_flag=True, help="Replace names in all texts of a row by the same names.")
 @resume_option
 @quiet_option

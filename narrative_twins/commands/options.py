@@ -180,7 +180,7 @@ _ENCODER: dict[str, dict[str, Any]] = {
     "revision": {"metavar": "NAME", "help": "Branch, tag or commit of an encoder on the Hub."},
     "device": {
         "metavar": "NAME",
-        "help": "Such as cpu or cuda:0 (default: an accelerator, if any).",
+        "help": "Device, such as cpu or cuda:0 (default: an accelerator, if any).",
     },
     "dtype": {
         "metavar": "NAME",

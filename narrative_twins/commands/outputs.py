@@ -149,7 +149,7 @@ def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
         "format": {
             "flags": ("-f", "--format"),
             "type": Choices(names),
-            "help": "Of the output (default: by the suffix of --out, otherwise text).",
+            "help": "Format of the output (default: by the suffix of --out, otherwise text).",
         },
         "out": _OUT,
         "top": {

@@ -30,7 +30,7 @@ from narrative_twins.commands.options import Choices, command, option
     "allow_hosts",
     multiple=True,
     metavar="NAME",
-    help="By which the page may also be reached, for example behind a proxy; can be repeated.",
+    help="Another name of the page, for example that of a proxy; can be repeated.",
 )
 @option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
@@ -62,7 +62,7 @@ def app(host: str, port: int | None, opens: bool, **options: Any) -> int:
     default="onnx",
     help="The format, and the library that runs it (default: onnx).",
 )
-@option("--to", "folder", required=True, metavar="FOLDER", help="That of the encoder, or another.")
+@option("--to", "folder", required=True, metavar="FOLDER", help="Its own folder, or another.")
 def export(model: str | None, backend: str, folder: str) -> int:
     """Export, and print the path of the model."""
     from narrative_twins.encoder.export import export_encoder

@@ -14,7 +14,7 @@ from narrative_twins.files import ResumableFile, ResumeError, difference, read_s
 from narrative_twins.stories.story import StoryError
 
 MANIFEST = "_manifest"
-"""The beginning of the manifests' names. Readers of Parquet leave out names that begin so, and
+"""The beginning of the manifests' names. Readers of Parquet leave out such names, and
 `datasets` those without the suffix of a format."""
 
 _SETTINGS = re.compile(rf"{MANIFEST}(-\d+-of-\d+)?(\.part)?\.run")
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """What the names of the job's files have."""
+        """The end of the names of the job's files, without suffix."""
         return f"-{self.number}-of-{self.jobs}" if self.jobs > 1 else ""
 
     def owns(self, source: str, block: int) -> bool:
@@ -143,7 +143,7 @@ def check_names(names: Sequence[str], shards: Iterable[Shard]) -> None:
     known = {segment.source for shard in shards for segment in shard.segments}
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name} is there twice; name it once")
+            raise ValueError(f"{name} is named twice; name it once")
         earlier = [
             other
             for other in known - set(names)

@@ -215,7 +215,7 @@ def _sync(path: Path, data: memoryview) -> None:
 
 
 def _part(path: Path) -> Path:
-    # Readers of a folder of Parquet leave out names that begin so.
+    # Readers of a folder of Parquet leave out such names.
     return path.with_name(f"_{path.name}.part")
 
 

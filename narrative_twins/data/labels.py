@@ -112,7 +112,7 @@ def _from_annotations(annotations: list[list[float]]) -> Row:
 
 
 def _from_choices(chosen: Any, sentences: int, where: str) -> Row:
-    """Labels from the sentence that each annotator chose, or from a list of sentences of each
+    """Labels from the sentence that each annotator chose, or from a list of sentences for each
     annotator, counted from 1."""
     if is_nested(chosen):
         lists = [

@@ -327,7 +327,7 @@ def load_window_twins(
         source: as in `load_story_twins`. None is the package's own corpus of 480 synopses of
             invented films in the splits `train` and `validation`, written by a language model.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
-        windows: how many even windows to split a story into that is a plain list of sentences. A
+        windows: the number of even windows into which a plain list of sentences is split. A
             negative in sections must have the same number.
         min_window: rows with fewer sentences in a window of the story or the twin are left out.
             None leaves out rows as published, of a story and a twin in sentences with their
@@ -361,7 +361,7 @@ def load_story_salience(
     """Load stories with human labels of any form.
 
     The columns are `id`, `title`, `story` (its sentences), `windows` (half-open ranges of
-    sentences, or None), `labels`, one number a sentence, higher for more salient ones; and
+    sentences, or None), `labels`, one number per sentence, higher for more salient ones; and
     `annotations`, a list with these of each annotator, or None if only their aggregate is known. If
     each annotator chose a single sentence, `choices` has these sentences, counted from 1, and
     `counts` the votes for each sentence; otherwise both are None. `summaries` has texts, or is
@@ -372,10 +372,10 @@ def load_story_salience(
     forms:
 
     - `choices` (or `most_important`): the sentence that each annotator chose, counted from 1, or a
-      list of sentences of each annotator. The label of a sentence is the share of annotators that
+      list of sentences for each annotator. The label of a sentence is the share of annotators that
       chose it.
     - `votes` (or `story_votes`): the number of annotators that chose each sentence.
-    - `labels`, one number a sentence; or `annotations`, a list with these of each annotator, of
+    - `labels`, one number per sentence; or `annotations`, a list with these of each annotator, of
       which the labels are the mean.
     - `spans` (or `highlights`): `[start, end]` ranges of characters in a `text`, of one annotator
       or a list of them for each annotator. The text is split into sentences unless they are given
@@ -383,12 +383,12 @@ def load_story_salience(
       highlighted, the mean over annotators.
     - `turning_points`: sentences, counted from 0, with the label 1.0; all others have 0.0.
 
-    A `.csv` has one row a sentence, in story order, with `story_id`, `sentence` and `label`, and
-    optionally `annotator`, `window` and `title`; with annotators, one row a sentence and annotator.
-    TRIPOD's table is read too. Exports of annotation tools are read as they are: JSON and JSON-MIN
-    of Label Studio, with Labels of a Text tag called `text`, and JSON Lines of Prodigy with spans.
-    Answers to the same text are merged; those that were rejected, ignored or canceled are skipped,
-    and their number is logged.
+    A `.csv` has one row per sentence, in story order, with `story_id`, `sentence` and `label`, and
+    optionally `annotator`, `window` and `title`; with annotators, one row per sentence and
+    annotator. TRIPOD's table is read too. Exports of annotation tools are read as they are: JSON
+    and JSON-MIN of Label Studio, with Labels of a Text tag called `text`, and JSON Lines of Prodigy
+    with spans. Answers to the same text are merged; those that were rejected, ignored or canceled
+    are skipped, and their number is logged.
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`.
@@ -470,7 +470,7 @@ def load_turning_points(
     Args:
         source: as in `load_story_twins`, or TRIPOD's `.csv`; required.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
-        windows: how many even windows to split a synopsis into.
+        windows: the number of even windows into which a synopsis is split.
     """
     if source is None:
         raise ValueError(

@@ -163,7 +163,7 @@ def _matching(path: str) -> list[str]:
     found = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
     found = [file for file in found if os.path.isfile(file)]
     if not found:
-        raise FileNotFoundError(f"{path} is no file, and no files match it; check the name")
+        raise FileNotFoundError(f"{path} is not a file, and no files match it; check the name")
     for file in found:
         if not is_data_file(file):
             raise ValueError(f"{file} has an unknown format; supported: {' '.join(DATA_PATTERNS)}")

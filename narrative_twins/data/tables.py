@@ -1,4 +1,5 @@
-"""Tables (CSV): of human labels with one row a sentence, TRIPOD's of synopses, and ROCStories'."""
+"""Tables (CSV): of human labels with one row per sentence, TRIPOD's of synopses, and
+ROCStories'."""
 
 from __future__ import annotations
 

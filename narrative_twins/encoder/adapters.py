@@ -45,7 +45,7 @@ def adapter_kind(model: Any) -> str | None:
         for config in getattr(module, "peft_config", {}).values()
     )
     kinds = {config.peft_type.value for config in configurations}
-    # A model within one that was given an adapter has its layers only.
+    # A model inside of one with an adapter has only the layers of the adapter.
     unknown = "PEFT" if has_adapter(model) else None
     return "/".join(sorted(kinds)) or getattr(model, "merged_adapter", unknown)
 
@@ -110,7 +110,7 @@ def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils.other import AuxiliaryTrainingWrapper
 
-    outer = "\n"  # no name begins so
+    outer = "\n"  # no name begins with this
     for name, module in model.named_modules():
         if isinstance(module, (BaseTunerLayer, AuxiliaryTrainingWrapper)):
             if not name.startswith(outer):

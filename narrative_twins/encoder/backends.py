@@ -131,13 +131,13 @@ class PortableModel(ABC):
         return _load, (type(self), self.name_or_path, self._options)
 
     def tokenizer(self) -> Any:
-        """Its tokenizer; raises OSError if it has none that is fast."""
+        """Its tokenizer; raises OSError if it has no fast one."""
         with loading_errors(self.name_or_path, "the tokenizer of encoder"):
             return PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self._options)
 
     @classmethod
     def files(cls) -> list[str]:
-        """The files that an export may have, that of the model first, with their folder."""
+        """The files that an export may have, each with the folder, that of the model first."""
         return [f"{cls.backend}/{name}" for name in (cls.file, *cls.parts)]
 
     def _read_config(self) -> SimpleNamespace:
@@ -179,7 +179,7 @@ class OnnxModel(PortableModel):
 
         options = onnxruntime.SessionOptions()
         threads = os.environ.get("OMP_NUM_THREADS", "")
-        # 0 stands for as many as onnxruntime chooses.
+        # 0: onnxruntime chooses the number.
         options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
         self._session = onnxruntime.InferenceSession(
             path, options, providers=["CPUExecutionProvider"]

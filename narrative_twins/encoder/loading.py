@@ -66,7 +66,7 @@ class CheckpointSettings(NamedTuple):
             None if not given.
         lowercase: whether text is lowercased before it is tokenized.
         prompt: name of the prompt that sentence-transformers puts before every text, if any.
-        problem: why the settings can't be read, if so.
+        problem: why the settings can't be read; None if they can.
     """
 
     pooling: str | None = None
@@ -90,7 +90,7 @@ class AutoStoryModel:
     @classmethod
     def from_pretrained(cls, name: str, **options: Any) -> Any:
         try:
-            # For an adapter on the Hub, `transformers.pipeline` gives a revision that stands for a
+            # For an adapter on the Hub, `transformers.pipeline` gives a revision that is a
             # commit of its base.
             if type(options.get("revision")) not in (str, type(None)):
                 plain = options | {"revision": str(options["revision"])}
@@ -533,7 +533,7 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
 
 
 def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name stands for, and the options to load it with. A name without
+    """The folder or Hub id that a name means, and the options to load it with. A name without
     an organization, such as `all-MiniLM-L6-v2`, is one of sentence-transformers, as in that
     library.
 
@@ -568,7 +568,7 @@ def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dic
         if not isinstance(cached, str):
             raise OSError(
                 one_line(
-                    f"encoder {str(name)!r} can't be loaded: it is no folder, the Hub can't be"
+                    f"encoder {str(name)!r} can't be loaded: it is not a folder, the Hub can't be"
                     f" reached ({error}), and there is no copy in the cache; connect, or name a"
                     " folder"
                 )

@@ -171,8 +171,8 @@ class StoryEncoder:
         return cls(transformer, model.tokenizer, **options)
 
     def on_accelerator(self, number: int) -> StoryEncoder:
-        """The encoder with its model moved to the accelerator of a number, counted around; on a
-        CPU, or if there are not several accelerators, the encoder itself."""
+        """The encoder with its model moved to the accelerator of this number, modulo their count;
+        the encoder itself if there are not several accelerators."""
         if self.device.type == "cpu":
             return self
         import torch

@@ -110,8 +110,8 @@ def push_encoder(
     pickled weights, nor links out of the folder.
 
     Args:
-        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, also one
-            that is alone in the folder, is merged into a copy of the weights.
+        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even
+            if the folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
         private: make the repository private if it is created.
@@ -242,7 +242,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
 
 def _inside(folder: Path, paths: Iterable[Path]) -> Files:
     """Files of a folder by name. Raises a ValueError if one is a link out of the folder, which may
-    lead to a secret."""
+    point to a secret."""
     root, found = folder.resolve(), Files()
     for path in paths:
         if not path.resolve().is_relative_to(root):

@@ -2,8 +2,8 @@
 for use without this package.
 
 Each module of the package that the pipeline needs is a file. Since code in a repository requires
-`trust_remote_code` of all users, also of those with the package, this form is on a branch of its
-own, see `hub.push_encoder`.
+`trust_remote_code` of all users, even of those who have the package, this form is on its own
+branch, see `hub.push_encoder`.
 """
 
 from __future__ import annotations

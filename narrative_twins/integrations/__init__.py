@@ -1,1 +1,1 @@
-"""This package inside of other people's tools: a component for spaCy."""
+"""The package in other tools: a component for spaCy, tasks for mteb."""

@@ -142,7 +142,7 @@ class SalienceComponent:
         return json.dumps(self.settings).encode("utf-8")
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "SalienceComponent":
-        """Take settings over; raises ValueError if they are invalid."""
+        """Read settings from `to_bytes`; raises ValueError if they are invalid."""
         self._set(json.loads(content))
         return self
 
@@ -154,7 +154,7 @@ class SalienceComponent:
     def from_disk(
         self, path: Union[str, Path], *, exclude: Iterable[str] = ()
     ) -> "SalienceComponent":
-        """Take settings over from a folder."""
+        """Read settings from a folder."""
         return self.from_bytes((Path(path) / _SETTINGS_FILE).read_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class SalienceComponent:
         return partial(SalienceComponent, **self.settings), ()
 
     def _set(self, settings: dict[str, Any]) -> None:
-        """Take settings over, and check those that can be checked without the encoder."""
+        """Set settings, and check those that can be checked without the encoder."""
         from narrative_twins.salience.options import checked_options
 
         names = (*_ENCODER_SETTINGS, "attribute")
@@ -183,7 +183,7 @@ class SalienceComponent:
 
         def failed(error: StoryError) -> None:
             number = indices[error.index or 0]
-            # Of the batch, of which users don't know.
+            # The index is that in the batch, which means nothing to users.
             error.index = None
             errors.append((number, error))
 

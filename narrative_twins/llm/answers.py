@@ -49,7 +49,7 @@ class Answers:
     During a run the file is `NAME.part`; an interrupted run leaves all of its answers in it.
 
     Args:
-        path: the file; it need not exist. A link is refused.
+        path: the file; it need not exist. A symbolic link is refused.
 
     Raises:
         ValueError: a line of the file is not an answer.

@@ -14,7 +14,7 @@ from narrative_twins.llm.server import Question, Server, estimate_tokens, redact
 MAX_ANSWER = 16_000_000
 """Bytes of a response. The longest answer of a language model is some hundred kilobytes."""
 MAX_TOKENS = 10_000_000
-"""Servers that report more tokens of a request are not believed; then the tokens are estimated."""
+"""If a server reports more tokens for a request, they are estimated instead."""
 _FATAL_STATUS = (401, 403, 404)
 _REFUSED_STATUS = (400, 413, 422)
 """The server refuses this request: the prompt is too long or violates its rules, or a field is
@@ -209,7 +209,7 @@ class Chat:
 
 
 class DryRun(Chat):
-    """In place of a client: only saved answers are known, and nothing is sent."""
+    """Instead of a client: only saved answers are known, and nothing is sent."""
 
     def _connect(self) -> None:
         """Neither `openai` nor a key is needed."""

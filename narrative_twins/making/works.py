@@ -184,7 +184,7 @@ def _summaries(where: str, content: Mapping[str, Any], anonymized: bool) -> Work
         if not anonymized:
             value = (_value(where, key, value, Mapping) or {}).get("text")
         sentences = _summary(where, key, value)
-        # The English summary is no translation, also with other names.
+        # The English summary is not a translation, even with other names.
         if sentences and language != _ENGLISH:
             candidates.append(Candidate(sentences, language, similarities.get(language)))
     title = content.get("title")

@@ -351,7 +351,7 @@ def in_processes(
 
     Args:
         start: is called in each process with its number, and returns the function. It, the tasks
-            and the results are pickled, so what they consist of must be found by name in a module.
+            and the results are pickled, so their classes and functions must be importable by name.
         tasks: are read in this process.
         count: how many processes.
 

@@ -133,8 +133,8 @@ class Operation(ABC):
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """The scores of a story as they are compared with each other, in ranks, stars and shades.
-        By default as they are. An operation whose scores depend on the place in a window can
-        compare them with what is usual there.
+        By default they are not changed. An operation whose scores depend on the place in a window
+        can compare them with what is usual there.
 
         Args:
             scores: one per sentence of the story.
@@ -210,7 +210,7 @@ def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span])
     Args:
         name: the name of the operation.
         scores: one per sentence, or per larger unit.
-        windows: half-open ranges of these, of which each was scored by itself.
+        windows: half-open ranges of these, each of which was scored by itself.
     """
     if name not in OPERATIONS:
         return list(scores)
@@ -219,7 +219,7 @@ def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span])
 
 
 def comparisons(names: Iterable[str]) -> list[str]:
-    """What readers must know of how the scores of these operations are compared, one sentence
+    """What readers must know about how the scores of these operations are compared, one sentence
     each."""
     return [
         OPERATIONS[name].comparison

@@ -127,8 +127,8 @@ class ScoringOptions(BookOptions, total=False):
         windows: windows for stories without their own, see `Story.parse`.
         batch_size: number of stories held at once, whose variants share forward passes and whose
             results come together.
-        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, or go to
-            the next story and `"skip"` it with a warning or call a function with the error.
+        on_error: for a bad story, `"raise"` its `StoryError` after the results before it, `"skip"`
+            it with a warning, or call a function with the error, and continue with the next story.
         on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
             as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`
             in any case.

@@ -1,5 +1,5 @@
 """The result of scoring one story: the salience of every sentence, with ranks, plain data and
-plots; and what it has in common with that of a book."""
+plots; and what it shares with the result of a book."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class StorySalience(Scored):
             index: index of the story in the input, counted from 0.
 
         Raises:
-            ValueError: the data are no result.
+            ValueError: the data are not a result.
         """
         story = _saved_story(data)
         scores = saved_scores(data["scores"], len(story))
@@ -278,7 +278,7 @@ class StorySalience(Scored):
         Args:
             k: how many; all if there are fewer.
             operation: default the primary operation.
-            share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least
+            share: instead of `k`, a share of the sentences: a number above 0, up to 1; at least
                 one sentence. Default, without `k`, a fifth.
 
         Raises:
@@ -384,8 +384,8 @@ def _method_of_salience(
 
 
 class PlainResult(dict[str, Any]):
-    """A dict as of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal to a
-    plain dict with the same content, and is saved as JSON like one.
+    """A dict like that of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal
+    to a plain dict with the same content, and is saved as JSON like one.
 
     Attributes:
         index: index of the story in the input, counted from 0.
@@ -402,8 +402,8 @@ class PlainResult(dict[str, Any]):
 
     @property
     def salience(self) -> StorySalience:
-        """The result with its attributes. Raises `ValueError` if the data were changed so that they
-        are no result."""
+        """The result with its attributes. Raises `ValueError` if the data were changed and are no
+        longer a result."""
         return StorySalience.from_dict(self, self.index)
 
     compared = _method_of_salience(StorySalience.compared)
@@ -439,7 +439,8 @@ def _saved_story(data: Mapping[str, Any]) -> Story:
         raise ValueError(f"this is no result, but {type(data).__name__}; score the story first")
     if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
         raise ValueError(
-            f"this is no result: it has no {', '.join(map(repr, missing))}; score the story first"
+            f"this is not a result: it has no {', '.join(map(repr, missing))}; score the story"
+            " first"
         )
     text = ""
     try:

@@ -42,7 +42,7 @@ class Report:
 
     Raises:
         OSError: no folder can be created there.
-        ValueError: the folder contains other files than those of a report.
+        ValueError: the folder contains files that are not of a report.
     """
 
     def __init__(self, path: str | os.PathLike[str], top: int | None = None) -> None:

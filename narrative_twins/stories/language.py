@@ -43,7 +43,7 @@ _UNSPACED = re.compile(
 )  # Chinese, Japanese, Thai ...
 
 MIN_WORDS = 20
-"""Nothing is said of shorter texts. In scripts without spaces between words, two letters count as a
+"""Shorter texts are not judged. In scripts without spaces between words, two letters count as a
 word."""
 _MIN_FOREIGN = 0.15  # in English prose a few hundredths at most
 _MAX_ENGLISH = 0.05  # of languages that are not listed

@@ -359,7 +359,7 @@ def _checked(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _story_column(columns: Sequence[str], asked: str | None) -> str:
-    """The column of the stories. In a table with one sentence a row, there is none."""
+    """The column of the stories. In a table with one sentence per row, there is none."""
     if asked in columns or not columns:
         return asked or ""
     by_name = {column.strip().lower(): column for column in columns}
@@ -377,7 +377,7 @@ def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
     if byte := _ESCAPED.search(cells):
         raise ValueError(
-            f"is no CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
+            f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
         )
     if column is None:
         return read_roc_story(row)

@@ -1,5 +1,5 @@
 """Splitting of raw text into sentences: the default splitter and its rules for direct speech, and
-headings, which are no sentences of the story."""
+headings, which are not sentences of the story."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ _SPEECH = (
     r"thinks|thought|swore|(?:began|begins|went on|goes on)(?=\W*[.,!?…])|wants? to know|wanted to"
     r" know)"
 )
-# "Tom ordered a beer", "Tom said nothing", "Tom called for help" are no tags: what may follow the
+# "Tom ordered a beer", "Tom said nothing", "Tom called for help" are not tags: what may follow the
 # verb is limited.
 _MODIFIER = (
     r"(?:\w+ly|again|aloud|back|out|at|in|into|from|to|with|without|as|after|over|through|across|behind|beside|between|"
@@ -211,7 +211,7 @@ _NAME = (
 _TAG = re.compile(
     rf"(?:{_NAME}|I){_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER}))"
 )
-# "He said." alone is no sentence, so it belongs to the speech before it whatever ends that.
+# "He said." alone is not a sentence, so it belongs to the speech before it whatever ends that.
 _BARE_TAG = re.compile(
     rf"(?:I|He|She|They|We|{_NAME}|(?:The|My|His|Her)(?:\s+[\w'’-]+){{1,3}}?)\s+"
     rf"(?:said|says|asked|asks|replied|replies)(?:\s+\w+ly)?\s*[.!?…]"

@@ -24,7 +24,7 @@ DistractorLoss: TypeAlias = Literal["joint", "separate"]
 
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
-caches, and to which more passes cost nothing."""
+caches; more passes cost nothing there."""
 PASS_TOKENS = 1_000_000
 """The same on other devices, where each pass has a high overhead."""
 
@@ -56,8 +56,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """The loss of the window vectors of a batch, shape (texts, W, D); `layout` says what they
-        are."""
+        """The loss of the window vectors of a batch, shape (texts, W, D); `layout` describes
+        them."""
 
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
         """The loss of the texts of a batch: `input_ids`, `attention_mask` and `window_ids` (-1: not

@@ -182,7 +182,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
     ) -> torch.Tensor | tuple[torch.Tensor, Any]:
         """The sum of the losses of the masked tokens of a batch, divided by the number of masked
         tokens in all batches of a step (`num_items_in_batch`), or in this batch if it is None.
-        Models themselves compute the mean of a batch, most of them whatever the number is."""
+        Models themselves compute the mean of a batch, most of them regardless of the number."""
         inputs = dict(inputs)
         labels = inputs.pop("labels")
         outputs = model(**inputs)

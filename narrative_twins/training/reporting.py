@@ -1,4 +1,4 @@
-"""What a run leaves behind: its curves as JSON and as a plot, facts for the model card, and a
+"""What a run leaves: its curves as JSON and as a plot, facts for the model card, and a
 report of its metrics."""
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class SalienceLoss(WindowLoss):
         judged: list[JudgedWindow] = batch["judged"]
         texts = {name: batch[name] for name in ("input_ids", "attention_mask", "window_ids")}
         if not judged:
-            # A loss that all parameters have a part in, as other processes expect.
+            # A loss that depends on all parameters, as other processes expect.
             return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))
         return self.loss_of_texts(texts, judged)
 

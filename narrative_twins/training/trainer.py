@@ -313,8 +313,8 @@ class StoryTrainer(Trainer):
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push the encoder after a checkpoint was saved. `transformers` calls this in all
-        processes, and would push the output folder with the arguments and logs. A push that fails
-        is only warned of, and the training continues.
+        processes, and would push the output folder with the arguments and logs. If a push fails, a
+        warning is logged, and the training continues.
         """
         if self.args.hub_strategy == HubStrategy.END:
             return

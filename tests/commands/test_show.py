@@ -80,7 +80,7 @@ def test_reports(scores, tmp_path):
     # Damaged scores leave nothing behind.
     scores.write_text(scores.read_text() + scores.read_text() + "{}\n")
     done = shown(scores, "--format", "report", "--out", tmp_path / "other")
-    assert done.code == 1 and "line 5: this is no result" in done.err
+    assert done.code == 1 and "line 5: this is not a result" in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "scores.jsonl"]
 
 
@@ -119,9 +119,9 @@ GOOD = json.dumps(results()[0].to_dict())
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("s.jsonl", '{"text": "Nadia ran."}\n', "s.jsonl, line 1: this is no result: it has no"),
+        ("s.jsonl", '{"text": "Nadia ran."}\n', "s.jsonl, line 1: this is not a result: it has no"),
         ("s.jsonl", f'{GOOD}\n{{"id": \n', "s.jsonl, line 2: is not valid JSON"),
-        ("s.json", '[{"text": "Nadia ran."}]', "s.json, item 0: this is no result"),
+        ("s.json", '[{"text": "Nadia ran."}]', "s.json, item 0: this is not a result"),
         ("s.txt", "Nadia ran.", "s.txt has no scores that can be read"),
         ("s.png", "\x89PNG", "s.png has no scores that can be read"),
         ("s.jsonl", "", "s.jsonl has no scores"),

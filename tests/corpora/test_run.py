@@ -112,7 +112,7 @@ def test_what_is_refused(tmp_path):
         with pytest.raises(ResumeError, match=problem):
             score_corpus(sources, tmp_path, **{"scorer": Lengths(), "rows": 4, **options})
         assert files_of(tmp_path) == before, problem
-    for problem, options in (("a.jsonl is there twice", {}), ("counted from 1", {"job": (0, 2)})):
+    for problem, options in (("a.jsonl is named twice", {}), ("counted from 1", {"job": (0, 2)})):
         with pytest.raises(ValueError, match=problem):
             score_corpus([*corpus(1), *corpus(1)], tmp_path / "new", Lengths(), **options)
     (tmp_path / "scores-00001.parquet").unlink()

@@ -123,8 +123,8 @@ def test_splits_of_a_folder_by_file_names(load, tmp_path):
         ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is not a local path, and not a"),
         ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
         ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be"),
-        ("data/*.json", FileNotFoundError, r"data/\*.json is no file, and no files match it"),
-        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is no file"),
+        ("data/*.json", FileNotFoundError, r"data/\*.json is not a file, and no files match it"),
+        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is not a file"),
         ({"train": []}, ValueError, "no files; give at least one"),
         (__file__, ValueError, r"test_sources.py has an unknown format; .* \*.jsonl"),
         (".", FileNotFoundError, "data files"),
@@ -220,7 +220,7 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     with pytest.raises(ValueError, match="no configuration 'x'; the data set has twins, judged"):
         files("somebody/stories", name="x")
-    with pytest.raises(FileNotFoundError, match=r"none/\*.json is no file"):
+    with pytest.raises(FileNotFoundError, match=r"none/\*.json is not a file"):
         files(f"{path}/none/*.json")
 
 

@@ -310,7 +310,7 @@ def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(loading, "get_hf_file_metadata", fail)
     for name in ("all-MiniLM-L6-v2", "user/model"):
-        problem = f"encoder '{name}' can't be loaded: it is no folder, the Hub can't be reached"
+        problem = f"encoder '{name}' can't be loaded: it is not a folder, the Hub can't be reached"
         with pytest.raises(OSError, match=problem):
             StoryEncoder.from_pretrained(name, cache_dir=tmp_path)
     assert len(requests) == 2 and "sentence-transformers/all-MiniLM-L6-v2" in requests[0]

@@ -76,7 +76,7 @@ def test_tables_of_roc_stories(contents):
     second = {"id": "b", "title": None, "sentences": ["A b.", "C.", "E.", "F.", "G."]}
     assert contents("a.csv", "\ufeff" + "\r\n".join(rows)) == [first, second]
     data = "\n".join([*rows, "c,,\xff", rows[1]]).encode("latin-1")
-    problem = "is no CSV in UTF-8 (byte 0xff); convert the table"
+    problem = "is not CSV in UTF-8 (byte 0xff); convert the table"
     assert contents("a.csv", data) == [first, second, problem, first]
     assert contents("a.csv", "") == []
 

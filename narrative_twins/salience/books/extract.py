@@ -29,7 +29,7 @@ class BookExtract:
 
     Attributes:
         title: the title of the book, if it is known.
-        chapters: the chapters of which there is a sentence, each with these.
+        chapters: the chapters that have a sentence in the extract, each with its sentences.
         sentences: how many sentences the book has.
     """
 
@@ -124,7 +124,7 @@ def _spread(
 
     At the end of each window, the share of the budget that may be used is the share of the book
     that has been passed. Windows that have no room for a sentence are joined to those after them,
-    so that each sentence of a stretch can be the one that is chosen.
+    so that any sentence of a stretch can be chosen.
     """
     total = sum(lengths)
     budget = min(budget, total)

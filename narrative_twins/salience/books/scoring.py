@@ -36,7 +36,7 @@ _VECTOR = "sum of states"
 """The key of the sum of the token states in the row of a chapter, from which the scores of chapters
 are computed when all are read."""
 _SHARE = 0.05
-"""About the share of the work on a chapter that is the pass over its scenes, if its sentences are
+"""The approximate share of the pass over the scenes in the work on a chapter whose sentences are
 scored exactly."""
 
 

@@ -46,7 +46,9 @@ class Archive:
             _check_directory(data)
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _ERRORS as error:
-            raise ValueError(f"is no complete ZIP archive inside ({error}); get it again") from None
+            raise ValueError(
+                f"is not a complete ZIP archive inside ({error}); get it again"
+            ) from None
         members = self._zip.infolist()
         if len(members) > MAX_MEMBERS:
             raise ValueError(

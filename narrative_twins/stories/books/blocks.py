@@ -88,7 +88,7 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
     may also show that the next paragraphs are a heading."""
     found: list[Block] = []
     labels: list[Block] = []
-    before: str | None = None  # the kind of the last block that is no blank or break
+    before: str | None = None  # the kind of the last block that is neither blank nor a break
     skipped = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
         if block.kind == "label":
@@ -125,8 +125,8 @@ def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
 
 
 def _breaks_for_blanks(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks with breaks in place of empty paragraphs, or without these if they are no rare
-    mark."""
+    """The blocks with breaks in place of empty paragraphs, or without these if they are not
+    rare."""
     kinds = [block.kind for block in blocks]
     gaps = list(pairwise(kinds)).count(("blank", "paragraph"))
     are_rare = gaps * 4 <= kinds.count("paragraph")

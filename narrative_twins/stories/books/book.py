@@ -23,8 +23,8 @@ class Chapter(NamedTuple):
     """A chapter of a book.
 
     Attributes:
-        heading: the character span of the heading, which is no sentence of the story; None without
-            one, as for what comes before the first heading.
+        heading: the character span of the heading, which is not a sentence of the story; None
+            without one, as for what comes before the first heading.
         paragraphs: the character span of each paragraph, in order; a line of verse is a paragraph
             of its own.
         breaks: the indices of the paragraphs that a marked break precedes, such as a line of
@@ -41,8 +41,8 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the book: of plain text the file's own, without the header and the licence
-            of Project Gutenberg; of other formats the text that was taken from it. All spans count
+        text: the text of the book: for plain text that of the file, without the header and the
+            licence of Project Gutenberg; for other formats the extracted text. All spans refer to
             its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file has one.
@@ -87,7 +87,7 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
     - `Contents` and the like are no chapters, nor are the entries of a table of contents. If
       paragraphs follow its last entry, they have no heading.
     - A heading above all others at the beginning is the title.
-    - A title page is no chapter: some words before the first heading, of which none ends as a
+    - A title page is not a chapter: some words before the first heading, of which none ends as a
       sentence does.
 
     Raises a `ValueError` if there is no paragraph.
@@ -197,7 +197,7 @@ def _title(
     found = " ".join(text[slice(*run[0].span)].split()).lstrip("# ")
     if title is not None:
         return title if _words(found) == _words(title) else None
-    # "Part One" above chapters is no title, though it may be the only part.
+    # "Part One" above chapters is not a title, though it may be the only part.
     is_first = run[0].span == headings[0].span and headings[0].level < min(
         part.level for part in headings[1:]
     )

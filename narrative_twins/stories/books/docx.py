@@ -12,7 +12,7 @@ from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.html import local_name
 
 _HEADING = re.compile(r"heading ?([1-9])")
-_BODY_LEVEL = 9  # the outline level of what is no heading
+_BODY_LEVEL = 9  # the outline level of what is not a heading
 # Text that was moved or deleted, earlier styles, pictures with text of their own, and copies for
 # older programs.
 _SKIPPED = frozenset(
@@ -41,7 +41,8 @@ def docx_book(data: bytes) -> Book:
                 main = inner_path("", relation.get("Target", "").lstrip("/"))[0]
     if main not in archive:
         raise ValueError(
-            f"is no Word document: it has no {main} inside; if it is another ZIP archive, unpack it"
+            f"is not a Word document: it has no {main} inside; if it is another ZIP archive, unpack"
+            " it"
         )
     styles_file = inner_path(main, "styles.xml")[0]
     styles = _styles(archive.xml(styles_file)) if styles_file in archive else {}

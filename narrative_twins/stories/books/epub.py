@@ -44,7 +44,7 @@ def epub_book(data: bytes) -> Book:
     archive = Archive(data)
     if _CONTAINER not in archive:
         raise ValueError(
-            f"is no EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it"
+            f"is not an EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it"
         )
     root = next(_all(archive.xml(_CONTAINER), "rootfile"), None)
     path = None if root is None else root.get("full-path")

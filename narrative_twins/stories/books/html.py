@@ -1,6 +1,6 @@
 """Books in HTML and Markdown, and the blocks of an HTML document, of which EPUB files consist.
 
-Markup from strangers is parsed by `lxml` within its limits (256 elements in each other, ten million
+Markup from strangers is parsed by `lxml` within its limits (256 nested elements, ten million
 characters in one text), and nothing else is opened for it.
 """
 
@@ -60,7 +60,7 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 _HEAD = 1024  # bytes in which a page names its encoding
-# Other codecs of Python are for other things than files, and some are slow.
+# Other codecs of Python are not for files, and some are slow.
 _ENCODINGS = re.compile(
     r"ascii|utf-8|utf-16(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
     r"gb2312|gbk|gb18030|big5|koi8-[ru]|mac-(?:roman|cyrillic)"
@@ -108,7 +108,7 @@ def parse_xml(data: bytes) -> Any:
     document that defines entities of its own is refused.
 
     Raises:
-        NotWellFormed: it is no well-formed XML.
+        NotWellFormed: it is not well-formed XML.
         ValueError: it is not safe, or its encoding is unknown.
     """
     from lxml import etree
@@ -128,7 +128,7 @@ def parse_xml(data: bytes) -> Any:
     except etree.XMLSyntaxError as error:
         problem = " ".join(str(error).split())
         _check_limits(problem)
-        raise NotWellFormed(f"is no well-formed XML ({problem})") from None
+        raise NotWellFormed(f"is not well-formed XML ({problem})") from None
 
 
 def parse_html(data: bytes) -> Any:
@@ -306,7 +306,7 @@ def _check_limits(*messages: str) -> None:
     """Raise a `ValueError` if a message of a parser names one of its limits."""
     for message in messages:
         if "Excessive depth" in message:
-            raise ValueError("has too many elements in each other; convert it to plain text")
+            raise ValueError("has too deeply nested elements; convert it to plain text")
         if "Resource limit" in message:
             raise ValueError("has a text that is too long; divide it, or convert it to plain text")
 

@@ -89,12 +89,12 @@ def scene_spans(
     """The scenes of some sentences, as half-open ranges of their indices.
 
     Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes
-    of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of a
-    paragraph: to the one where the words before and after it have least in common. Lexical
-    cohesion is measured as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph
-    Subtopic Passages" (Computational Linguistics 23:1), by the cosine of the counts of words in two
-    blocks; here words count less the more sentences have them, in place of a list of stop words,
-    and the number of borders is given by the length, so that no scene is tiny or huge.
+    of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of the
+    paragraph where the words before and after it have least in common. Lexical cohesion is measured
+    as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph Subtopic Passages"
+    (Computational Linguistics 23:1), by the cosine of the counts of words in two blocks; here words
+    count less the more sentences have them, in place of a list of stop words, and the number of
+    borders is given by the length, so that no scene is tiny or huge.
 
     Args:
         sentences: the sentences of a chapter.
