@@ -176,7 +176,7 @@ class StorySalience(Scored):
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         approximate = data.get("approximate")
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
-            raise ValueError("this is no result: it has no scores, or numbers of tokens")
+            raise ValueError("this is not a result: it has no scores, or numbers of tokens")
         return cls(story, scores, context, cut, approximate and str(approximate), index)
 
     def __len__(self) -> int:
@@ -436,7 +436,7 @@ def _saved_story(data: Mapping[str, Any]) -> Story:
     """The story of a saved result. Its text has the sentences at their `spans`, and spaces between
     them. Raises `ValueError` if the data are not those of `StorySalience.to_dict`."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"this is no result, but {type(data).__name__}; score the story first")
+        raise ValueError(f"this is not a result, but {type(data).__name__}; score the story first")
     if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
         raise ValueError(
             f"this is not a result: it has no {', '.join(map(repr, missing))}; score the story"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-_WRONG = "this is no result of score_book"
+_WRONG = "this is not a result of score_book"
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,9 @@ def chapters_of(rows: Sequence[Row], scores: Mapping[str, Any]) -> tuple[Unit, .
             chapters.append(Unit("chapter", number, span, heading, own[number], scenes))
         except (KeyError, TypeError, ValueError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"chapter {number + 1} is no result of score_book: {what}") from None
+            raise ValueError(
+                f"chapter {number + 1} is not a result of score_book: {what}"
+            ) from None
     return tuple(chapters)
 
 

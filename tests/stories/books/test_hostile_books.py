@@ -279,12 +279,14 @@ def test_work_is_proportional_to_the_input(name, made):
 NO_TEXT = "has no text of a story; check that it is complete"
 BAD = "can't be read: its file OEBPS/c.xhtml "
 EPUB = {
-    "It rained.": "is no complete ZIP archive inside (its end is missing); get it again",
-    GOOD[: len(GOOD) // 2]: "is no complete ZIP archive inside",
+    "It rained.": "is not a complete ZIP archive inside (its end is missing); get it again",
+    GOOD[: len(GOOD) // 2]: "is not a complete ZIP archive inside",
     GOOD[:200] + GOOD[220:]: "can't be read",
-    archive({"story.txt": "A b."}): "is no EPUB: it has no META-INF/container.xml; if it is",
+    archive({"story.txt": "A b."}): "is not an EPUB: it has no META-INF/container.xml; if it is",
     epub({}, more={CONTAINER: "<c/>"}): "names no package in META-INF/container.xml",
-    epub({}, more={CONTAINER: "<c>"}): f"can't be read: its file {CONTAINER} is no well-formed XML",
+    epub(
+        {}, more={CONTAINER: "<c>"}
+    ): f"can't be read: its file {CONTAINER} is not well-formed XML",
     epub({}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}): "has no file x.opf inside",
     epub({}, more={"OEBPS/content.opf": "<package/>"}): "has no reading order (spine) in OEBPS/con",
     epub({}, spine='<itemref idref="x"/>'): "has no item x, which its spine names",
@@ -296,7 +298,7 @@ EPUB = {
 }
 RELATIONS = '<r><x Type="a/officeDocument" Target="../../x"/></r>'
 WORD = {
-    archive({"a": "b"}): "is no Word document: it has no word/document.xml inside",
+    archive({"a": "b"}): "is not a Word document: it has no word/document.xml inside",
     archive({"word/document.xml": "<w:p>"}): "can't be read: its file word/document.xml is no well",
     docx(""): NO_TEXT,
     archive(
