@@ -299,7 +299,9 @@ EPUB = {
 RELATIONS = '<r><x Type="a/officeDocument" Target="../../x"/></r>'
 WORD = {
     archive({"a": "b"}): "is not a Word document: it has no word/document.xml inside",
-    archive({"word/document.xml": "<w:p>"}): "can't be read: its file word/document.xml is not well",
+    archive(
+        {"word/document.xml": "<w:p>"}
+    ): "can't be read: its file word/document.xml is not well",
     docx(""): NO_TEXT,
     archive(
         {"_rels/.rels": RELATIONS}
