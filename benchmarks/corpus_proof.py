@@ -4,7 +4,7 @@ without interruption, byte by byte:
 
     python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--approximate one-pass]
 
-It prints rows a second, and the peak of memory beside that of scoring a single shard. It fails if
+It prints rows a second, and the peak of memory next to that of scoring a single shard. It fails if
 the folders differ or the peak is over the limit.
 """
 
@@ -123,7 +123,7 @@ def main() -> None:
     )
     growth = peak - alone.peak
     print(
-        f"peak of memory {peak:,} MB, {growth:+,.0f} MB beside a single shard ({alone.peak:,.0f}"
+        f"peak of memory {peak:,} MB, {growth:+,.0f} MB more than a single shard ({alone.peak:,.0f}"
         f" MB); limit {LIMIT}"
     )
     sys.exit(0 if equal and growth <= LIMIT else 1)

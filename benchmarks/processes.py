@@ -4,7 +4,7 @@ threads:
     python benchmarks/processes.py [--stories 400] [--processes 2] [--rounds 3]
 
 A round runs both in turn. Times are medians over rounds, without the seconds until the first
-result, in which processes start and load the encoder; these are told beside them. Ratios are
+result, in which processes start and load the encoder; these are printed next to them. Ratios are
 medians of the ratios within a round.
 """
 

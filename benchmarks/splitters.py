@@ -5,7 +5,7 @@
 FOLDER contains `tripod_train.json`, `roc_val.json`, `narrative_twins_sample.jsonl` and
 `narrative_twins_long.jsonl`; missing files are skipped. Sentences are joined by a space and split
 again. The passages in `benchmarks/dialogue`, prose with direct speech and headings, are split in
-their paragraphs; the rules of the default splitter were written beside `gold.txt`, and
+their paragraphs; the rules of the default splitter were written together with `gold.txt`, and
 `held_out.txt` was written before them and only measured. Prints the F1 of sentence ends, the share
 of stories without an error, and the seconds it took. The end of a heading counts as the end of a
 sentence.

@@ -1,7 +1,7 @@
 """Build the distributions of the package for a package index: `make dist
 REPOSITORY=https://github.com/USER/NAME`.
 
-An index shows README.md without the files beside it. In the distributions its relative links and
+An index shows README.md without the files next to it. In the distributions its relative links and
 pictures therefore lead to the public repository, as it is at the tag of the version, and the
 metadata have the addresses of the project.
 """
@@ -134,7 +134,7 @@ def version_of(root: Path) -> str:
 
 def copy_sources(root: Path, target: Path) -> Path:
     """Copy `SOURCES` of a folder into a new one, without what Python and the tools of developers
-    keep beside them."""
+    keep next to them."""
     target.mkdir(parents=True)
     for name in SOURCES:
         if (root / name).is_dir():
