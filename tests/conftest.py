@@ -22,7 +22,9 @@ from support.models import encoder_of, small  # noqa: E402
 torch.set_num_threads(1)
 
 # No deadline: machines that run the tests can be slow at random moments.
-settings.register_profile("tests", deadline=None, max_examples=40)
+settings.register_profile("tests", deadline=None, max_examples=15)
+# `pytest --hypothesis-profile thorough` looks longer for what breaks a property.
+settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile("tests")
 
 # Shells start background jobs with Ctrl-C ignored, which the processes of tests would inherit.

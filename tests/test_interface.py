@@ -25,6 +25,7 @@ def test_options_of_commands_are_unchanged():
     assert make_interface.usage() == INTERFACE["usage"]
 
 
+@pytest.mark.slow
 def test_scores_are_unchanged():
     results = make_interface.scores()
     for scores, expected in zip(results, INTERFACE["scores"], strict=True):

@@ -117,6 +117,7 @@ def test_the_source_distribution_passes_its_tests(unpacked):
     assert "100%" in out and "failed" not in out
 
 
+@pytest.mark.slow
 def test_contents_of_the_wheel(wheel):
     """All modules and data of the package and its templates of cards, and nothing else."""
     names = zipfile.ZipFile(wheel).namelist()

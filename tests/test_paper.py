@@ -128,6 +128,7 @@ def cells(name: str, line: str) -> list[str]:
 COMMAND = "accelerate launch train.py --config full.yaml --seed {} --output_dir runs/{}"
 
 
+@pytest.mark.slow
 def test_tables_and_figures(work, monkeypatch):
     out = make()
     assert "6 tables and figures: tables/index.md" in out

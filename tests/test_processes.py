@@ -47,6 +47,7 @@ def test_processes_end_with_the_block():
     assert not alive(grandchild)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["failed", "killed"])
 def test_processes_end_with_a_test_that(end, tmp_path):
     pids, file = tmp_path / "pids", tmp_path / "test_fails.py"

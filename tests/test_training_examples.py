@@ -69,6 +69,7 @@ def test_smoke(script, steps, flags, tmp_path, bert_folder):
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
+@pytest.mark.slow
 def test_smoke_of_a_stream_that_is_resumed(tmp_path, bert_folder):
     """Validated on rows of a stream as well; the run with more steps resumes the first one."""
     shared = "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
@@ -253,6 +254,7 @@ def test_passages_with_marks(works, monkeypatch):
         passages.judged_passages(works, held_out=False)
 
 
+@pytest.mark.slow
 def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
     monkeypatch.setattr(passages, "MARKS", works / "marks.jsonl")

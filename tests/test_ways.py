@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import datasets
+import pytest
 from transformers import pipeline
 
 import narrative_twins
@@ -40,6 +41,7 @@ def test_the_way_of_a_story(bert_folder):
     assert max(returns.values()) <= 4 and sum(returns.values()) <= 24, returns
 
 
+@pytest.mark.slow
 def test_the_way_of_a_training_step(tmp_path, monkeypatch):
     from narrative_twins.training.trainer import NarrativeTwinsTrainer
 

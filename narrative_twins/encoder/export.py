@@ -18,6 +18,7 @@ import torch
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.backends import PortableModel, portable_backend
+from narrative_twins.encoder.loading import os_errors
 from narrative_twins.encoder.passes import using_attention
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import padded
@@ -63,7 +64,8 @@ def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "on
         _check_config(encoder, folder)
     # Next to the files that it will become, so that it can be renamed.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-        _save_settings(encoder, Path(scratch))
+        with os_errors(folder):
+            _save_settings(encoder, Path(scratch))
         path = Path(scratch) / kind.files()[0]
         path.parent.mkdir()
         try:

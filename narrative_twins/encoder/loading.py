@@ -629,6 +629,20 @@ def loading_errors(
         raise OSError(one_line(f"{message}; {hint}" if hint else message)) from error
 
 
+@contextmanager
+def os_errors(folder: str | Path) -> Iterator[None]:
+    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and
+    tokenizers write into it: these raise exceptions of other kinds, with the number of the error in
+    the message."""
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if isinstance(error, OSError) or number is None:
+            raise
+        raise OSError(f"{folder} can't be written: {os.strerror(int(number[1]))}") from error
+
+
 def one_line(message: str) -> str:
     """A message on one line of at most about 500 characters."""
     text = " ".join(message.split())

@@ -20,6 +20,7 @@ from narrative_twins.encoder.loading import (
     default_encoder,
     load_model_and_tokenizer,
     module_settings,
+    os_errors,
     resolve_name,
     settings_of,
     write_checkpoint_settings,
@@ -221,8 +222,9 @@ class StoryEncoder:
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
             )
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
-        model.save_pretrained(folder)
-        self.tokenizer.tokenizer.save_pretrained(folder)
+        with os_errors(folder):
+            model.save_pretrained(folder)
+            self.tokenizer.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
     def save_settings(self, folder: str | Path) -> None:

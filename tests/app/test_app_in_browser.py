@@ -16,6 +16,8 @@ from support.books import WRITERS, WrittenChapter
 from support.browser import browser, contrasts, misplaced  # noqa: F401
 from support.processes import COMMAND, LIMIT, started
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
 ROOT = Path(__file__).parents[2]

@@ -91,6 +91,7 @@ def interrupted(align, monkeypatch):
     return call
 
 
+@pytest.mark.slow
 def test_with_the_default_encoder(works, tmp_path):
     """The twins have nearly the same sentences as the story, so these are in the same windows."""
     done = run("make", "align", "works.jsonl", "--out", "twins.jsonl", cwd=tmp_path)

@@ -120,6 +120,7 @@ def test_names_and_seeds(entities, tmp_path):
     assert len({entities("--out", "-", "--seed", seed).out for seed in range(4)}) > 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(entities, tmp_path, monkeypatch):
     """From any row; the files of the complete run stay until it is complete, too."""
     entities()

@@ -374,6 +374,7 @@ def test_input_and_the_output_of_another_run_are_never_overwritten(score, story,
     assert score(story, "-o", out).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", pytest.param("csv", marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path, form):
     source = numbered(tmp_path / "in.jsonl", range(20_000))
@@ -397,6 +398,7 @@ def test_a_terminal_shows_a_progress_bar(score, story):
     assert score(story, "-f", "jsonl", "--quiet", terminal=True).err == ""
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error(tmp_path, bert_folder):
     source = numbered(tmp_path / "in.jsonl", range(500))
     command = [COMMAND, "score", source, "--model", bert_folder, "-f", "jsonl", "--batch-size", 1]

@@ -73,6 +73,7 @@ def test_scores_of_other_kinds_of_models_are_those_of_torch(kind, tmp_path):
     assert_same_scores(score_stories(STORIES, load(tmp_path)), score_stories(STORIES, encoder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"context_tokens": 60}, {"pooling": "first", "batch_tokens": 100}]
 )
@@ -100,11 +101,13 @@ def test_scoring_does_not_import_torch(exported, tmp_path):
         } == result.scores
 
 
+@pytest.mark.slow
 def test_several_processes(exported):
     found = score_stories(STORIES, load(exported), processes=2)
     assert_same_scores(found, score_stories(STORIES, small()))
 
 
+@pytest.mark.slow
 def test_another_backend_is_one_class(tmp_path, bert_folder, capsys):
     """It is known to exports, `from_pretrained`, the pipeline and the command line; an export into
     the folder of the encoder leaves its other files as they are."""

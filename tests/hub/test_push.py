@@ -85,6 +85,7 @@ def pushed(hub: Hub, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_encoder_round_trip(checkpoint, expected, hub, capsys):
     """Pushed by the command, loaded from the Hub: its files, or from a branch with their code."""
     before = contents(checkpoint)
@@ -306,6 +307,7 @@ def test_private_encoder_and_then_offline(checkpoint, expected, hub, monkeypatch
 # Exported models
 
 
+@pytest.mark.slow
 def test_exports_are_pushed_and_loaded(hub, tmp_path, monkeypatch):
     small().save_pretrained(tmp_path / "run")
     export_encoder(small(), tmp_path / "run")

@@ -75,6 +75,7 @@ TRAINERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "strategy", "commits"), [("twins", "every_save", 2), ("masked", "end", 0)]
 )
@@ -123,6 +124,7 @@ def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, cap
         trainer.push_to_hub()
 
 
+@pytest.mark.slow
 def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub, tmp_path):
     """Its checkpoints have the adapter alone, from which a run resumes."""
     peft = pytest.importorskip("peft")

@@ -91,7 +91,7 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
 
 
 @given(st.lists(stories(), min_size=2, max_size=5), st.data())
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_scores_do_not_depend_on_batches(several, data):
     """Nor on other stories, their order, the size of the batch and the other operations, within
     1e-5."""

@@ -10,6 +10,8 @@ from narrative_twins.show.pages import to_html
 from support.browser import browser, contrasts, misplaced  # noqa: F401
 from support.results import NASTY, result_of, write_report
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=\"document.title='run'\">"
 FOUR = ("deletion", "shifting", "disruption", "summarization")
 

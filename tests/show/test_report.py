@@ -90,6 +90,7 @@ def test_rows_of_the_index(tmp_path):
     assert index.texts["td"] == ["1", "3", "w" * 89 + "…", "truncated", "High."]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 @settings(max_examples=8)
 def test_any_text_is_shown_as_text(tmp_path_factory, rows):

@@ -70,6 +70,7 @@ def stock_trainer(model, folder, rows=None, loss=None, **options) -> SentenceTra
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flag", ["gradient_checkpointing", pytest.param("torch_compile", marks=pytest.mark.slow)]
 )
@@ -121,6 +122,7 @@ def search(trainer):
     )
 
 
+@pytest.mark.slow
 def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
     # All rows are in a batch, so their order does not matter.
     options = {"max_steps": 2, "per_device_train_batch_size": 12, "logging_steps": 1}

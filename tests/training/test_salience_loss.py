@@ -253,6 +253,7 @@ def loss_now(model, operations=None) -> float:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mini_batch_size", [None, 5])
 def test_training_on_judged_stories_alone(mini_batch_size, tmp_path):
     model = trainable()
@@ -281,6 +282,7 @@ def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
         assert batch["texts_input_ids"].tolist() == expected["texts_input_ids"].tolist()
 
 
+@pytest.mark.slow
 def test_training_next_to_twins_and_resuming(tmp_path):
     def run(folder, **options):
         model = trainable()

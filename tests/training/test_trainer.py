@@ -28,6 +28,7 @@ from support.twins_batches import FILMS, TWINS, logged, trainer_of
 ROWS = Dataset.from_list(TWINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", make_curves.RUNS)
 def test_loss_curves_are_reproducible(name):
     """Fifty steps on the package's own data with dropout, against the curve in the repository.
@@ -51,6 +52,7 @@ class Interrupt(TrainerCallback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_run_matches_an_uninterrupted_run(tmp_path):
     """Interrupted in the second of three epochs, with dropout and with other random twins in each
     epoch."""
