@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import signal
 import time
@@ -16,7 +15,7 @@ from datasets import Dataset, disable_progress_bars, load_dataset
 from narrative_twins import StorySalience, score_stories
 
 from support.command import run
-from support.processes import COMMAND, run_command, started
+from support.processes import COMMAND, started
 
 disable_progress_bars()
 
@@ -154,39 +153,6 @@ def test_a_rerun_with_other_options_is_refused(corpus, tmp_path):
     shutil.move(tmp_path / "in.jsonl", tmp_path / "elsewhere")
     done = corpus("elsewhere/in.jsonl", "-o", "out")
     assert done.code == 2 and "elsewhere/in.jsonl seems to be in.jsonl, which was" in done.err
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_writes_what_one_run_writes(
-    corpus, tmp_path, bert_folder
-):
-    write(tmp_path / "in" / "a.jsonl", stories(200))
-    write(tmp_path / "in" / "b.jsonl", [*stories(30, "feet"), {"text": ""}])
-    options = ["--shard-rows", "8", "--operations", "shifting"]
-    undisturbed = corpus("in", *options, "--out", "expected")
-    assert undisturbed.code == 1 and "231 stories in 29 shards" in undisturbed.err
-    command = [COMMAND, "corpus", "in", "--model", bert_folder, "--device", "cpu"]
-    command += ["--dtype", "float32", *options, "--out", "found"]
-    chance, manifest, kills = random.Random(7), tmp_path / "found" / "_manifest.part", 0
-    for _ in range(4):
-        with started(*command, cwd=tmp_path) as process:
-            # After some more shards, at any moment of writing one.
-            before = len(manifest.read_bytes().splitlines()) if manifest.exists() else 0
-            more = before + chance.randrange(1, 6)
-            while process.poll() is None and not (
-                manifest.exists() and len(manifest.read_bytes().splitlines()) >= more
-            ):
-                time.sleep(0.001)
-            time.sleep(chance.random() / 50)
-            kills += process.poll() is None
-            process.kill()
-    assert kills == 4
-    assert run_command(*command, cwd=tmp_path).returncode == 1
-    found, expected = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        for name in ("found", "expected")
-    )
-    assert found == expected
 
 
 @pytest.mark.slow
