@@ -14,9 +14,9 @@ from narrative_twins.data.sources import corpus_rows
 
 from support.processes import run_python
 
-BOUNDS = {"float32": (1e-5, 1e-5), "bfloat16": (0.02, 0.05)}
+BOUNDS = {"float32": (1e-5, 1e-5), "bfloat16": (0.005, 0.01)}
 """By precision: how far scores may be from those of the story alone, and from those of the oracle,
-which pads. The spread of the scores of a story is about 0.1."""
+which pads. The scores of a story of this encoder are spread over 0.02 to 0.36."""
 
 
 @pytest.mark.slow
