@@ -28,7 +28,8 @@ LARGE = "{'torch', 'transformers', 'datasets', 'pyarrow', 'matplotlib', 'gradio'
 def commands_with_context():
     """Each command that is no group, with its name."""
     for names in COMMANDS:
-        context, found = click.Context(command_line, info_name="narrative-twins"), command_line
+        found = command_line
+        context = click.Context(found, info_name="narrative-twins", **found.context_settings)
         for name in names:
             found = found.get_command(context, name)
             context = click.Context(found, info_name=name, parent=context)

@@ -75,7 +75,8 @@ def usage() -> dict[str, str]:
                 )
             )
 
-    collect(command_line, click.Context(command_line, info_name="narrative-twins"))
+    settings = command_line.context_settings
+    collect(command_line, click.Context(command_line, info_name="narrative-twins", **settings))
     return found
 
 
