@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, StoryScorer
 from narrative_twins.corpora import COLUMNS, score_corpus
 from narrative_twins.corpora.manifest import Part
 from narrative_twins.files import ResumeError
-
-from support.processes import killed_at
 
 
 class Lengths(StoryScorer):
@@ -158,49 +154,6 @@ def test_jobs_share_the_rows_and_a_folder(tmp_path):
 def test_each_block_belongs_to_one_job(count, sources, block):
     for source in sources:
         assert sum(Part(number, count).owns(source, block) for number in range(1, count + 1)) == 1
-
-
-@pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.slow)])
-def test_runs_that_are_killed_anywhere_resume(examples):
-    @settings(max_examples=examples)
-    @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=6))
-    def check(kills):
-        with TemporaryDirectory() as folder:
-            expected, found = Path(folder, "expected"), Path(folder, "found")
-            score_corpus(corpus(9, 6), expected, Lengths(), rows=4)
-            for step, torn in kills:
-                killed_at(step, torn, lambda: score_corpus(corpus(9, 6), found, Lengths(), rows=4))
-                shards = list(found.glob("scores-*.parquet")) if found.exists() else []
-                assert all(
-                    path.read_bytes() == (expected / path.name).read_bytes() for path in shards
-                ), "all are complete"
-            score_corpus(corpus(9, 6), found, Lengths(), rows=4)
-            assert files_of(found) == files_of(expected)
-
-    check()
-
-
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_full_disk(tmp_path, monkeypatch, step):
-    """The error names the file, the shards in the folder stay, and a rerun resumes."""
-    score_corpus(corpus(9, 6), tmp_path / "expected", Lengths(), rows=4)
-    real, calls = getattr(os, step), []
-
-    def full(*args):
-        calls.append(args)
-        if len(calls) > 3:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*args)
-
-    folder = tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, step, full)
-        with pytest.raises(OSError, match="No space left"):
-            score_corpus(corpus(9, 6), folder, Lengths(), rows=4)
-    valid = pyarrow.parquet.read_table(sorted(folder.glob("scores-*.parquet"))).num_rows
-    assert valid in (4, 8, 12) and not list(folder.glob("*.parquet.part"))
-    score_corpus(corpus(9, 6), folder, Lengths(), rows=4)
-    assert files_of(folder) == files_of(tmp_path / "expected")
 
 
 def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):

@@ -35,10 +35,9 @@ def assert_one_pass(result, encoder):
         assert result.scores[name] == pytest.approx(scores, abs=1e-5)
 
 
-@pytest.mark.parametrize("windows", [1, [2, 1, 2]], ids=str)
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_one_pass_equals_the_oracle(kind, windows):
-    for attention in ("auto", "padded"):
+def test_one_pass_equals_the_oracle(kind):
+    for windows, attention in ((1, "auto"), ([2, 1, 2], "padded")):
         encoder = small(kind, attention=attention)
         result = score_story(STORY, encoder, windows=windows, approximate="one-pass")
         assert result.approximate == "one-pass"
@@ -46,7 +45,7 @@ def test_one_pass_equals_the_oracle(kind, windows):
 
 
 @given(stories(1, 8), st.data())
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
     encoder = small("roberta")
@@ -96,7 +95,6 @@ def test_window_longer_than_the_context_takes_several_passes():
     ("options", "problem"),
     [
         ({"operations": ["shifting"]}, "shifting has no one-pass form; choose from deletion"),
-        ({"approximate": "fast"}, "approximate='fast': choose 'one-pass'"),
         ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'"),
         ({"encoder": small("bert", pooling="first")}, "this encoder pools the first token"),
         ({"approximate": None, "max_shifts": 0}, "choose a whole number of at least 1"),

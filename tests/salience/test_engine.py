@@ -13,9 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import OPERATIONS, Operation, StoryEncoder, StoryError, score_stories
+from narrative_twins import (
+    OPERATIONS,
+    Operation,
+    StoryEncoder,
+    StoryError,
+    score_stories,
+    split_sentences,
+)
 
-from support.models import FAMILIES, encoder_of, small
+from support.models import encoder_of, small
 from support.oracle import Oracle
 from support.scoring import TALE, FixedScores, score_story
 from support.strategies import sentence, stories, window_sizes
@@ -45,25 +52,34 @@ def encoded(monkeypatch):
     return sizes
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-@pytest.mark.parametrize("windows", [1, [4, 1, 7]], ids=str)
-@pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
+@pytest.mark.parametrize(
+    ("kind", "windows", "pooling"),
+    [
+        ("bert", 1, "first"),
+        ("mpnet", [3, 1, 3], "mean"),
+        ("roberta", 1, "mean"),
+        ("modernbert", 1, "mean"),
+        ("xlm-roberta", [3, 1, 3], "first"),
+        ("superwords", [3, 1, 3], "mean"),
+    ],
+    ids=str,
+)
 def test_parity_with_oracle(kind, windows, pooling):
     packed, padded = (
         small(kind, pooling=pooling, attention=attention) for attention in ("auto", "padded")
     )
     assert packed.passes.attention == ("padded" if kind == "mpnet" else "packed")
     assert padded.passes.attention == "padded"
-    result = score_story(TALE, packed, windows=windows)
+    sentences = split_sentences(TALE)[1:8]
+    result = score_story(sentences, packed, windows=windows)
     expected = oracle_of(packed).score(result.sentences, result.windows)
     assert_close(result.scores, expected)
-    assert_close(score_story(TALE, padded, windows=windows).scores, expected)
-    assert len(result) == 12
+    assert_close(score_story(sentences, padded, windows=windows).scores, expected)
     assert all(np.ptp(scores) > 1e-3 for scores in expected.values()), "sentences differ"
 
 
-@given(stories(1, 8), st.data())
-@settings(max_examples=20)
+@given(stories(1, 6), st.data())
+@settings(max_examples=8)
 def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     encoder = small("roberta")
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
@@ -71,11 +87,10 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     assert_close(result.scores, oracle_of(encoder).score(sentences, result.windows))
 
 
-@pytest.mark.parametrize("kind", ["bert", "modernbert"])
-def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
+def test_parity_with_oracle_on_the_part_of_a_story_that_fits():
     """In a story that does not fit the context, a window is scored as in the part of the story read
     with it."""
-    encoder = StoryEncoder(*encoder_of(kind), context_tokens=90)
+    encoder = StoryEncoder(*encoder_of("modernbert"), context_tokens=90)
     result = score_story(TALE, encoder, windows=6, on_truncation="ignore")
     assert result.truncated
     tokens = encoder.tokenize(result.sentences)
@@ -91,7 +106,7 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits(kind):
 
 
 @given(st.lists(stories(), min_size=2, max_size=5), st.data())
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_scores_do_not_depend_on_batches(several, data):
     """Nor on other stories, their order, the size of the batch and the other operations, within
     1e-5."""
@@ -128,27 +143,27 @@ def test_stories_of_one_and_two_sentences(encoder):
     assert two["shifting"][0] == pytest.approx(two["shifting"][1]) != 0
 
 
-def test_1000_sentences_are_all_scored(caplog):
+def test_sentences_of_a_long_story_are_all_scored(caplog):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=64)
-    sentences = [f"{i} ran." for i in range(1000)]
+    sentences = [f"{i} ran." for i in range(300)]
     result = score_story(sentences, encoder)
-    assert result.sentences == tuple(sentences) and len(result.windows) == 143
+    assert result.sentences == tuple(sentences) and len(result.windows) == 43
     for scores in result.scores.values():
-        assert len(scores) == 1000 and np.isfinite(scores).all()
-    assert result.truncated and result.cut_tokens > 1000
+        assert len(scores) == 300 and np.isfinite(scores).all()
+    assert result.truncated and result.cut_tokens > 300
     # Sentences beyond the first context are scored like all others: leaving them out changes
     # something.
     assert min(result.scores["deletion"][-100:]) > 1e-4
     assert "story 1 is longer than the 64 tokens that the encoder reads at once" in caplog.text
 
 
-@pytest.mark.parametrize("sentences", [1, 4], ids=["alone", "among others"])
-def test_sentence_longer_than_the_context_is_scored_with_a_warning(sentences, caplog):
+@pytest.mark.parametrize("before", [0, 3], ids=["alone", "among others"])
+def test_sentence_longer_than_the_context_is_scored(before):
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=32)
-    story = [*["It rained."] * (sentences - 1), "Nadia ran and " * 100 + "fell."]
+    story = [*["It rained."] * before, "Nadia ran and " * 100 + "fell."]
     result = score_story(story, encoder)
     assert all(np.isfinite(scores).all() for scores in result.scores.values())
-    assert result.truncated and "is longer than the 32 tokens" in caplog.text
+    assert result.truncated
 
 
 def test_truncation_warns_once_is_ignored_or_raises(caplog):
@@ -164,8 +179,7 @@ def test_truncation_warns_once_is_ignored_or_raises(caplog):
         list(score_stories(["I ran.", TALE], encoder, on_truncation="error"))
 
 
-BAD = {"empty": "", "white space": ["A.", " "], "not text": ["A.", 3], "no token": "\u0301"}
-BAD["a page is missing"] = StoryError("a page is missing")
+BAD = {"empty": "", "no token": "\u0301", "a page is missing": StoryError("a page is missing")}
 
 
 @pytest.mark.parametrize("problem", BAD)
@@ -220,17 +234,14 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"operations": "erasure"}, "unknown operation 'erasure'"),
         ({"operations": []}, "no operation"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"processes": 1.5}, "choose a whole number of at least 1"),
         ({"on_error": "panic"}, "on_error='panic'"),
-        ({"on_truncation": "panic"}, "on_truncation='panic'"),
         ({"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences' or 'lines'"),
         ({"shifts": 1}, "unknown option 'shifts'; choose from operations"),
         ({"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
         ({"stories": TALE}, "put it in a list"),
-        ({"stories": {"text": TALE}}, "put it in a list"),
         ({"stories": pandas.DataFrame({"text": [TALE]})}, "not a list of stories; pass a column"),
         ({"stories": None}, "expected a story or several stories, not NoneType"),
     ],
@@ -264,7 +275,7 @@ class Invalid(Operation):
         return np.zeros(window.size)
 
 
-@pytest.mark.parametrize("order", [(99,), (), [0], (-1,)], ids=str)
+@pytest.mark.parametrize("order", [(99,), (), [0]], ids=str)
 def test_invalid_orders_raise(encoder, order):
     with pytest.raises(ValueError, match="operation 'wild' has the order"):
         score_story("Nadia ran. It rained.", encoder, operations=Invalid(order))

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from narrative_twins import StoryEncoder, StoryError, score_stories
+from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.salience.engine import in_processes
 
 from support import tasks
-from support.processes import COMMAND, LIMIT, run_command, started, wait_until
+from support.processes import COMMAND, LIMIT, started, wait_until
 from support.scoring import TALE, FixedScores
 
 TEXTS = [
@@ -69,20 +69,6 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
     assert len(found[2][1]) == 2 and "story 4 (long) is longer than" in found[2][2][0]
 
 
-@pytest.mark.slow
-def test_truncated_stories_as_errors_and_operations_of_users(encoder):
-    options = {
-        "operations": ["deletion", FixedScores([2.0, 1.0])],
-        "on_truncation": "error",
-        "processes": 2,
-    }
-    got = []
-    with pytest.raises(StoryError, match="story 3: the story is longer than the 60 tokens"):
-        for result in score_stories([TEXTS[0], TEXTS[2], LONG, TEXTS[0]], encoder, **options):
-            got.append((result.index, result.scores["fixed"]))
-    assert got == [(0, [2.0, 1.0]), (1, [2.0, 1.0])]
-
-
 def test_what_can_not_be_pickled_is_refused_at_once(encoder):
     class Local(FixedScores):
         pass
@@ -98,7 +84,7 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes():
     read = []
 
     def numbers():
-        for number in range(1000):
+        for number in [*range(5), "fail", *range(1000)]:
             read.append(number)
             yield number
 
@@ -108,32 +94,23 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes():
         assert len(read) <= 5 + 2 * 2
         workers = [psutil.Process(pid) for pid in {pid for _, pid, _ in first}]
         assert os.getpid() not in {worker.pid for worker in workers}
+        with pytest.raises(ValueError, match="^this task fails$"):
+            next(results)
     assert not any(map(psutil.Process.is_running, workers))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "expected", "kind", "message"),
+    ("start", "task", "kind", "message"),
     [
-        ((1, 2, "fail", 4), [1, 2], ValueError, "^this task fails$"),
-        (("strange",), [], RuntimeError, "a worker process failed: Problem"),
-        ((1, "die", 3), None, RuntimeError, "a worker process ended, perhaps"),
+        (tasks.start, "strange", RuntimeError, "a worker process failed: Problem"),
+        (tasks.start, "die", RuntimeError, "a worker process ended, perhaps"),
+        (tasks.fail_to_start, 1, OSError, "there is no encoder"),
     ],
 )
-def test_errors_of_tasks_and_processes_that_end(given, expected, kind, message):
-    got = []
-    with closing(in_processes(tasks.start, given, 2)) as outcomes:
+def test_errors_of_processes(start, task, kind, message):
+    with closing(in_processes(start, [task], 1)) as results:
         with pytest.raises(kind, match=message):
-            got.extend(task for _, _, task in outcomes)
-    assert expected is None or got == expected
-
-
-def test_no_tasks():
-    assert list(in_processes(tasks.start, (), 2)) == []
-
-
-def test_processes_that_can_not_start():
-    with closing(in_processes(tasks.fail_to_start, [1], 1)) as results:
-        with pytest.raises(OSError, match="there is no encoder"):
             next(results)
 
 
@@ -168,23 +145,6 @@ def test_processes_end_with_a_parent_that_is_killed():
 # The command
 
 
-def rows_of(text):
-    return [json.loads(line) for line in text.splitlines()]
-
-
-@pytest.mark.slow
-def test_the_command_with_processes(bert_folder, tmp_path):
-    source = tmp_path / "in.jsonl"
-    rows = [{"id": i, "text": text} for i, text in enumerate([*TEXTS, "", TALE] * 5)]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = [COMMAND, "score", "--model", bert_folder, "--dtype", "float32", "-q"]
-    command += ["-f", "jsonl", source]
-    expected = run_command(*command)
-    done = run_command(*command, "--processes", "2", "--batch-size", "3")
-    assert (done.returncode, done.stderr) == (1, expected.stderr)
-    assert_same(rows_of(done.stdout), rows_of(expected.stdout))
-
-
 @pytest.mark.slow
 def test_interrupting_ends_all_processes(bert_folder, tmp_path):
     source, out, part = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
@@ -201,4 +161,4 @@ def test_interrupting_ends_all_processes(bert_folder, tmp_path):
     assert process.returncode == 130, err
     assert "interrupted" in err and "Traceback" not in err and "leaked" not in err
     wait_until(lambda: all(map(has_ended, workers)))
-    assert rows_of(part.read_text())
+    assert all(map(json.loads, part.read_text().splitlines()))

