@@ -25,7 +25,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
-from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
+from narrative_twins.data import load_window_twins
 from narrative_twins.encoder import passes
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK, register_pipeline
@@ -83,22 +83,9 @@ def test_one_story_has_one_result_and_a_list_has_a_list(salience, expected):
     assert salience.task == TASK and salience.encoder.context_tokens == 512
     assert_same([salience(story) for story in STORIES], expected)
     assert_same([salience(Story.parse(STORIES[0]))], expected[:1])
-    for batch_size in (1, 2, 64):
-        assert_same(salience(STORIES, batch_size=batch_size), expected)
+    assert_same(salience(STORIES, batch_size=2), expected)
     assert_same(salience(tuple(STORIES[::-1])), expected[::-1])
     assert salience([]) == []
-
-
-def test_variants_of_a_list_share_forward_passes(salience, monkeypatch):
-    calls, encode = [], StoryEncoder.encode
-
-    def recorded(self, *rest):
-        calls.append(1)
-        return encode(self, *rest)
-
-    monkeypatch.setattr(StoryEncoder, "encode", recorded)
-    salience(STORIES * 4)
-    assert len(calls) == 1
 
 
 def test_list_of_single_sentences_warns(salience, caplog):
@@ -106,14 +93,6 @@ def test_list_of_single_sentences_warns(salience, caplog):
     assert not caplog.records
     assert len(salience(["Nadia ran.", "It rained."])) == 2
     assert "each of the 2 stories is one sentence" in caplog.text
-
-
-def test_results_are_data_that_can_be_shown(salience):
-    result, other = salience(STORIES)[::2]
-    assert json.loads(json.dumps(result)) == result
-    assert str(result.extract(1)) == result.top(1)[0].sentence
-    assert "x: 2 sentences" in other._repr_html_()
-    assert result.salience.name == "story 1"
 
 
 def test_bad_stories(salience, caplog):
@@ -183,14 +162,13 @@ def test_other_iterables_and_methods(salience):
     assert len(skipped) == len(list(skipped)) == 5
 
 
-@pytest.mark.parametrize("load", [load_story_twins, load_story_salience, load_window_twins])
-def test_rows_of_the_package_are_stories(load, salience, tmp_path):
-    rows = load(split="validation[:2]", cache_dir=str(tmp_path))
+def test_rows_of_the_package_are_stories(salience, tmp_path):
+    rows = load_window_twins(split="validation[:2]", cache_dir=str(tmp_path))
     found = list(salience(rows, operations="summarization"))
     assert [result["id"] for result in found] == rows["id"][:]
     for result, row in zip(found, rows, strict=True):
-        windows = row["story"] if isinstance(row["story"][0], list) else [row["story"]]
-        assert [result["sentences"][lo:hi] for lo, hi in result["windows"]] == windows
+        windows = [result["sentences"][lo:hi] for lo, hi in result["windows"]]
+        assert windows == row["story"]
 
 
 ROWS = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]
@@ -213,7 +191,7 @@ def test_batches_of_a_data_set(salience):
         scores = [result["scores"]["summarization"] for result in found["found"]]
         assert_same(scores, rowwise)
     problem = r"of a batch of rows pass a single column, such as batch\['text'\]"
-    for names in (["id", "story"], ["story"], ["text"], ["id", "text"]):
+    for names in (["story"], ["id", "text"]):
         with pytest.raises(StoryError, match=problem):
             rows.select_columns(names).map(scored, batched=True)
     with pytest.raises(StoryError, match=f"the id is list; .* {problem}"):
@@ -240,11 +218,9 @@ def test_options_of_the_pipeline_and_of_a_call(salience, bert_folder):
 @pytest.mark.parametrize(
     "options",
     [
-        {"local_files_only": True, "device_map": "cpu"},
-        {"revision": "main", "token": False, "trust_remote_code": True, "use_fast": True},
-        {"model_kwargs": {"cache_dir": "cache", "attn_implementation": "eager"}},
+        {"local_files_only": True, "device_map": "cpu", "trust_remote_code": True},
+        {"model_kwargs": {"cache_dir": "cache", "attn_implementation": "eager"}, "use_fast": True},
         {"device": torch.device("cpu"), "dtype": torch.bfloat16, "batch_size": 2},
-        {"config": default_encoder(), "tokenizer": default_encoder(), "num_workers": 0},
     ],
     ids=str,
 )
@@ -256,12 +232,11 @@ def test_options_of_loading(options):
     assert attention is None or pipe.model.config._attn_implementation == attention
 
 
-@pytest.mark.parametrize("name", ["cache_dir", "nonsense"])
-def test_unknown_options_are_errors_with_the_way_to_pass_them(name):
+def test_unknown_options_are_errors_with_the_way_to_pass_them():
     """Stock pipelines ignore them: their `cache_dir=` has no effect."""
-    problem = f"unknown option '{name}'.*from_pretrained.* as model_kwargs={{'{name}': ...}}"
+    problem = "unknown option 'cache_dir'.*from_pretrained.* as model_kwargs={'cache_dir': ...}"
     with pytest.raises(TypeError, match=problem):
-        pipeline(TASK, **{name: "x"})
+        pipeline(TASK, cache_dir="x")
 
 
 def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
@@ -305,13 +280,9 @@ def test_pooling_of_a_checkpoint(bert_folder, salience, tmp_path):
     (direct,) = score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))
     assert_same([first(STORIES[0])], [direct.to_dict()])
     assert first(STORIES[0])["scores"] != salience(STORIES[0])["scores"]
+    first.save_pretrained(tmp_path / "saved")
+    assert pipeline(TASK, model=str(tmp_path / "saved")).encoder.pooling == "first"
     assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
-
-
-def test_loaded_model_and_tokenizer():
-    model, tokenizer = encoder_of("modernbert")
-    salience = pipeline(TASK, model=model, tokenizer=tokenizer, device="cpu")
-    assert len(salience(STORIES[0])["scores"]["disruption"]) == 3
 
 
 # Saving and copies
@@ -325,20 +296,14 @@ def test_saved_and_loaded(pipe, tmp_path):
     assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
 
 
-def test_saving_keeps_the_pooling(bert_folder, tmp_path):
-    pipeline(TASK, model=bert_folder, device="cpu", pooling="first").save_pretrained(tmp_path)
-    assert pipeline(TASK, model=str(tmp_path), device="cpu").encoder.pooling == "first"
-
-
 @pytest.fixture
 def fast(monkeypatch):
     """As on a GPU with native bfloat16."""
     monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 
-@pytest.mark.parametrize("kind", ["bert", "modernbert"])
-def test_copies_score_alike(kind, fast, tmp_path):
-    for part in encoder_of(kind):
+def test_copies_score_alike(fast, tmp_path):
+    for part in encoder_of("modernbert"):
         part.save_pretrained(tmp_path)
     pipe = pipeline(TASK, model=str(tmp_path), device="cpu")
     expected = pipe(TEXTS[1])
@@ -389,9 +354,9 @@ def test_the_task_is_registered_once():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("imports", ["transformers.pipelines, narrative_twins", "narrative_twins"])
-def test_the_default_encoder_is_loaded_without_messages(imports):
-    """In any order of imports."""
+def test_the_default_encoder_is_loaded_without_messages():
+    """Also if transformers is imported before this package."""
+    imports = "transformers.pipelines, narrative_twins"
     code = f"import {imports}, transformers; transformers.pipeline({TASK!r})({TEXTS[0]!r})"
     done = run_command(sys.executable, "-c", code)
     assert (done.returncode, done.stderr) == (0, "")

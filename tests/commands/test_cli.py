@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import click
 import pytest
@@ -79,16 +78,12 @@ def test_options_of_scoring_and_of_encoders_are_declared_once():
     ("arguments", "problem"),
     [
         (["scores"], "'score'?); see narrative-twins --help"),
-        (["score", "--formats", "csv"], "--format"),
         (["score", "--top", "0"], "0 is not in the range x>=1"),
-        (["score", "--format", "xml"], "'xml' is not one of 'text', "),
         (["score", "--operations", "erasure"], "'erasure' is not one of 'deletion', "),
         (["score", "--windows", "five"], "'five' is neither auto"),
-        (["score", "--split", "words"], "'words' is not one of 'sentences', "),
         (["score", "--approximate", "one-pass", "--max-shifts", "2"], "use one of the two"),
         (["score", "--resume"], "--resume needs --format jsonl and --out FILE"),
         (["score", "--out", "out.xyz"], ".xyz is not the suffix of a format; use one of .txt, "),
-        (["score", "--out", "out.parquet"], ".parquet is not the suffix of a format"),
         (["score", "a.txt", "--out", "./a.txt"], "a.txt is read, and would be overwritten"),
         (["score", "--share", "0.5"], "--share needs --format extract"),
         (["score", "-f", "extract", "--share", "0.5", "--top", "1"], "--top and --share"),
@@ -98,7 +93,6 @@ def test_options_of_scoring_and_of_encoders_are_declared_once():
         (["evaluate", "stories", "--server", "http://x"], "must be used together"),
         (["evaluate", "stories", "--model", "a,b"], "'a,b' names several runs"),
         (["evaluate", "stories", "--model", "=a"], "'=a' is not ENCODER, NAME=ENCODER or"),
-        (["evaluate", "stories", "--model", "a", "--model", "a"], "a is named twice"),
         (["evaluate", "stories", "--results", "a"], "'a' is not NAME=FILE"),
         (["evaluate", "stories", "--baselines", "best"], "'best' is not one of 'none', "),
         (["app", "--port", "70000"], "70000 is not in the range"),
@@ -113,10 +107,10 @@ def test_wrong_arguments_are_one_line(arguments, problem):
     assert problem in done.err and done.err.endswith(" --help\n") and done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("form", ["html", "png", "svg"])
-def test_what_a_terminal_can_not_show_needs_a_file(form):
-    done = run("score", "story.txt", "--format", form, terminal=True)
-    assert done.code == 2 and "is not for a terminal; name a file with --out" in done.err
+def test_what_a_terminal_can_not_show_needs_a_file():
+    for form in ("html", "png"):
+        done = run("score", "story.txt", "--format", form, terminal=True)
+        assert done.code == 2 and "is not for a terminal; name a file with --out" in done.err
 
 
 def test_nothing_is_read_from_a_terminal():
@@ -154,10 +148,10 @@ def test_an_extra_that_is_missing_is_named(monkeypatch):
 
 @pytest.mark.slow
 def test_the_installed_command(tmp_path):
-    """With the default encoder, in a process of its own, as a command and as a module."""
+    """With the default encoder, in a process of its own; and as a module."""
     (tmp_path / "omar.txt").write_text("Omar cleaned the windows. A man cried at his desk.")
-    for command in ([COMMAND], [sys.executable, "-m", "narrative_twins"]):
-        done = run_command(*command, "score", "omar.txt", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert all(name in done.stdout for name in OPERATIONS) and "★" in done.stdout
-        assert "A man cried" in done.stdout and "omar" not in done.stderr
+    done = run_command(COMMAND, "score", "omar.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in OPERATIONS) and "★" in done.stdout
+    assert "A man cried" in done.stdout and "omar" not in done.stderr
+    assert run_python("-m", "narrative_twins", "--version") == run("--version").out

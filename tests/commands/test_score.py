@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -19,14 +18,12 @@ from transformers.utils import logging as transformers_logging
 from narrative_twins import score_stories
 from narrative_twins.files import AtomicFile
 
-from support.books import WRITERS, WrittenChapter
 from support.command import run
-from support.processes import COMMAND, LIMIT, run_command, started, wait_until
+from support.processes import COMMAND, LIMIT, started, wait_until
 
 OMAR = (
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
 )
-ENGINE = "narrative_twins.salience.engine.score_stories"
 
 
 @pytest.fixture
@@ -101,20 +98,6 @@ def test_options_reach_the_engine(score, story):
     assert len(score(story, "-f", "extract", "--share", 0.6).out.splitlines()) == 2
 
 
-@pytest.mark.parametrize("name", ["book2.epub", "book.docx", "book.html"])
-def test_books_are_stories_without_their_headings(score, tmp_path, name):
-    chapters = [
-        WrittenChapter("The Tower", ["Omar cleaned a window.", "A man cried."], []),
-        WrittenChapter("Home", ["So."], []),
-    ]
-    (tmp_path / name).write_bytes(WRITERS[name]("Omar", chapters))
-    (row,) = score(tmp_path / name, "--format", "jsonl").rows
-    assert row["sentences"] == ["Omar cleaned a window.", "A man cried.", "So."]
-    (tmp_path / name).write_bytes(b"\0\1")
-    done = score(tmp_path / name, "--format", "json")
-    assert done.code == 1 and f"narrative-twins: {tmp_path / name}: " in done.err
-
-
 def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
     """With their file and line; the others keep their index."""
     mixed = tmp_path / "mixed.jsonl"
@@ -125,39 +108,21 @@ def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
         b"\xff\xfe": "is not UTF-8",
         b'{"sentences": ["A b.", 3]}': "sentence 1 is int, not text",
         '{"sentences": ["Nadia ran.", "\u0301"]}'.encode(): "sentence 1",
-        b'{"id": ["x"], "text": "A b."}': "",
-        b'{"id": "\\ud83d", "text": "A b."}': "",
-        b'{"id": ' + b"9" * 5000 + b', "text": "A b."}': "",
-        b"[" * 100_000: "",
         b'{"text": "Omar left. It snowed."}': "",
     }
     mixed.write_bytes(b"\n".join(lines) + b"\n")
     done = score(tmp_path / "missing.txt", mixed, story, "-f", "csv", "--operations", "deletion")
     assert done.code == 1
     names = [row["story"] for row in csv.DictReader(io.StringIO(done.out))]
-    assert names == ["1", "1", "11", "11", *[str(story)] * 3]
+    assert names == ["1", "1", "7", "7", *[str(story)] * 3]
     problems = done.err.splitlines()
-    assert len(problems) == 10 and "missing.txt: can't be read (No such file" in problems[0]
+    assert len(problems) == 6 and "missing.txt: can't be read (No such file" in problems[0]
     for number, expected in enumerate(lines.values(), start=1):
         if expected:
             assert f"mixed.jsonl, line {number}: {expected}" in done.err
     (tmp_path / "empty.jsonl").write_text("\n")
     empty = score(tmp_path / "empty.jsonl", "-f", "jsonl")
     assert empty == (0, "", "narrative-twins: there is no story in the input\n")
-
-
-def test_files_folders_and_tables(score, story, tmp_path):
-    folder = tmp_path / "tales"
-    folder.mkdir()
-    (folder / "b.txt").write_text(OMAR)
-    (folder / "a.csv").write_text("id,ours\nx,Nadia ran. It rained.\n")
-    (folder / "c.odt").write_bytes(b"\0\1")
-    done = score(folder, story, "-f", "jsonl", "--column", "ours")
-    assert [row["id"] for row in done.rows] == ["x", str(folder / "b.txt"), str(story)]
-    done = score(folder, "-f", "jsonl")
-    assert done.code == 1
-    assert "a.csv: has no column of stories that is known (its columns: id, ours)" in done.err
-    assert score(folder / "c.odt")[:2] == (1, "")
 
 
 def test_headings_lines_and_paragraphs(score, tmp_path):
@@ -179,8 +144,6 @@ def test_headings_lines_and_paragraphs(score, tmp_path):
 def test_errors_are_one_line_without_traceback(score, story):
     for arguments, problem in (
         (["--dtype", "nonsense"], "dtype 'nonsense' is not supported"),
-        (["--device", "cuda:99"], "device 'cuda:99' can't be used"),
-        (["--context-tokens", "2"], "leaves no room"),
         (["--model", "/nowhere/x"], "x' (no folder, so taken as a Hub id) can't be"),
         (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
         (["--out", "/dev/full"], "/dev/full can't be written: No space left on device"),
@@ -206,7 +169,7 @@ def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
     assert (tmp_path / "a.html").read_bytes().startswith(b"story,"), "it overrides the suffix"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_standard_output_of_other_encodings(score, encoding):
     """Text can be read in them; data is UTF-8."""
     story = "Kagerō ran — far. It rained. ★"
@@ -263,58 +226,22 @@ def test_hints_are_given_once(bert_folder, tmp_path):
     assert len(run(*command, "--model", bert_folder).err.splitlines()) == 1
 
 
-@pytest.fixture
-def interrupted(score, monkeypatch):
-    """Runs the command, with Ctrl-C after some results."""
-
-    def call(after, *arguments):
-        def engine(*args, **options):
-            for number, result in enumerate(score_stories(*args, **options)):
-                if number == after:
-                    raise KeyboardInterrupt
-                yield result
-
-        with monkeypatch.context() as patched:
-            patched.setattr(ENGINE, engine)
-            done = score(*arguments)
-        assert done.code == 130
-        return done.err
-
-    return call
-
-
-def test_resuming_scores_only_missing_stories(score, interrupted, tmp_path, monkeypatch):
-    source, out = numbered(tmp_path / "in.jsonl", range(6)), tmp_path / "out.jsonl"
-    assert score(source, "-o", tmp_path / "complete.jsonl").code == 0
-    assert "continue with --resume" in interrupted(3, source, "-o", out)
-    # A line that was cut off, by a power failure for example.
-    with open(tmp_path / "out.jsonl.part", "a") as part:
-        part.write('{"id": 3, "senten')
-    scored = []
-    monkeypatch.setattr(
-        ENGINE, lambda *a, **k: (scored.append(r.story.id) or r for r in score_stories(*a, **k))
-    )
-    assert score(source, "-o", out, "--resume").code == 0
-    assert scored == [3, 4, 5]
-    assert out.read_text() == (tmp_path / "complete.jsonl").read_text()
-    numbered(source, range(8))
-    assert score(source, "-o", out, "--resume").code == 0
-    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [*range(8)]
-
-
-def test_resuming_with_invalid_and_equal_stories(score, interrupted, tmp_path):
-    """Invalid ones are reported again, equal ones are scored as often as they occur."""
+def test_resuming_scores_what_is_missing(score, tmp_path):
+    """Invalid stories are reported again, equal ones are scored as often as they occur."""
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n"\u0301"\n"It rained."\n')
-    interrupted(1, source, "-o", out)
+    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n')
+    assert score(source, "-o", out).code == 1
+    first = out.read_text()
+    source.write_text(source.read_text() + '"\u0301"\n"It rained."\n')
     for _ in range(2):
         done = score(source, "-o", out, "--resume")
         assert done.code == 1 and done.err.count("in.jsonl, line") == 2
         found = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
         assert found == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
+        assert out.read_text().startswith(first)
 
 
-def test_what_can_not_be_resumed(score, interrupted, bert_folder, tmp_path):
+def test_what_can_not_be_resumed(score, bert_folder, tmp_path):
     """Other options, also an encoder of the same name with other weights; other stories; other
     files."""
     source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
@@ -323,30 +250,25 @@ def test_what_can_not_be_resumed(score, interrupted, bert_folder, tmp_path):
     shutil.copytree(bert_folder, other)
     (weights,) = other.glob("*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    interrupted(2, source, "-o", out)
-    for finished in (False, True):
-        before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
-        for arguments, difference in (
-            (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
-            (["--context-tokens", "20"], "context tokens 512 (now 20)"),
-            (["--windows", "2"], 'windows "auto" (now 2)'),
-            (["--split", "lines"], 'splitter null (now "lines")'),
-            (["--score-headings"], "score headings false (now true)"),
-            (["--dtype", "bfloat16"], '"float32" (now "bfloat16")'),
-            (["--top", "1"], "top null (now 1)"),
-            (["--max-shifts", "1"], "max shifts null (now 1)"),
-            (["--model", other], "model fingerprint"),
-        ):
-            done = resume(*arguments)
-            assert done.code == 2 and difference in done.err and "use the same options" in done.err
-        for numbers in ([5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]):
-            numbered(source, numbers)
-            done = resume()
-            assert done.code == 2 and "use the same input" in done.err
-        numbered(source, range(4))
-        assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
-        if not finished:
-            assert resume("--batch-size", 1).code == 0
+    assert score(source, "-o", out).code == 0
+    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
+    for arguments, difference in (
+        (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
+        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
+        (["--split", "lines"], 'splitter null (now "lines")'),
+        (["--score-headings"], "score headings false (now true)"),
+        (["--top", "1"], "top null (now 1)"),
+        (["--model", other], "model fingerprint"),
+    ):
+        done = resume(*arguments)
+        assert done.code == 2 and difference in done.err and "use the same options" in done.err
+    for numbers in ([5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]):
+        numbered(source, numbers)
+        done = resume()
+        assert done.code == 2 and "use the same input" in done.err
+    numbered(source, range(4))
+    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
+    assert resume("--batch-size", 1).code == 0
     out.write_text('{"an": "other"}\nhalf a line')
     assert "line 1 is not a result of this command" in resume().err
     (tmp_path / "out.jsonl.run").unlink()
@@ -375,10 +297,9 @@ def test_input_and_the_output_of_another_run_are_never_overwritten(score, story,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["jsonl", pytest.param("csv", marks=pytest.mark.slow)])
-def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path, form):
+def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path):
     source = numbered(tmp_path / "in.jsonl", range(20_000))
-    out, part = tmp_path / f"out.{form}", tmp_path / f"out.{form}.part"
+    out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
     command = [COMMAND, "score", source, "--model", bert_folder, "-o", out, "--batch-size", 1]
     with started(*command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
@@ -386,35 +307,13 @@ def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path, form):
         _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, err
     assert "interrupted" in err and "Traceback" not in err and not out.exists()
-    if form == "jsonl":
-        assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
-        assert "continue with --resume" in err
-    else:
-        assert not part.exists()
+    assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
+    assert "continue with --resume" in err
 
 
 def test_a_terminal_shows_a_progress_bar(score, story):
     assert "1.0/1 stories" in score(story, "-f", "jsonl", terminal=True).err
     assert score(story, "-f", "jsonl", "--quiet", terminal=True).err == ""
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_is_not_an_error(tmp_path, bert_folder):
-    source = numbered(tmp_path / "in.jsonl", range(500))
-    command = [COMMAND, "score", source, "--model", bert_folder, "-f", "jsonl", "--batch-size", 1]
-    with started(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == "" and process.wait(timeout=LIMIT) == 0
-
-
-@pytest.mark.slow
-def test_full_standard_output(story, bert_folder):
-    """Nothing is added by Python at its end."""
-    command = shlex.join([COMMAND, "score", "--model", bert_folder, "-q", str(story)])
-    done = run_command("sh", "-c", f"{command} > /dev/full")
-    problem = "standard output can't be written: No space left on device"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
 
 
 def test_report(bert_folder, stories, tmp_path):

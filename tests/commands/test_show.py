@@ -6,6 +6,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
+import subprocess
 from functools import partial
 
 import pytest
@@ -14,7 +16,7 @@ from narrative_twins import Story, StorySalience, show
 from narrative_twins.show.formats import FORMATS, write_results
 
 from support.command import run
-from support.processes import run_python
+from support.processes import COMMAND, LIMIT, run_command, started
 
 TEXTS = {
     "a": "Nadia ran. It rained.\n\nThe mill <b>burned</b>. Nobody knew.",
@@ -123,7 +125,6 @@ GOOD = json.dumps(results()[0].to_dict())
         ("s.jsonl", f'{GOOD}\n{{"id": \n', "s.jsonl, line 2: is not valid JSON"),
         ("s.json", '[{"text": "Nadia ran."}]', "s.json, item 0: this is not a result"),
         ("s.txt", "Nadia ran.", "s.txt has no scores that can be read"),
-        ("s.png", "\x89PNG", "s.png has no scores that can be read"),
         ("s.jsonl", "", "s.jsonl has no scores"),
     ],
 )
@@ -135,14 +136,14 @@ def test_files_that_are_no_scores(name, content, problem, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_missing_file(tmp_path):
-    assert "No such file" in shown(tmp_path / "missing.jsonl").err
-
-
-def test_nothing_large_is_imported(scores, tmp_path):
-    code = f"""if True:
-        import sys
-        from narrative_twins.commands.cli import main
-        assert main(["show", {str(scores)!r}, "--out", {str(tmp_path / "page.html")!r}]) == 0
-        print(sorted({{"torch", "transformers", "matplotlib", "datasets"}} & set(sys.modules)))"""
-    assert run_python("-c", code).strip() == "[]"
+def test_a_closed_pipe_is_not_an_error_and_a_full_one_is_one_line(scores):
+    """Nothing is added by Python at its end."""
+    scores.write_text(scores.read_text() * 2000)
+    command = [COMMAND, "show", scores, "-f", "jsonl"]
+    with started(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(timeout=LIMIT) == 0
+    done = run_command("sh", "-c", f"{shlex.join(map(str, command))} > /dev/full")
+    problem = "standard output can't be written: No space left on device"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")

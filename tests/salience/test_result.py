@@ -117,7 +117,7 @@ def sample(name="x"):
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_from_dict_is_the_inverse_of_to_dict(sentences, data):
     windows = data.draw(st.integers(1, len(sentences)))
     try:

@@ -55,20 +55,11 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
     encoder = f"--model {model} --dtype float32 --device cpu"
     asked = f"{folder}/stories.jsonl --server {server} --model tiny --quiet --out OUT.jsonl"
     lines = {
-        **{
-            f"score {kind}": f"score {folder}/story.txt {encoder} --out OUT.{kind}"
-            for kind in ("txt", "json", "jsonl", "csv", "html", "png", "svg")
-        },
-        **{
-            f"book {kind}": f"book {folder}/book.txt {encoder} --out OUT.{kind}"
-            for kind in ("json", "jsonl", "html")
-        },
-        **{
-            f"extract {kind}": f"extract {folder}/book.txt {encoder} --out OUT.{kind}"
-            for kind in ("txt", "md")
-        },
+        "score jsonl": f"score {folder}/story.txt {encoder} --out OUT.jsonl",
+        "show png": f"show {folder}/scores.jsonl --out OUT.png",
+        "book jsonl": f"book {folder}/book.txt {encoder} --out OUT.jsonl",
+        "extract md": f"extract {folder}/book.txt {encoder} --out OUT.md",
         "corpus": f"corpus {folder}/story.txt {encoder} --out OUT",
-        "show html": f"show {folder}/scores.jsonl --out OUT.html",
         "report": f"report {folder}/story.txt {encoder} --out OUT",
         "evaluate": f"evaluate {folder}/votes.jsonl --model tiny={model} --out OUT",
         "export": f"export {model} --to OUT",
