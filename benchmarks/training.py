@@ -1,6 +1,6 @@
 """Time a training step, forward and backward, without the optimizer:
 
-    python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3]
+    python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3] [--work ...]
 
 "Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the
 longest. The others are the steps of `NarrativeTwinsTrainer`, in float32 and with `bf16=True`. Each
@@ -64,8 +64,10 @@ def main() -> None:
         "--model", help="folder or Hub id of the encoder (default: the default encoder)"
     )
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--work", choices=WORK, nargs="+", default=list(WORK))
     arguments = parser.parse_args()
-    for work, (load, count) in WORK.items():
+    for work in arguments.work:
+        load, count = WORK[work]
         rows = list(load(split=f"train[:{count}]"))
         steps = {name: step(arguments.model, rows, way) for name, way in WAYS.items()}
         seconds: dict[str, list[float]] = {name: [] for name in steps}

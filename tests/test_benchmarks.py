@@ -14,8 +14,8 @@ import torch
 from narrative_twins import Story, score_stories
 from narrative_twins.stories.splitting import find_headings
 
+from support.examples import run
 from support.models import SENTENCES, small
-from support.processes import run_python
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -25,15 +25,11 @@ import contenders  # noqa: E402
 import splitters  # noqa: E402
 
 
-def run(script: str, *arguments: object) -> str:
-    return run_python(BENCHMARKS / script, *arguments)
-
-
 @pytest.mark.slow
 def test_speed_is_measured(bert_folder, tmp_path):
     out = tmp_path / "speed.json"
     options = ["--work", "stories", "--stories", 3, "--rounds", 1, "--out", out]
-    printed = run("speed.py", "--model", bert_folder, *options)
+    printed = run(BENCHMARKS / "speed.py", "--model", bert_folder, *options)
     report = json.loads(out.read_text())
     rows = {row["way"]: row for row in report["stories"]["rows"]}
     assert {"reference loop", "exact, float32", "one pass, auto", "floor, plain torch"} <= set(rows)
@@ -50,7 +46,7 @@ def test_speed_is_measured(bert_folder, tmp_path):
 
 @pytest.mark.slow
 def test_books_are_measured(bert_folder):
-    printed = run("books.py", "--model", bert_folder, "--sentences", 300, 400)
+    printed = run(BENCHMARKS / "books.py", "--model", bert_folder, "--sentences", 30, 40)
     assert printed.count("s per 1,000 sentences, peak") == 2
 
 
@@ -121,7 +117,7 @@ def labels(tmp_path) -> Path:
 @pytest.mark.parametrize("script", ["ranks.py", "artefacts.py"])
 def test_agreement_is_measured(script, bert_folder, labels):
     out = labels / "report.json"
-    printed = run(script, labels, "--model", bert_folder, "--out", out)
+    printed = run(BENCHMARKS / script, labels, "--model", bert_folder, "--out", out)
     assert "skipped: no" in printed and "tripod_train.json" in printed
     assert json.loads(out.read_text())
 
@@ -131,15 +127,14 @@ def test_agreement_is_measured(script, bert_folder, labels):
     ("arguments", "lines"),
     [
         (["order.py", "--stories", 4], 12),
-        (["training.py", "--rounds", 1], 8),
-        (["first_result.py", "--rounds", 1], 8),
+        (["training.py", "--rounds", 1, "--work", "32 stories"], 4),
         (["alignment.py"], 5),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_others_are_measured(arguments, lines, bert_folder):
     model = ["--model", bert_folder] * (arguments[0] in ("order.py", "training.py"))
-    printed = run(*arguments, *model).splitlines()
+    printed = run(BENCHMARKS / arguments[0], *arguments[1:], *model).splitlines()
     assert len(printed) == lines and all(re.search(r"\d", line) for line in printed[1:])
 
 

@@ -86,8 +86,14 @@ def output_shown_after(guide: str, block: str) -> str | None:
 
 
 def numbered(pairs):
+    """Parameters of tests: those of the README are in the quick suite, the guides in the slow."""
     return [
-        pytest.param(guide, code, id=f"{guide}-{number}")
+        pytest.param(
+            guide,
+            code,
+            id=f"{guide}-{number}",
+            marks=() if guide == "README.md" else pytest.mark.slow,
+        )
         for number, (guide, code) in enumerate(pairs)
     ]
 
@@ -115,40 +121,44 @@ def test_examples_in_docstrings_run(module, code, tmp_path, monkeypatch):
         exec(compile(code, module, "exec"), {"__name__": "example"})
 
 
-@pytest.fixture
-def folder(tmp_path, bert_folder, monkeypatch):
-    """A working directory with the files that commands in the guides read."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    labels = [
-        {"story": ["Nadia ran.", "It rained on.", "The mill burned down."], "choices": [3, 3, 1]}
-    ] * 3
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
-    (tmp_path / "book.txt").write_text(
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, bert_folder) -> Path:
+    """The files that commands in the guides read."""
+    folder = tmp_path_factory.mktemp("guides")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "book.txt").write_text(
         "Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nThe mill burned down.\n"
     )
-    book = score_book(
-        tmp_path / "book.txt", StoryEncoder.from_pretrained(bert_folder), levels="sentence"
-    )
-    (tmp_path / "book.json").write_text(json.dumps(book.to_dict()))
-    (tmp_path / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
+    encoder = StoryEncoder.from_pretrained(bert_folder)
+    book = score_book(folder / "book.txt", encoder, levels="sentence")
+    (folder / "book.json").write_text(json.dumps(book.to_dict()))
+    (folder / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
+    story = ["Nadia ran.", "It rained on.", "The mill burned down."]
+    scores = {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}
+    scored = StorySalience(Story.parse("Nadia ran. It rained."), scores)
     tellings = [
         [f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")
     ]
-    (tmp_path / "works.jsonl").write_text(
-        json.dumps({"id": "W", "story": tellings[0], "twins": tellings[1:]}) + "\n"
-    )
-    (tmp_path / "stories.jsonl").write_text('{"text": "Nadia ran. It rained."}\n')
-    scored = StorySalience(
-        Story.parse("Nadia ran. It rained."), {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}
-    )
-    (tmp_path / "scores.jsonl").write_text(json.dumps(scored.to_dict()) + "\n")
-    (tmp_path / "twins.jsonl").write_text(
-        '{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}\n'
-    )
-    shutil.copytree(bert_folder, tmp_path / "runs" / "roc" / "final")
-    save_pipeline(tmp_path / "my_pipeline")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    rows = {
+        "labels": [{"story": story, "choices": [3, 3, 1]}] * 3,
+        "works": [{"id": "W", "story": tellings[0], "twins": tellings[1:]}],
+        "stories": [{"text": "Nadia ran. It rained."}],
+        "scores": [scored.to_dict()],
+        "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
+    }
+    for name, found in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    shutil.copytree(bert_folder, folder / "runs" / "roc" / "final")
+    save_pipeline(folder / "my_pipeline")
+    return folder
+
+
+@pytest.fixture
+def folder(files, tmp_path, monkeypatch) -> Path:
+    """A working directory with a copy of the files."""
+    copy = shutil.copytree(files, tmp_path / "guides", symlinks=True)
+    monkeypatch.chdir(copy)
+    return copy
 
 
 def of_command(*names: str, but: str = "\n"):

@@ -1,4 +1,4 @@
-"""Run the examples."""
+"""Run the scripts of examples/ and benchmarks/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(script: str, *arguments: object) -> str:
-    """Run an example in this process, which saves its imports; returns its standard output."""
+    """Run a script in this process, which saves its imports; returns its standard output."""
     printed = io.StringIO()
     argv = [str(part) for part in (EXAMPLES / script, *arguments)]
     with mock.patch.object(sys, "argv", argv), contextlib.redirect_stdout(printed):
