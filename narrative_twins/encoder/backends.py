@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,19 +32,6 @@ if TYPE_CHECKING:
 
 BACKENDS: dict[str, type[PortableModel]] = {}
 """The backends by name, besides `"torch"`."""
-
-_BATCH_TOKENS = 2_048
-
-
-@dataclass(frozen=True)
-class Device:
-    """The device of a portable model, with the attributes of torch's."""
-
-    type: str = "cpu"
-    index: int | None = None
-
-    def __str__(self) -> str:
-        return self.type
 
 
 class PortableModel(ABC):
@@ -77,7 +64,7 @@ class PortableModel(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     extra: ClassVar[str]
 
-    device = Device()
+    device = SimpleNamespace(type="cpu", index=None)
 
     def __init_subclass__(cls) -> None:
         BACKENDS[cls.backend] = cls
@@ -107,16 +94,21 @@ class PortableModel(ABC):
         """
 
     def __init__(self, name: str | Path, **options: Any) -> None:
-        self.name_or_path = str(name)
-        self._options = hub_options(options)
-        self.checkpoint_settings = read_checkpoint_settings(self.name_or_path, **self._options)
-        with loading_errors(self.name_or_path):
-            self.config = self._read_config()
-            path, *_ = [find_file(self.name_or_path, file, self._options) for file in self.files()]
+        self.name_or_path = name = str(name)
+        self._hub = hub = hub_options(options)
+        self.checkpoint_settings = read_checkpoint_settings(name, **hub)
+        with loading_errors(name):
+            values = read_json(name, "config.json", hub)
+            if not isinstance(values, dict) or not isinstance(values.get("hidden_size"), int):
+                raise ValueError("it has no config.json with a hidden_size")
+            parts = Path(str(find_file(name, "config.json", hub))).parts
+            commit = parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
+            self.config = SimpleNamespace(**values | {"_commit_hash": commit})
+            path, *_ = [find_file(name, file, hub) for file in self.files()]
             if path is None:
                 raise ValueError(
-                    f"it has no {self.files()[0]}; make it with `narrative-twins export"
-                    f" {self.name_or_path} --backend {self.backend} --to FOLDER`, and load FOLDER"
+                    f"it has no {self.files()[0]}; make it with `narrative-twins export {name}"
+                    f" --backend {self.backend} --to FOLDER`, and load FOLDER"
                 )
         try:
             self.start(path)
@@ -128,29 +120,17 @@ class PortableModel(ABC):
             raise OSError(one_line(f"{path} can't be loaded by {self.backend}: {error}")) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _load, (type(self), self.name_or_path, self._options)
+        return partial(type(self), self.name_or_path, **self._hub), ()
 
     def tokenizer(self) -> Any:
         """Its tokenizer; raises OSError if it has no fast one."""
         with loading_errors(self.name_or_path, "the tokenizer of encoder"):
-            return PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self._options)
+            return PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self._hub)
 
     @classmethod
     def files(cls) -> list[str]:
         """The files that an export may have, each with the folder, that of the model first."""
         return [f"{cls.backend}/{name}" for name in (cls.file, *cls.parts)]
-
-    def _read_config(self) -> SimpleNamespace:
-        values = read_json(self.name_or_path, "config.json", self._options)
-        if not isinstance(values, dict) or not isinstance(values.get("hidden_size"), int):
-            raise ValueError("it has no config.json with a hidden_size")
-        parts = Path(str(find_file(self.name_or_path, "config.json", self._options))).parts
-        commit = parts[parts.index("snapshots") + 1] if "snapshots" in parts else None
-        return SimpleNamespace(**values | {"_commit_hash": commit})
-
-
-def _load(kind: type[PortableModel], name: str, options: Mapping[str, Any]) -> PortableModel:
-    return kind(name, **options)
 
 
 def portable_backend(name: str) -> type[PortableModel]:
@@ -184,14 +164,14 @@ class OnnxModel(PortableModel):
         self._session = onnxruntime.InferenceSession(
             path, options, providers=["CPUExecutionProvider"]
         )
-        self._inputs = {given.name for given in self._session.get_inputs()}
-        self._output = self._session.get_outputs()[0].name
+        self._inputs = [given.name for given in self._session.get_inputs()]
+        self._outputs = [self._session.get_outputs()[0].name]
 
     def run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         """Token states from ids and mask."""
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states: NDArray[np.float32] = self._session.run(
-            [self._output], {name: inputs[name] for name in inputs if name in self._inputs}
+            self._outputs, {name: given[name] for name in self._inputs}
         )[0]
         return states
 
@@ -217,17 +197,9 @@ class OnnxModel(PortableModel):
 
 
 class PortablePasses:
-    """Runs a portable model over texts, padded to the longest of a batch; the counterpart of
-    `ForwardPasses`.
-
-    Args:
-        model: the model.
-        tokenizer: its tokenizer.
-        batch_tokens: tokens per forward pass, padding included; default 2,048.
-
-    Raises:
-        ValueError: the model does not return token states.
-    """
+    """Runs a portable model over texts, padded to the longest of a batch, of 2,048 tokens by
+    default; the counterpart of `ForwardPasses`. Raises ValueError if the model does not return
+    token states."""
 
     attention = "padded"
     dtype = "float32"
@@ -236,7 +208,7 @@ class PortablePasses:
         self, model: PortableModel, tokenizer: StoryTokenizer, batch_tokens: int | None = None
     ) -> None:
         self.model = model
-        self.batch_tokens = batch_tokens or _BATCH_TOKENS
+        self.batch_tokens = batch_tokens or 2_048
         self._pad_id = tokenizer.pad_id
         text, _ = tokenizer.probes()
         alone = self.states([text])
@@ -252,10 +224,9 @@ class PortablePasses:
             # Padding changes the states, so each text is a batch.
             self.batch_tokens = 1
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> AbstractContextManager[None]:
         """Nothing has to be prepared for `states`."""
-        yield
+        return nullcontext()
 
     def states(self, rows: Sequence[Ids]) -> NDArray[np.float32]:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions)."""

@@ -8,8 +8,6 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,13 @@ import numpy as np
 import torch
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.backends import PortableModel, portable_backend
+from narrative_twins.encoder.backends import BACKENDS, PortableModel, portable_backend
 from narrative_twins.encoder.loading import os_errors
 from narrative_twins.encoder.passes import using_attention
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import padded
 
-_SAMPLES = (
-    "The mill was gone.",
-    "She looked at the map again, and laughed until it got dark.",
-    "Why?",
-)
-_SAME_MODEL = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
-"""Values of `config.json` that tell encoders apart."""
+_SAMPLES = ["The mill was gone.", "She looked at the map again, and laughed until dark.", "Why?"]
 
 
 def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "onnx") -> Path:
@@ -60,12 +52,21 @@ def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "on
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     is_new = not (folder / "config.json").exists()
-    if not is_new:
-        _check_config(encoder, folder)
+    if not is_new and not _is_config_of(encoder.model, folder / "config.json"):
+        raise ValueError(
+            f"{folder} has another encoder (its config.json differs); export to another folder"
+        )
     # Next to the files that it will become, so that it can be renamed.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+        # All files of the checkpoint but its weights.
         with os_errors(folder):
-            _save_settings(encoder, Path(scratch))
+            encoder.model.config.save_pretrained(scratch)
+            tokenizer = copy.deepcopy(encoder.tokenizer.tokenizer)
+            # The positions of RoBERTa models, some of which are reserved, are not known without
+            # the model.
+            tokenizer.model_max_length = min(tokenizer.model_max_length, encoder.context_tokens)
+            tokenizer.save_pretrained(scratch)
+            encoder.save_settings(scratch)
         path = Path(scratch) / kind.files()[0]
         path.parent.mkdir()
         try:
@@ -94,49 +95,44 @@ def check_export(encoder: StoryEncoder, folder: Path, backend: str) -> None:
     exported = StoryEncoder(
         model, model.tokenizer(), pooling=encoder.pooling, context_tokens=encoder.context_tokens
     )
-    theirs, ours = (
+    vectors = [
         each.encode([each.tokenize([text]).chunks((0,), None) for text in _SAMPLES])
         for each in (exported, encoder)
-    )
-    cosines = (theirs * ours).sum(1) / (
-        np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1)
-    )
+    ]
+    theirs, ours = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in vectors)
+    least = (theirs * ours).sum(1).min()
     # An encoder in bfloat16 is itself not exact.
-    if not cosines.min() >= (0.99999 if encoder.dtype == torch.float32 else 0.999):
+    if not least >= (0.99999 if encoder.dtype == torch.float32 else 0.999):
         raise ValueError(
             f"the model exported to {backend} has other vectors than the encoder (cosine"
-            f" {cosines.min():.5f})"
+            f" {least:.5f})"
         )
 
 
-def _check_config(encoder: StoryEncoder, folder: Path) -> None:
-    """Raise a ValueError if a folder has the checkpoint of another encoder."""
+def check_exports(encoder: StoryEncoder, folder: Path) -> None:
+    """Raise a ValueError if an exported model in the folder of an encoder has other vectors than
+    it, as after training; an ImportError if its library is missing."""
+    for backend, kind in BACKENDS.items():
+        if not (folder / kind.files()[0]).is_file():
+            continue
+        try:
+            check_export(encoder, folder, backend)
+        except ImportError:
+            raise
+        except Exception as error:  # of any kind, since the file may contain anything
+            export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
+            fix = f"export it again (`{export}`), or remove {folder / backend}"
+            raise ValueError(f"{error}; {fix}") from error
+
+
+def _is_config_of(model: Any, path: Path) -> bool:
+    """Whether a `config.json` has the values of a model that tell encoders apart."""
     try:
-        theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        same = all(
-            theirs.get(name) == getattr(encoder.model.config, name, None) for name in _SAME_MODEL
-        )
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        names = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
+        return all(theirs.get(name) == getattr(model.config, name, None) for name in names)
     except (OSError, ValueError, AttributeError):
-        same = False
-    if not same:
-        raise ValueError(
-            f"{folder} has another encoder (its config.json differs); export to another folder"
-        )
-
-
-def _save_settings(encoder: StoryEncoder, folder: Path) -> None:
-    """All files of the checkpoint but its weights."""
-    tokenizer = encoder.tokenizer.tokenizer
-    encoder.model.config.save_pretrained(folder)
-    limit = tokenizer.model_max_length
-    try:
-        # The positions of RoBERTa models, some of which are reserved, are not known without the
-        # model.
-        tokenizer.model_max_length = min(limit, encoder.context_tokens)
-        tokenizer.save_pretrained(folder)
-    finally:
-        tokenizer.model_max_length = limit
-    encoder.save_settings(folder)
+        return False
 
 
 class _TokenStates(torch.nn.Module):
@@ -146,34 +142,27 @@ class _TokenStates(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        states: torch.Tensor = self.model(
-            input_ids=input_ids, attention_mask=attention_mask
-        ).last_hidden_state
-        return states
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
 
 
 def _write_model(encoder: StoryEncoder, kind: type[PortableModel], path: Path) -> None:
     # A copy, since it is cast and moved.
-    model = (
-        merged_copy(encoder.model) if has_adapter(encoder.model) else copy.deepcopy(encoder.model)
-    )
+    model = (merged_copy if has_adapter(encoder.model) else copy.deepcopy)(encoder.model)
     model = model.float().cpu()
-    ids, is_token = padded(encoder.tokenizer.ids(list(_SAMPLES[:2]), special=True), 0)
+    ids, is_token = padded(encoder.tokenizer.ids(_SAMPLES[:2], special=True), 0)
     inputs = torch.from_numpy(ids), torch.from_numpy(is_token.astype(np.int64))
-    with _quiet(), torch.inference_mode(False), torch.no_grad(), using_attention(model, "sdpa"):
-        kind.write(_TokenStates(model).eval(), inputs, path)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without warnings on what only developers of torch's exporter can change."""
+    # Without warnings on what only developers of torch's exporter can change.
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        with (
+            warnings.catch_warnings(action="ignore"),
+            torch.inference_mode(False),
+            torch.no_grad(),
+            using_attention(model, "sdpa"),
+        ):
+            kind.write(_TokenStates(model).eval(), inputs, path)
     finally:
         logger.setLevel(level)

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -41,13 +41,12 @@ SAFELY = {"use_safetensors": True, "attn_implementation": None}
 `config.json` names, whose code would run."""
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-_DTYPES = ("float32", "bfloat16", "float16", "float64")
+_DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 _OTHER_MODELS = tuple(
     "albert- bart- bert- camembert- ctrl deberta- distilbert- distilroberta- electra- flaubert gpt"
     " roberta- t5- transfo-xl xlm- xlnet-".split()
 )
 """How names of the first models of transformers begin, which have no organization."""
-_CONNECTION_SECONDS = 10
 
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
@@ -66,13 +65,11 @@ class CheckpointSettings(NamedTuple):
             None if not given.
         lowercase: whether text is lowercased before it is tokenized.
         prompt: name of the prompt that sentence-transformers puts before every text, if any.
-        problem: why the settings can't be read; None if they can.
     """
 
     pooling: str | None = None
     lowercase: bool = False
     prompt: str | None = None
-    problem: str | None = None
 
 
 class CheckpointError(Exception):
@@ -100,40 +97,21 @@ class AutoStoryModel:
             raise CheckpointError(str(error)) from error
 
 
-def load_model_and_tokenizer(
-    name: str, device: str | int | torch.device | None, dtype: Any, options: Mapping[str, Any]
-) -> tuple[Any, Any]:
-    """Load a model of a story encoder to a device, and its tokenizer; see
-    `StoryEncoder.from_pretrained`. Raises `OSError`, or `ValueError` if the dtype or device is
-    invalid."""
-    import torch
-
-    if dtype != "auto" and str(dtype).removeprefix("torch.") not in _DTYPES:
-        raise ValueError(
-            f"dtype {str(dtype)!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'"
-        )
-    model = load_story_model(name, dtype=dtype, **options)
-    tokenizer = load_tokenizer(name, **options)
-    if device is None:
-        has_accelerator = torch.accelerator.is_available()
-        device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
-    try:
-        model.to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
-    return model, tokenizer
-
-
 def load_story_model(name: str | Path, **options: Any) -> Any:
     """Load a model of a story encoder with `load_model`, and set two attributes of it:
     `checkpoint_settings`, the settings of its checkpoint, and `precision`, which is `"auto"` unless
-    a dtype was chosen. Raises `OSError`.
+    a dtype was chosen. Raises `OSError`, or `ValueError` if the dtype is not supported.
     """
     from transformers import AutoModel
 
+    dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
+    if dtype not in _DTYPES:
+        raise ValueError(
+            f"dtype {dtype!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'"
+        )
     model = load_model(AutoModel, name, **options)
     model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
-    model.precision = "auto" if options.get("dtype", "auto") in ("auto", None) else None
+    model.precision = "auto" if dtype == "auto" else None
     return model
 
 
@@ -144,11 +122,8 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
 
     with loading_errors(name, "the tokenizer of encoder"):
         adapter = adapter_at(name, **options)
-        if adapter is not None:
-            own = find_file(name, "tokenizer_config.json", adapter.hub)
-            hub = adapter.hub if own else adapter.base_hub
-            options = {**without_hub(options), **hub}
-            name = name if own else adapter.base
+        if adapter is not None and not find_file(name, "tokenizer_config.json", adapter.hub):
+            name, options = adapter.base, without_hub(options) | adapter.base_hub
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
@@ -159,10 +134,8 @@ def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) 
     another pooling, with which the pooler was not trained.
     """
     settings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
-    with loading_errors(name):
-        if settings.problem is not None:
-            raise ValueError(settings.problem)
-        if pooler and settings.pooling is not None:
+    if pooler and settings.pooling is not None:
+        with loading_errors(name):
             raise ValueError(
                 f"its settings name {settings.pooling} pooling, so its pooler is not trained; use"
                 " that pooling"
@@ -202,30 +175,23 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
 
     adapter = adapter_at(name, **options)
     if adapter is not None:
-        with loading_errors(
-            name,
-            hint="correct base_model_name_or_path in adapter_config.json if its base is elsewhere",
-        ):
-            base_options = {**without_hub(options), **adapter.base_hub}
+        base_options = without_hub(options) | adapter.base_hub
+        try:
             model = load_model(kind, adapter.base, pooler=pooler, **base_options)
+        except OSError as error:
+            where = f"base_model_name_or_path in adapter_config.json of {name}"
+            raise OSError(f"{error}; correct {where} if its base is elsewhere") from error
         merge_adapter(model, adapter)
         return model
-    options = {
-        **SAFELY,
-        **options,
-        "trust_remote_code": options.get("trust_remote_code") or False,
-        "use_safetensors": True,
-        "weights_only": True,
-        # Weights of other sizes are then listed, like those that are missing.
-        "output_loading_info": True,
-        "ignore_mismatched_sizes": True,
-    }
+    options = {**SAFELY, **options, "use_safetensors": True, "weights_only": True}
+    options["trust_remote_code"] = options.get("trust_remote_code") or False
+    # Weights of other sizes are then listed, like those that are missing.
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with loading_errors(name), _quiet(name):
-        check_weights(name, options)
         # `attn_implementation` has an effect on a configuration that is loaded already.
         if options.get("config") is None:
-            known = ("subfolder", "trust_remote_code")
-            found = hub_options(options) | {key: options[key] for key in known if key in options}
+            known = (*_HUB_OPTIONS, "subfolder", "trust_remote_code")
+            found = {key: options[key] for key in known if key in options}
             config = AutoConfig.from_pretrained(name, **found)
             # That of `config.json`, under any name; the user's is among the options.
             config._attn_implementation = None
@@ -234,6 +200,7 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
             options["config"] = config
+        check_weights(name, options)
         model, info = kind.from_pretrained(name, **options)
         problem = _misfit(model, info, pooler) or _degenerate(model)
         if problem:
@@ -301,39 +268,27 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
-    """Check that the weights are safetensors of the checkpoint's own folder, before any file is
+    """Check that the weights are safetensors of the checkpoint's own folder, before any of them is
     opened: `config.json` and an index of weights may name any file, also a pickle, which can
     execute code; and without safetensors transformers would ask a service to convert a pickle."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
-    config = read_json(name, "config.json", hub)
-    if config is None and not os.path.isdir(name):
-        offline = constants.HF_HUB_OFFLINE or options.get("local_files_only")
-        raise ValueError(
-            "it is neither a local folder nor in the cache, and the Hub is not asked offline;"
-            " connect, or name a folder"
-            if offline
-            else "it has no config.json, so it is not a model of transformers"
-        )
-    weights = config.get("transformers_weights") if isinstance(config, dict) else None
-    index = f"model.safetensors.index{variant}.json"
     source = "config.json"
-    if weights is None:
+    config = read_json(name, source, hub)
+    names = [config["transformers_weights"]] if "transformers_weights" in (config or ()) else []
+    if not names:
         if find_file(name, f"model{variant}.safetensors", hub):
             return
-        if find_file(name, index, hub) is None:
+        source = f"model.safetensors.index{variant}.json"
+        index = read_json(name, source, hub)
+        if index is None:
             raise ValueError(
                 f"no weights in safetensors; pickles, which can execute code, are not read: {_SAVE}"
             )
-        weights = index
-    names = [weights]
-    if weights == index or str(weights).endswith(".safetensors.index.json"):
-        source = weights
-        content = read_json(name, weights, hub)
         try:
-            names = list(content["weight_map"].values())
+            names = list(index["weight_map"].values())
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{weights} is not an index of weights") from error
+            raise ValueError(f"{source} is not an index of weights") from error
     for file in names:
         if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
             raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
@@ -346,28 +301,24 @@ def _misfit(model: Any, info: Mapping[str, Any], pooler: bool) -> str | None:
     base = getattr(model, model.base_model_prefix, model)
     prefix = f"{model.base_model_prefix}."
     parts = {name for name, _ in base.named_children()} - {"pooler"}
-    mismatched = {key: sizes for key, *sizes in info.get("mismatched_keys", ())}
-
-    def relevant(keys: Iterable[str]) -> list[str]:
-        own = [key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix)]
-        return sorted(
-            key for key in own if key.partition(".")[0] in parts and not key.endswith(_BUFFERS)
-        )
-
+    mismatched = [key for key, *_ in info.get("mismatched_keys", ())]
     for keys, problem in (
         (mismatched, "have other sizes than config.json says"),
         (info["missing_keys"], "are missing"),
         (info["unexpected_keys"], "are not part of the model"),
     ):
-        if names := relevant(keys):
+        own = [key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix)]
+        names = sorted(
+            key for key in own if key.partition(".")[0] in parts and not key.endswith(_BUFFERS)
+        )
+        if names:
             return (
                 f"{len(names)} of its weights {problem} ({names[0]}, ...); the weights are those of"
                 " another model"
             )
-    untrained = {*info["missing_keys"], *mismatched}
+    untrained = [key.removeprefix(prefix) for key in (*info["missing_keys"], *mismatched)]
     if pooler and (
-        getattr(base, "pooler", None) is None
-        or any(key.removeprefix(prefix).startswith("pooler.") for key in untrained)
+        getattr(base, "pooler", None) is None or any(key.startswith("pooler.") for key in untrained)
     ):
         return (
             "it has no weights of a pooler; use a checkpoint whose pooler was trained, such as one"
@@ -395,7 +346,7 @@ def _degenerate(model: torch.nn.Module) -> str | None:
 
 def read_checkpoint_settings(name: str | Path, **hub: Any) -> CheckpointSettings:
     """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
-    without settings of its own. Errors are not raised but described in `problem`."""
+    without settings of its own. Raises OSError if a file of them is invalid."""
     try:
         modules = read_json(name, "modules.json", hub)
         if modules is None:
@@ -404,33 +355,46 @@ def read_checkpoint_settings(name: str | Path, **hub: Any) -> CheckpointSettings
                 return CheckpointSettings()
             return read_checkpoint_settings(adapter.base, **adapter.base_hub)
         folders = {_kind(module["type"]): module["path"] for module in modules}
-        pooling = None
+        pooling: dict[str, Any] = {}
         if "Pooling" in folders:
-            pooling = _pooling_mode(read_json(name, f"{folders['Pooling']}/config.json", hub) or {})
+            pooling = read_json(name, f"{folders['Pooling']}/config.json", hub) or {}
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
         return CheckpointSettings(
-            _unknown_modules(folders) or pooling,
+            _pooling(folders, pooling),
             bool(transformer.get("do_lower_case")),
             general.get("default_prompt_name"),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return CheckpointSettings(
-            problem=f"modules.json of {str(name)!r}, or a file that it names, is invalid ({error})"
-        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OSError(
+            f"modules.json of {str(name)!r}, or a file that it names, is invalid ({error})"
+        ) from error
 
 
 def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
     """The settings of a loaded `SentenceTransformer`, given as the sequence of its modules."""
     kinds = {type(module).__name__: module for module in modules}
-    pooling = _pooling_mode(kinds["Pooling"].get_config_dict()) if "Pooling" in kinds else None
+    config = kinds["Pooling"].get_config_dict() if "Pooling" in kinds else {}
     lowercase = bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
-    return CheckpointSettings(_unknown_modules(kinds) or pooling, lowercase)
+    return CheckpointSettings(_pooling(kinds, config), lowercase)
+
+
+def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
+    """The pooling of modules of these kinds, from the configuration of the pooling module, which
+    has a mode in sentence-transformers 6, and flags in earlier releases."""
+    prefix = "pooling_mode_"
+    unknown = [kind for kind in kinds if kind not in _MODULES]
+    flags = [
+        key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on
+    ]
+    modes = unknown or config.get("pooling_mode") or flags
+    modes = [modes] if isinstance(modes, str) else modes
+    return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
 
 
 def settings_of(model: Any) -> CheckpointSettings:
     """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`.
-    Raises ValueError if those in its configuration are invalid."""
+    Raises OSError or ValueError if they are invalid."""
     stored = getattr(model, "checkpoint_settings", None)
     if isinstance(stored, CheckpointSettings):
         return stored
@@ -453,50 +417,11 @@ def check_pooling(name: str) -> Pooling:
     return cast(Pooling, name)
 
 
-def write_checkpoint_settings(
-    folder: str | Path, pooling: Pooling, dimensions: int, lowercase: bool, context_tokens: int
-) -> None:
-    """Turn a saved model and tokenizer into a sentence-transformers checkpoint that every release
-    can load."""
-    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (kind, path) in enumerate(kinds.items())
-    ]
-    modes = {
-        "pooling_mode_cls_token": pooling == "first",
-        "pooling_mode_mean_tokens": pooling == "mean",
-    }
-    (Path(folder) / "1_Pooling").mkdir(exist_ok=True)
-    for file, content in {
-        "modules.json": modules,
-        "1_Pooling/config.json": {"word_embedding_dimension": dimensions, **modes},
-        "sentence_bert_config.json": {"max_seq_length": context_tokens, "do_lower_case": lowercase},
-    }.items():
-        (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
 def _kind(type_name: str) -> str:
     """The name of a module's class; with its own module if it is not of sentence-transformers, as
     its code is not run."""
     known = type_name.startswith("sentence_transformers.")
     return type_name.rsplit(".", 1)[-1] if known else type_name
-
-
-def _unknown_modules(kinds: Iterable[str]) -> str:
-    return "+".join(kind for kind in kinds if kind not in _MODULES)
-
-
-def _pooling_mode(config: dict[str, Any]) -> str | None:
-    """The pooling mode, from the configuration of sentence-transformers 6 or the flags of earlier
-    releases."""
-    prefix = "pooling_mode_"
-    flags = [
-        key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on
-    ]
-    modes = config.get("pooling_mode") or flags
-    modes = [modes] if isinstance(modes, str) else modes
-    return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
 
 
 def default_encoder() -> str:
@@ -533,19 +458,13 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
 
 
 def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name means, and the options to load it with. A name without
-    an organization, such as `all-MiniLM-L6-v2`, is one of sentence-transformers, as in that
-    library.
+    """The folder or Hub id that a name means, and the options for `from_pretrained` to load it
+    with. A name without an organization, such as `all-MiniLM-L6-v2`, is one of
+    sentence-transformers, as in that library.
 
     The Hub is asked once whether it has the encoder, so that without a connection an error comes at
-    once, or the copy in the cache is used; libraries try again for minutes.
-
-    Args:
-        name: a folder, Hub id or short name.
-        options: options for `from_pretrained`.
-
-    Raises:
-        OSError: the encoder is neither a folder nor in the cache, and the Hub can't be reached.
+    once, or the copy in the cache is used; libraries try again for minutes. Raises OSError if the
+    encoder is neither a folder nor in the cache, and the Hub can't be reached.
     """
     found, options = str(name), dict(options)
     if os.path.exists(found):
@@ -558,7 +477,7 @@ def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dic
     revision = options.get("revision")
     try:
         url = hf_hub_url(found, "config.json", revision=None if revision is None else str(revision))
-        get_hf_file_metadata(url, token=options.get("token"), timeout=_CONNECTION_SECONDS)
+        get_hf_file_metadata(url, token=options.get("token"), timeout=10)
     except HfHubHTTPError:
         pass  # What the Hub answers is reported with more detail where the files are loaded.
     except Exception as error:
@@ -611,9 +530,7 @@ def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def loading_errors(
-    name: str | Path, kind: str = "encoder", hint: str | None = None
-) -> Iterator[None]:
+def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
     """Raise every error as an `OSError` of one line that names what is loaded: the files may
     contain anything."""
     try:
@@ -625,8 +542,9 @@ def loading_errors(
             problem = f"model.safetensors is damaged ({error}); copy or download it again"
         elif not isinstance(error, (OSError, ValueError)):
             problem = f"{type(error).__name__}: {error}"
-        message = f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}"
-        raise OSError(one_line(f"{message}; {hint}" if hint else message)) from error
+        raise OSError(
+            one_line(f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}")
+        ) from error
 
 
 @contextmanager
@@ -675,10 +593,7 @@ def _quiet(name: str | Path) -> Iterator[None]:
 
     logger.addFilter(is_other)
     try:
-        if Path(name).is_dir():
-            with no_progress_bars():
-                yield
-        else:
+        with no_progress_bars() if Path(name).is_dir() else nullcontext():
             yield
     finally:
         logger.removeFilter(is_other)

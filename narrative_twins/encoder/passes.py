@@ -49,10 +49,7 @@ class ForwardPasses:
             products are in the fastest precision that keeps ranks, see `fast_dtype`; else in that
             of its weights.
         tokenizer: its tokenizer.
-        attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"`
-            packs if the model can.
-        batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
-            device.
+        attention, batch_tokens: see `StoryEncoder`.
 
     Raises:
         ValueError: the model is not a bidirectional encoder, or does not support the attention.
@@ -69,12 +66,21 @@ class ForwardPasses:
             raise ValueError(f"attention={attention!r}: choose {', '.join(map(repr, ATTENTIONS))}")
         self.model = model
         self.device: torch.device = model.device
-        kind = "cpu" if self.device.type == "cpu" else "cuda"
-        self.batch_tokens = batch_tokens or BATCH_TOKENS[kind]
         self._pad_id = tokenizer.pad_id
         self._first_position = first_position(model)
+        is_cpu = self.device.type == "cpu"
+        self.batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if is_cpu else "cuda"]
+        # The precision of matrix products, if it is not that of the weights.
+        self._products_dtype: torch.dtype | None = None
+        if getattr(model, "precision", None) == "auto":
+            if is_cpu and model.dtype in (torch.float16, torch.bfloat16):
+                # On a CPU keeping weights in float32 costs little, and the cast changes no value.
+                model.float()
+            fast = fast_dtype(self.device)
+            if model.dtype == torch.float32 and fast != torch.float32:
+                self._products_dtype = fast
+        # The attention that packed texts are read with; None if texts are padded.
         self._attention: str | None = None
-        self._products_dtype = self._choose_dtype()
         self._probe(tokenizer, attention)
 
     @property
@@ -112,14 +118,32 @@ class ForwardPasses:
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
         while `running`. Packed texts are fastest if those of equal length are neighbors."""
-        if self._attention is not None:
-            return self._packed_states(rows)
-        ids, is_token = padded(rows, self._pad_id)
-        mask = self._tensor(is_token)
-        states: torch.Tensor = self.model(
-            input_ids=self._tensor(ids), attention_mask=mask
-        ).last_hidden_state
-        return states.flatten(0, 1) if is_token.all() else states[mask.bool()]
+        if self._attention is None:
+            ids, is_token = padded(rows, self._pad_id)
+            mask = self._tensor(is_token)
+            found = self.model(input_ids=self._tensor(ids), attention_mask=mask).last_hidden_state
+            states: torch.Tensor = found.flatten(0, 1) if is_token.all() else found[mask.bool()]
+            return states
+        total = sum(map(len, rows))
+        if self.device.type == "cpu":
+            # Filled up by texts of one token, which are within any context.
+            rows = [*rows, *[rows[0][:1]] * (-total % ROUNDED_TOKENS)]
+        lengths = [len(row) for row in rows]
+        first = self._first_position
+        positions = np.concatenate([np.arange(first, first + length) for length in lengths])
+        ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32).to(self.device)
+        # What keeps the texts apart is `text_runs` in packed attention, and the cumulative lengths
+        # in flash attention; position ids or a padding mask alone would not.
+        states = self.model(
+            input_ids=self._tensor(np.concatenate(rows)).unsqueeze(0),
+            position_ids=self._tensor(positions).unsqueeze(0),
+            text_runs=[(len(list(run)), length) for length, run in groupby(lengths)],
+            cu_seq_lens_q=ends,
+            cu_seq_lens_k=ends,
+            max_length_q=max(lengths),
+            max_length_k=max(lengths),
+        ).last_hidden_state[0]
+        return states[:total]
 
     def pooled(
         self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling
@@ -146,29 +170,6 @@ class ForwardPasses:
         array: NDArray[np.float32] = torch.cat(list(vectors)).cpu().numpy()
         return array
 
-    def _packed_states(self, rows: Sequence[Ids]) -> torch.Tensor:
-        """Token states of texts, from one forward pass over their concatenation."""
-        total = sum(map(len, rows))
-        if self.device.type == "cpu":
-            # Filled up by texts of one token, which are within any context.
-            rows = [*rows, *[rows[0][:1]] * (-total % ROUNDED_TOKENS)]
-        lengths = [len(row) for row in rows]
-        first = self._first_position
-        positions = np.concatenate([np.arange(first, first + length) for length in lengths])
-        ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32).to(self.device)
-        # What keeps the texts apart is `text_runs` in packed attention, and the cumulative lengths
-        # in flash attention; position ids or a padding mask alone would not.
-        states: torch.Tensor = self.model(
-            input_ids=self._tensor(np.concatenate(rows)).unsqueeze(0),
-            position_ids=self._tensor(positions).unsqueeze(0),
-            text_runs=[(len(list(run)), length) for length, run in groupby(lengths)],
-            cu_seq_lens_q=ends,
-            cu_seq_lens_k=ends,
-            max_length_q=max(lengths),
-            max_length_k=max(lengths),
-        ).last_hidden_state[0]
-        return states[:total]
-
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         """An array of integers as a tensor on the device; the copy to a GPU overlaps with
         computation there."""
@@ -176,16 +177,6 @@ class ForwardPasses:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
-
-    def _choose_dtype(self) -> torch.dtype | None:
-        """The precision of matrix products; None for that of the weights."""
-        if getattr(self.model, "precision", None) != "auto":
-            return None
-        if self.device.type == "cpu" and self.model.dtype in (torch.float16, torch.bfloat16):
-            # On a CPU keeping weights in float32 costs little, and the cast changes no value.
-            self.model.float()
-        dtype = fast_dtype(self.device)
-        return dtype if self.model.dtype == torch.float32 and dtype != torch.float32 else None
 
     def _probe(self, tokenizer: StoryTokenizer, attention: Attention) -> None:
         """Find out by trial passes what the model supports, and refuse models that are not
@@ -196,8 +187,7 @@ class ForwardPasses:
         text, other = tokenizer.probes()
         longer = np.tile(text, 3)[: tokenizer.context_tokens]
         try:
-            alone = self._run([text])
-            other_alone = self._run([other])
+            alone, other_alone = self._run([text]), self._run([other])
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
             raise ValueError(
                 f"{name} did not return token states for a text ({error}); {_FIX}"
@@ -210,8 +200,16 @@ class ForwardPasses:
             )
         if attention != "padded":
             expected = torch.cat([self._run([longer]), alone, other_alone])
-            if self._packs([longer, text, other], expected):
-                return
+            for found in self._attentions():
+                self._attention = found
+                try:
+                    if self._same(expected, self._run([longer, text, other])):
+                        return
+                    reason = "packed texts have different states"
+                except Exception as error:  # Whatever a model or kernel fails with, padding works.
+                    reason = str(error)
+                logger.debug("%s is not used with %s: %s", found, name, reason)
+            self._attention = None
             if attention == "packed":
                 raise ValueError(
                     f"{name} can't process packed texts; use attention='auto' or attention='padded'"
@@ -220,21 +218,6 @@ class ForwardPasses:
         if not self._same(alone, self._run([text, longer])[: len(text)]):
             logger.info("padding changes the states of %s, so each text is a batch", name)
             self.batch_tokens = 1
-
-    def _packs(self, rows: list[Ids], expected: torch.Tensor) -> bool:
-        """Choose the first attention that gives packed texts the same states as each text alone, if
-        any does."""
-        for name in self._attentions():
-            self._attention = name
-            try:
-                if self._same(expected, self._run(rows)):
-                    return True
-                reason = "packed texts have different states"
-            except Exception as error:  # Whatever a model or kernel fails with, padding works.
-                reason = str(error)
-            logger.debug("%s is not used with %s: %s", name, type(self.model).__name__, reason)
-        self._attention = None
-        return False
 
     def _attentions(self) -> list[str]:
         """The attentions that keep packed texts apart, the fastest first."""

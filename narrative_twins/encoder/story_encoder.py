@@ -3,6 +3,7 @@ once."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,12 +19,13 @@ from narrative_twins.encoder.loading import (
     Pooling,
     check_pooling,
     default_encoder,
-    load_model_and_tokenizer,
+    load_story_model,
+    load_tokenizer,
     module_settings,
+    one_line,
     os_errors,
     resolve_name,
     settings_of,
-    write_checkpoint_settings,
 )
 from narrative_twins.encoder.tokenizer import (
     Chunk,
@@ -73,8 +75,6 @@ class StoryEncoder:
         attention: Attention = "auto",
     ) -> None:
         settings = settings_of(model)
-        if settings.problem is not None and pooling is None:
-            raise ValueError(f"{settings.problem}; repair it, or set pooling= to 'mean' or 'first'")
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
@@ -139,7 +139,19 @@ class StoryEncoder:
         else:
             name, options = resolve_name(name, options)
         if backend == "torch":
-            model, tokenizer = load_model_and_tokenizer(name, device, dtype, options)
+            import torch
+
+            model = load_story_model(name, dtype=dtype, **options)
+            tokenizer = load_tokenizer(name, **options)
+            if device is None:
+                has_accelerator = torch.accelerator.is_available()
+                device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
+            try:
+                model.to(device)
+            except (RuntimeError, AssertionError) as error:
+                raise ValueError(
+                    one_line(f"device {str(device)!r} can't be used: {error}")
+                ) from error
         else:
             if device is not None and str(device) != "cpu":
                 raise ValueError(
@@ -173,16 +185,14 @@ class StoryEncoder:
 
     def on_accelerator(self, number: int) -> StoryEncoder:
         """The encoder with its model moved to the accelerator of this number, modulo their count;
-        the encoder itself if there are not several accelerators."""
+        the encoder itself if it is on a CPU."""
         if self.device.type == "cpu":
             return self
         import torch
 
-        count = torch.accelerator.device_count()
-        if count < 2:
-            return self
+        device = torch.device(self.device.type, number % torch.accelerator.device_count())
         return StoryEncoder(
-            self.model.to(torch.device(self.device.type, number % count)),
+            self.model.to(device),
             self.tokenizer.tokenizer,
             pooling=self.pooling,
             context_tokens=self.context_tokens,
@@ -229,14 +239,26 @@ class StoryEncoder:
 
     def save_settings(self, folder: str | Path) -> None:
         """Save the settings only (pooling, preparation of text) in the folder of a saved model and
-        tokenizer."""
-        write_checkpoint_settings(
-            folder,
-            self.pooling,
-            self.model.config.hidden_size,
-            self.tokenizer.lowercase,
-            self.context_tokens,
-        )
+        tokenizer: with them it is a checkpoint that every release of sentence-transformers can
+        load."""
+        kinds = {"Transformer": "", "Pooling": "1_Pooling"}
+        modules = [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (kind, path) in enumerate(kinds.items())
+        ]
+        pooling = {
+            "word_embedding_dimension": self.model.config.hidden_size,
+            "pooling_mode_cls_token": self.pooling == "first",
+            "pooling_mode_mean_tokens": self.pooling == "mean",
+        }
+        text = {"max_seq_length": self.context_tokens, "do_lower_case": self.tokenizer.lowercase}
+        (Path(folder) / "1_Pooling").mkdir(exist_ok=True)
+        for file, content in {
+            "modules.json": modules,
+            "1_Pooling/config.json": pooling,
+            "sentence_bert_config.json": text,
+        }.items():
+            (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Push the encoder in the plain layout of sentence-transformers with its card, and return

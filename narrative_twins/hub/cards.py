@@ -5,14 +5,15 @@ No row of the data gets into a card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from datasets import Dataset, DatasetDict
 from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard, ModelCardData
 
-from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure
+from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 
 PLACEHOLDER_ID = "user/name"
 """Placeholder for the Hub id in a card, see `fill_in_id`."""
@@ -26,7 +27,19 @@ def template(name: str) -> str:
 def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
     """The card of an encoder; `model_id` is the Hub id in its snippets, None for the default
     encoder."""
-    results = [_result(figure) for figure in facts.figures]
+    results = [
+        EvalResult(
+            task_type="narrative-salience",
+            task_name="Narrative salience",
+            dataset_type=figure.dataset_id or _slug(figure.dataset),
+            dataset_name=figure.dataset,
+            dataset_split=figure.split,
+            metric_type=_slug(figure.metric),
+            metric_name=figure.metric,
+            metric_value=figure.value,
+        )
+        for figure in facts.figures
+    ]
     data = ModelCardData(
         license=facts.license,
         language=facts.language,
@@ -37,48 +50,15 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
+    text = template("model_card.md")
     card: ModelCard = ModelCard.from_template(
-        data,
-        template_str=template("model_card.md"),
-        model_name=facts.name,
-        model_id=model_id,
-        base_model=facts.base_model,
-        training_data=facts.training_data,
-        objective=facts.objective,
-        windows=facts.windows,
-        seeds=facts.seeds,
-        figures=facts.table or _table(facts.figures),
-        limits=facts.limits,
+        data, template_str=text, facts=facts, model_id=model_id
     )
     return card
 
 
-def _result(figure: Figure) -> EvalResult:
-    return EvalResult(
-        task_type="narrative-salience",
-        task_name="Narrative salience",
-        dataset_type=figure.dataset_id or _slug(figure.dataset),
-        dataset_name=figure.dataset,
-        dataset_split=figure.split,
-        metric_type=_slug(figure.metric),
-        metric_name=figure.metric,
-        metric_value=figure.value,
-    )
-
-
 def _slug(words: str) -> str:
-    return "_".join("".join(char if char.isalnum() else " " for char in words.lower()).split())
-
-
-def _table(figures: Sequence[Figure]) -> str:
-    if not figures:
-        return "Not measured."
-    rows = [
-        f"| {figure.dataset}{f' ({figure.split})' if figure.split else ''} | {figure.metric} |"
-        f" {figure.value:.3f} |"
-        for figure in figures
-    ]
-    return "\n".join(["| evaluation set | metric | |", "|---|---|---|", *rows])
+    return re.sub(r"\W+", "_", words.lower()).strip("_")
 
 
 def dataset_card(
@@ -106,13 +86,9 @@ def dataset_card(
         tags=["narrative", "narrative-salience", *facts.tags],
         configs=configurations,
     )
+    text = template("dataset_card.md")
     card: DatasetCard = DatasetCard.from_template(
-        data,
-        template_str=template("dataset_card.md"),
-        facts=facts,
-        columns=columns,
-        rows=rows,
-        repo_id=repo_id,
+        data, template_str=text, facts=facts, columns=columns, rows=rows, repo_id=repo_id
     )
     return card
 
@@ -125,12 +101,11 @@ def fill_in_id(card: str, repo_id: str) -> str:
 def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:
     """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError
     without rows."""
-    configurations = splits_by_configuration(data)
     rows, columns = {}, {}
-    for name, splits in configurations.items():
+    for name, splits in splits_by_configuration(data).items():
         rows[name] = {split: len(part) for split, part in splits.items()}
-        first = next(iter(splits.values()))
-        columns[name] = {column: _type(feature) for column, feature in first.features.items()}
+        features = next(iter(splits.values())).features
+        columns[name] = {column: _type(feature) for column, feature in features.items()}
     return dataset_card(facts, columns, rows, repo_id)
 
 

@@ -130,10 +130,9 @@ class _Blocks(yaml.SafeDumper):
     """Writes texts of several lines as block scalars, which are easier to edit."""
 
 
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(
+_Blocks.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
         "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    )
-
-
-_Blocks.add_representer(str, _block)
+    ),
+)

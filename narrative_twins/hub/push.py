@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from datasets import Dataset, DatasetDict
 from huggingface_hub import CommitOperationAdd, HfApi, RepoCard
@@ -28,8 +28,8 @@ from narrative_twins.data.sources import (
 )
 from narrative_twins.encoder.adapters import adapter_kind
 from narrative_twins.encoder.backends import BACKENDS
-from narrative_twins.encoder.export import check_export
-from narrative_twins.encoder.loading import DEFAULT_ENCODER, read_checkpoint_settings
+from narrative_twins.encoder.export import check_exports
+from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line, read_checkpoint_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
     PLACEHOLDER_ID,
@@ -50,42 +50,25 @@ Files: TypeAlias = dict[str, Path | bytes]
 WITH_CODE = "with-code"
 """The branch for the self-contained form of an encoder."""
 
-_ENCODER_FILES = (
-    "config.json",
-    "modules.json",
-    "config_sentence_transformers.json",
-    "sentence_*bert*_config.json",
-    "sentence_xlnet_config.json",
-    "[0-9]_[A-Z]*/config.json",
-    "[0-9]_[A-Z]*/model.safetensors",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tokenizer.model",
-    "LICENSE",
-    "LICENSE.txt",
-    "LICENSE.md",
-)
+_ENCODER_FILES = """
+config.json modules.json config_sentence_transformers.json sentence_*bert*_config.json
+sentence_xlnet_config.json [0-9]_[A-Z]*/config.json [0-9]_[A-Z]*/model.safetensors model.safetensors
+tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.txt vocab.json
+merges.txt sentencepiece.bpe.model spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
+""".split()
 """Patterns of the files of an encoder in the layout of sentence-transformers. None matches
 checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
 _INDEX = "model.safetensors.index.json"
 _SHARDS = "model-?????-of-?????.safetensors"
 """Weights in several files, which an index lists."""
-
-
-_HTTP_ERROR: type[Exception] = next(
-    kind
-    for kind in HfHubHTTPError.__mro__
-    if kind.__name__ == "HTTPError" and issubclass(kind, Exception)
-)
-"""A connection error of the HTTP client of huggingface_hub, which depends on the release."""
+_HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
+"""An error of the HTTP client of huggingface_hub, also of the connection."""
+_FIXES = {
+    401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
+    403: "the token has no write access there; create one at huggingface.co/settings/tokens",
+    409: "the repository was changed by someone else meanwhile; check it, and run it again",
+}
+"""The reason for an error response of the Hub, and the fix, by its status."""
 
 
 class HubError(OSError):
@@ -134,12 +117,11 @@ def push_encoder(
     with tempfile.TemporaryDirectory() as scratch:
         folder, facts = checked_encoder(encoder, Path(scratch), facts)
         content = encoder_files(folder, repo_id, facts)
-        with _repository(repo_id, "model", private, update, token) as repository:
-            repository.commit(content, message or "Story encoder", revision)
-            if with_code:
-                complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
-                repository.commit(complete, "Self-contained form", WITH_CODE)
-        return repository.url
+        commits = [(content, message or "Story encoder", revision)]
+        if with_code:
+            complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
+            commits.append((complete, "Self-contained form", WITH_CODE))
+        return _push(repo_id, "model", commits, private, update, token)
 
 
 def checked_encoder(
@@ -163,8 +145,7 @@ def checked_encoder(
             )
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
-            for backend in BACKENDS:
-                _check_exported(Path(encoder), backend)
+            check_exports(loaded, Path(encoder))
             return Path(encoder), facts
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
@@ -181,23 +162,6 @@ def checked_encoder(
         known = facts or EncoderFacts()
         facts = replace(known, base_model=base, base_model_id=known.base_model_id or base_id)
     return scratch, facts
-
-
-def _check_exported(folder: Path, backend: str) -> None:
-    """Raise a ValueError if an exported model in a folder has other vectors than its encoder, as
-    after training."""
-    if not (folder / BACKENDS[backend].files()[0]).is_file():
-        return
-    try:
-        check_export(
-            StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32"), folder, backend
-        )
-    except ImportError:
-        raise
-    except Exception as error:  # of any kind, since the file may contain anything
-        export = f"narrative-twins export {folder} --backend {backend} --to {folder}"
-        fix = f"export it again (`{export}`), or remove {folder / backend}"
-        raise ValueError(f"{error}; {fix}") from error
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
@@ -297,9 +261,8 @@ def push_dataset(
                     file = Path(scratch) / f"{name}-{split}.parquet"
                     rows.to_parquet(file)
                     content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        with _repository(repo_id, "dataset", private, update, token) as repository:
-            repository.commit(content, message or "Data set", revision)
-        return repository.url
+        commits = [(content, message or "Data set", revision)]
+        return _push(repo_id, "dataset", commits, private, update, token)
 
 
 def _dataset_files(folder: Path, repo_id: str) -> Files:
@@ -374,44 +337,28 @@ def push_metric(
         f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
         "requirements.txt": template("metric_requirements.txt").encode(),
     }
-    with _repository(repo_id, "space", private, update, token) as repository:
-        repository.commit(content, "Metric")
-    return repository.url
+    return _push(repo_id, "space", [(content, "Metric", None)], private, update, token)
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
     """The Hub id of a repository name: without a user, that of the token; raises HubError if the
     token is invalid."""
-    with _clear_errors(name):
+    with _hub_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
-class _Repository(NamedTuple):
-    """A repository to push to."""
-
-    api: HfApi
-    repo_id: str
-    kind: str
-    url: str
-
-    def commit(self, content: Files, message: str, branch: str | None = None) -> None:
-        """Push files together, to a branch, which is created if it is missing, or to `main`."""
-        name, kind = self.repo_id, self.kind
-        if branch is not None:
-            self.api.create_branch(name, branch=branch, repo_type=kind, exist_ok=True)
-        operations = [CommitOperationAdd(path, source) for path, source in content.items()]
-        self.api.create_commit(
-            name, operations, commit_message=message, repo_type=kind, revision=branch
-        )
-
-
-@contextmanager
-def _repository(
-    repo_id: str, kind: str, private: bool, update: bool, token: str | bool | None
-) -> Iterator[_Repository]:
-    """A repository, created if it does not exist. Raises HubError if a push fails, or if the
-    repository has files and `update` is not given."""
-    with _clear_errors(repo_id):
+def _push(
+    repo_id: str,
+    kind: str,
+    commits: Iterable[tuple[Files, str, str | None]],
+    private: bool,
+    update: bool,
+    token: str | bool | None,
+) -> str:
+    """Push commits, each of files with a message and the branch, which is created if it is missing
+    (None for `main`), to a repository, which is created if it does not exist; returns its URL.
+    Raises HubError if a push fails, or if the repository has files and `update` is not given."""
+    with _hub_errors(repo_id):
         api = HfApi(token=token, library_name="narrative_twins")
         sdk = "static" if kind == "space" else None
         url = api.create_repo(
@@ -424,11 +371,18 @@ def _repository(
                 f"{repo_id} is already on the Hub, with {len(existing)} files; choose another name,"
                 " or update it with update=True (--update)"
             )
-        yield _Repository(api, repo_id, kind, str(url))
+        for content, message, branch in commits:
+            if branch is not None:
+                api.create_branch(repo_id, branch=branch, repo_type=kind, exist_ok=True)
+            operations = [CommitOperationAdd(path, source) for path, source in content.items()]
+            api.create_commit(
+                repo_id, operations, commit_message=message, repo_type=kind, revision=branch
+            )
+        return str(url)
 
 
 @contextmanager
-def _clear_errors(repo_id: str) -> Iterator[None]:
+def _hub_errors(repo_id: str) -> Iterator[None]:
     """Turn errors of the Hub into `HubError` with the fix."""
     try:
         yield
@@ -436,21 +390,8 @@ def _clear_errors(repo_id: str) -> Iterator[None]:
         raise ValueError(f"{repo_id!r} is not a Hub id like user/name: {error}") from error
     except OfflineModeIsEnabled as error:
         raise HubError(f"{repo_id} can't be pushed offline; unset HF_HUB_OFFLINE") from error
-    except HfHubHTTPError as error:
-        code = error.response.status_code
-        fix = _FIXES.get(code, "the Hub had a problem; run it again later")
-        message = getattr(error, "server_message", None) or str(error).splitlines()[0]
-        raise HubError(f"{repo_id} can't be pushed: {fix} (HTTP {code}: {message})") from error
     except _HTTP_ERROR as error:
-        raise HubError(
-            f"{repo_id} can't be pushed: the connection to the Hub failed ({type(error).__name__}:"
-            f" {error}); run it again"
-        ) from error
-
-
-_FIXES = {
-    401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
-    403: "the token has no write access there; create one at huggingface.co/settings/tokens",
-    409: "the repository was changed by someone else meanwhile; check it, and run it again",
-}
-"""The reason for an error response of the Hub, and the fix, by its status."""
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+        fix = _FIXES.get(status, "the connection failed, or the Hub had a problem; run it again")
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise HubError(f"{repo_id} can't be pushed: {fix} ({reason})") from error

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 GOOD = b'{"text": "Nadia ran. It rained."}\n'
@@ -118,7 +118,8 @@ def checkpoints(data: bytes) -> None:
     from narrative_twins.encoder.loading import check_weights, read_checkpoint_settings
 
     with _file("modules.json", data) as file:
-        read_checkpoint_settings(file.parent)
+        with suppress(OSError):
+            read_checkpoint_settings(file.parent)
         for name in ("config.json", "model.safetensors.index.json"):
             shutil.copy(file, file.parent / name)
         try:
