@@ -27,30 +27,23 @@ from narrative_twins.commands.options import (
     shows_progress,
     usage_errors,
 )
-from narrative_twins.commands.outputs import Output, output_options
+from narrative_twins.commands.outputs import JSON_LINES, Output, formats_of_books, output_options
 from narrative_twins.commands.score import load_encoder, run_settings
 from narrative_twins.commands.stories import language_hint
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile, ResumeError, digest
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
 from narrative_twins.salience.books.extract import DEFAULT_SHARE
 from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.books.result import read_book_salience
-from narrative_twins.salience.books.units import LEVELS, Row
+from narrative_twins.salience.books.units import LEVELS
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.show.formats import book_formats
 
 if TYPE_CHECKING:
     from narrative_twins.salience.books.scoring import BookScorer
     from narrative_twins.stories.books.book import Book
 
-JSON_LINES = "jsonl"
-"""Written chapter by chapter, and so resumed."""
 _START = 100_000  # characters from which the language is recognized
 _SAVED = (".json", ".jsonl")
-
-
-def _formats() -> list[str]:
-    return [*book_formats(), JSON_LINES]
 
 
 @command(
@@ -68,7 +61,7 @@ def _formats() -> list[str]:
 )
 @scoring_options("operations", "approximate", "max_shifts", "splitter")
 @encoder_options()
-@output_options(formats=_formats, top="Show the K most salient sentences of each chapter as text.")
+@output_options(formats_of_books, is_book=True)
 @resume_option
 @quiet_option
 def book(
@@ -81,32 +74,29 @@ def book(
     quiet: bool,
 ) -> int:
     """Read, score and write a book."""
-    _check_book(file)
-    output.check([file], _formats())
-    if output.top is not None and output.format not in ("text", "extract"):
-        raise click.UsageError("--top needs --format text or extract")
-    if resume and not output.is_resumable:
-        raise click.UsageError("--resume needs --format jsonl and --out FILE")
-    out = AtomicFile(output.out)
+    output.check([file], resume, is_book=True)
+    target = output.target()
     found, scorer = _load(file, levels, scoring, loading)
+    progress = shows_progress(quiet)
     if output.format != JSON_LINES:
-        rows = scorer.rows(found, progress=shows_progress(quiet))
-        output.write(scorer.result(found, rows), out)
+        output.write(scorer.result(found, scorer.rows(found, progress=progress)), target)
         return 0
-    # Each operation once, of whatever levels.
-    named = {one.name: one for chosen in scorer.operations.values() for one in chosen}
-    settings = run_settings(scoring, named.values(), loading, scorer.encoder)
+    settings = run_settings(scoring, loading, scorer.encoder) | {"levels": list(scorer.levels)}
     chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
-    settings |= {"levels": list(scorer.levels), "book": digest([found.title, found.text, chapters])}
+    settings["book"] = digest([found.title, found.text, chapters])
     out = ResumableFile(output.out, settings, resume)
-    with on_interrupt(lambda: resume_hint(output.out)):
-        _write_lines(found, scorer, out, output, quiet)
+    rows = out.rows()
+    done = [row for row in rows if "scenes" in row]  # the last line may be that of the book
+    is_complete = len(done) < len(rows)
+    with on_interrupt(lambda: resume_hint(output.out)), out:
+        rows = []
+        for row in scorer.rows(found, done, progress):
+            rows.append(row)
+            if len(rows) > len(done):
+                out.write(output.encoded(_line(row)))
+        if not is_complete:
+            out.write(output.encoded(_line(scorer.result(found, rows).book_row())))
     return 0
-
-
-def _check_book(file: str) -> None:
-    if file == STDIN:
-        raise click.UsageError("a book is one file; name it")
 
 
 def _load(
@@ -122,26 +112,6 @@ def _load(
     found = read_book(file)
     language_hint(loading["model"], file, found.text[:_START])
     return found, BookScorer.of(load_encoder(loading), levels, **scoring)
-
-
-def _write_lines(
-    found: Book, scorer: BookScorer, out: ResumableFile, output: Output, quiet: bool
-) -> None:
-    """Write a line per chapter as it is scored, after those of an earlier run, and one for the
-    book."""
-    try:
-        lines = [json.loads(line) for line in out.lines]
-        done = [row for row in lines if "scenes" in row]  # the last line may be that of the book
-    except (TypeError, ValueError) as error:
-        raise ResumeError(f"can't resume {output.out}: {error}") from None
-    with out:
-        rows: list[Row] = []
-        for row in scorer.rows(found, done, shows_progress(quiet)):
-            rows.append(row)
-            if len(rows) > len(done):
-                out.write(output.encoded(_line(row)))
-        if len(lines) == len(done):
-            out.write(output.encoded(_line(scorer.result(found, rows).book_row())))
 
 
 def _line(data: Mapping[str, Any]) -> str:
@@ -205,7 +175,6 @@ def extract(
     quiet: bool,
 ) -> int:
     """Read the book, score it if needed, and write the extract."""
-    _check_book(file)
     check_output([file], out)
     if sum(length is not None for length in (share, sentences, words)) > 1:
         raise click.UsageError("--share, --sentences and --words all set the length; use one")

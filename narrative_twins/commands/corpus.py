@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from tqdm import tqdm
@@ -43,20 +43,13 @@ from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.story import StoryError
 
-if TYPE_CHECKING:
-    from narrative_twins.corpora.run import CorpusRun
-
 _ROWS = 1000
 _HUB_PATH = re.compile(
     r"hf://datasets/(?P<id>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
 )
-_BUILDERS = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
+_BUILDERS = {"parquet": "parquet", "csv": "csv"} | dict.fromkeys(
+    ["json", "jsonl", "ndjson"], "json"
+)
 
 
 def _job(text: str) -> tuple[int, int]:
@@ -110,9 +103,8 @@ def corpus(
     check_input(files)
     if out == STDIN or os.path.isfile(out):
         raise click.UsageError("the shards are files in a folder; name a folder with --out")
-    paths = _expanded(files or [STDIN])
-    check_output(paths, out)
-    sources = _Sources(paths, form)
+    sources = _Sources(files or [STDIN], form)
+    check_output([*files, *sources.files], out)
     with usage_errors():
         checked_options(scoring)
 
@@ -145,54 +137,38 @@ def corpus(
     if not done.rows:
         tell("there is no story in the input")
     elif not quiet:
-        tell(_summary(done, out, warns))
+        notes = [f"{done.added:,} new"]
+        if done.errors:
+            notes.append(f"{done.errors:,} not scored, see the column `error`")
+        if done.truncated and warns:
+            notes.append(f"{done.truncated:,} truncated, see the column `truncated`")
+        stories = plural(done.rows, "story", "stories")
+        shards = plural(done.shards, "shard", "shards")
+        tell(f"{stories} in {shards} in {out} ({'; '.join(notes)})")
     return 1 if sources.problems or done.errors else 0
 
 
-def _summary(done: CorpusRun, out: str, with_truncated: bool) -> str:
-    """What the folder has."""
-    stories = plural(done.rows, "story", "stories")
-    notes = [f"{done.added:,} new"]
-    if done.errors:
-        notes.append(f"{done.errors:,} not scored, see the column `error`")
-    if done.truncated and with_truncated:
-        notes.append(
-            f"{done.truncated:,} longer than the encoder reads at once, see the column `truncated`"
-        )
-    shards = plural(done.shards, "shard", "shards")
-    return f"{stories} in {shards} in {out} ({'; '.join(notes)})"
-
-
-def _expanded(paths: Sequence[str]) -> list[str]:
-    """The paths, with each pattern replaced by what it matches, if that is anything."""
-    expanded: list[str] = []
-    for path in paths:
-        matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
-        expanded += matching or [path]
-    return expanded
-
-
 class _Sources:
-    """The sources that the options name, with their rows; reports files that can't be read, and
-    counts them."""
+    """The sources that files and patterns name, with their rows: each file once, by its first name.
+    Files that can't be read are reported, and counted as `problems`."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
         self.form, self.problems = form, 0
         named: dict[str, str] = {}
-        for file in files_of(paths, SUFFIXES):
-            # Each file once, by its first name.
-            is_local = os.path.exists(file)
-            named.setdefault(
-                os.path.realpath(file) if is_local else file,
-                os.path.normpath(file) if is_local else file,
-            )
+        for path in paths:
+            matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+            for file in files_of(matching or [path], SUFFIXES):
+                if os.path.exists(file):
+                    named.setdefault(os.path.realpath(file), os.path.normpath(file))
+                else:
+                    named.setdefault(file, file)
         self.files = list(named.values())
 
     def __iter__(self) -> Iterator[tuple[str, Iterator[Any]]]:
         for file in self.files:
             if self.form.input_format == "auto" and is_on_hub(file):
                 for name, rows in _on_hub(file).items():
-                    yield name, (self._chosen(row) for row in rows)
+                    yield name, map(self._chosen, rows)
             else:
                 yield "standard input" if file == STDIN else printable_name(file), self._rows(file)
 
@@ -234,9 +210,8 @@ def _on_hub(name: str) -> Mapping[str, Any]:
         id, revision = (path["id"], path["revision"]) if path else (name, None)
         splits = load_dataset(id, revision=revision, streaming=True)
         return {f"{name}, {split}": rows for split, rows in splits.items()}
-    builder = _BUILDERS.get(os.path.splitext(inside)[1].lower())
+    builder = _BUILDERS.get(inside.rpartition(".")[2].lower())
     if builder is None:
-        raise ValueError(
-            f"{name}: name files that end in {', '.join(_BUILDERS)}, or the data set alone"
-        )
+        suffixes = ", ".join(f".{suffix}" for suffix in _BUILDERS)
+        raise ValueError(f"{name}: name files that end in {suffixes}, or the data set alone")
     return {name: load_dataset(builder, data_files=name, split="train", streaming=True)}

@@ -172,48 +172,41 @@ def option_group(
     return decorate
 
 
-_ENCODER: dict[str, dict[str, Any]] = {
-    "model": {
-        "metavar": "ENCODER",
-        "help": "Folder or Hub id of the encoder (default: the default encoder).",
-    },
-    "revision": {"metavar": "NAME", "help": "Branch, tag or commit of an encoder on the Hub."},
-    "device": {
-        "metavar": "NAME",
-        "help": "Device, such as cpu or cuda:0 (default: an accelerator, if any).",
-    },
-    "dtype": {
-        "metavar": "NAME",
-        "default": "auto",
-        "help": "Precision, such as float32 (default: the fastest that keeps ranks).",
-    },
-    "pooling": {
-        "type": Choices("encoder.loading", "POOLINGS"),
-        "metavar": "NAME",
-        "help": "mean or first (default: that of the checkpoint, or mean).",
-    },
-    "context_tokens": {
-        "type": COUNT,
-        "metavar": "N",
-        "help": "Tokens that are read at once (default: the encoder's maximum).",
-    },
-    "batch_tokens": {
-        "type": COUNT,
-        "metavar": "N",
-        "help": "Tokens in a forward pass (default: by the device).",
-    },
-    "attention": {
-        "type": Choices("encoder.loading", "ATTENTIONS"),
-        "metavar": "NAME",
-        "default": "auto",
-        "help": "auto, packed or padded (default: auto).",
-    },
-    "backend": {
-        "type": Choices("encoder.backends", "backend_names"),
-        "metavar": "NAME",
-        "default": "torch",
-        "help": "Library that runs the encoder, torch or onnx (default: torch).",
-    },
+def valued(metavar: str | None, help: str, **settings: Any) -> dict[str, Any]:
+    """The settings of an option with a value, for `option_group`."""
+    return {"metavar": metavar, "help": help, **settings}
+
+
+_ENCODER = {
+    "model": valued("ENCODER", "Folder or Hub id of the encoder (default: the default encoder)."),
+    "revision": valued("NAME", "Branch, tag or commit of an encoder on the Hub."),
+    "device": valued("NAME", "Device, such as cpu or cuda:0 (default: an accelerator, if any)."),
+    "dtype": valued(
+        "NAME",
+        "Precision, such as float32 (default: the fastest that keeps ranks).",
+        default="auto",
+    ),
+    "pooling": valued(
+        "NAME",
+        "mean or first (default: that of the checkpoint, or mean).",
+        type=Choices("encoder.loading", "POOLINGS"),
+    ),
+    "context_tokens": valued(
+        "N", "Tokens that are read at once (default: the encoder's maximum).", type=COUNT
+    ),
+    "batch_tokens": valued("N", "Tokens in a forward pass (default: by the device).", type=COUNT),
+    "attention": valued(
+        "NAME",
+        "auto, packed or padded (default: auto).",
+        type=Choices("encoder.loading", "ATTENTIONS"),
+        default="auto",
+    ),
+    "backend": valued(
+        "NAME",
+        "Library that runs the encoder, torch or onnx (default: torch).",
+        type=Choices("encoder.backends", "backend_names"),
+        default="torch",
+    ),
 }
 
 
@@ -237,23 +230,21 @@ def scoring_options(*only: str) -> Decorator:
     options = {}
     for name in only or [name for name in SCORING_OPTIONS if name not in _NOT_TYPED]:
         known = SCORING_OPTIONS[name]
-        kind: Any = None
+        kind: Any = COUNT if known.is_count else None
         if name == "operations":
             kind = Names(lambda: OPERATIONS)
         elif known.choices:
             kind = click.Choice(known.choices)
-        elif known.minimum is not None:
-            kind = click.IntRange(min=known.minimum)
         elif known.parse is not None:
             kind = Parsed(known.parse)
-        options[name] = {
-            "flags": ("--split",) if name == "splitter" else (f"--{name.replace('_', '-')}",),
-            "type": kind,
-            "default": known.default,
-            "help": known.help,
-            "metavar": known.metavar or None,
-            "show_default": known.default is not None and "default" not in known.help,
-        }
+        options[name] = valued(
+            "A,B" if name == "operations" else None if known.choices else "N",
+            known.help,
+            flags=("--split",) if name == "splitter" else (f"--{name.replace('_', '-')}",),
+            type=kind,
+            default=known.default,
+            show_default=known.default is not None and "default" not in known.help,
+        )
     return option_group("scoring", "Scoring", options)
 
 

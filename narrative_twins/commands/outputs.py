@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import click
 from rich.console import Console
@@ -25,6 +24,7 @@ from narrative_twins.commands.options import (
     option_group,
     output_format,
     tell,
+    valued,
 )
 from narrative_twins.files import STDIN, AtomicFile
 from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
@@ -34,6 +34,7 @@ from narrative_twins.show.report import INDEX, Report
 from narrative_twins.show.terminal import in_encoding
 
 REPORT = "report"
+JSON_LINES = "jsonl"
 
 
 @dataclass
@@ -52,37 +53,43 @@ class Output:
     top: int | None = None
     share: float | None = None
 
-    def check(self, files: Sequence[str], formats: Iterable[str] | None = None) -> None:
-        """Set the format. Raises a `UsageError` if the options contradict each other or the input,
-        or if the format is not one of `formats`."""
+    def check(self, files: Sequence[str], resume: bool = False, is_book: bool = False) -> None:
+        """Set the format. Raises a `UsageError` if the options contradict each other or the
+        input."""
         if self.format == REPORT and self.out == STDIN:
             raise click.UsageError("a report is a folder; name one with --out")
-        self.format = output_format(self.out, self.format, suffixes())
-        if formats is not None and self.format not in formats:
+        suffixes = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+        self.format = output_format(self.out, self.format, suffixes)
+        if is_book and self.format not in formats_of_books():
             raise click.UsageError(
-                f"--format {self.format} does not apply to a book; choose from {', '.join(formats)}"
+                f"--format {self.format} does not apply to a book; choose from"
+                f" {', '.join(formats_of_books())}"
             )
+        if is_book and self.top is not None and self.format not in ("text", "extract"):
+            raise click.UsageError("--top with a book needs --format text or extract")
         if self.share is not None and self.format != "extract":
             raise click.UsageError(
                 "--share needs --format extract; --top K limits the sentences of other formats"
             )
         if self.share is not None and self.top is not None:
             raise click.UsageError("--top and --share both say how long an extract is; use one")
-        known = FORMATS.get(self.format)
-        is_page = known is not None and (known.binary or known.media_type == "text/html")
+        if resume and not self.is_resumable:
+            raise click.UsageError("--resume needs --format jsonl and --out FILE")
+        check_output(files, self.out)
+        if self.format == REPORT:
+            return
+        known = FORMATS[self.format]
+        is_page = known.binary or known.media_type == "text/html"
         if is_page and self.out == STDIN and sys.stdout.isatty():
             raise click.UsageError(
                 f"--format {self.format} is not for a terminal; name a file with --out"
             )
-        check_output(files, self.out)
-        if known is not None:
-            known.check()
+        known.check()
 
     @property
     def is_resumable(self) -> bool:
-        """Whether an interrupted run can be continued."""
-        known = FORMATS.get(self.format or "")
-        return known is not None and known.resumable and self.out != STDIN
+        """Whether an interrupted run can be resumed."""
+        return self.format == JSON_LINES and self.out != STDIN
 
     def target(self) -> AtomicFile | Report:
         """The file or the report that is written. Raises an `OSError` if it can't be written."""
@@ -103,13 +110,10 @@ class Output:
             count = target.write(results, left_out)
             tell(f"{os.path.join(target.path, INDEX)} has {count} stories")
             return
-        form = self.format or "text"
-        pieces = write_results(results, form, self.top, self._console(), self.share)
+        # A terminal has its own width and colours.
+        console = Console() if self.out == STDIN and sys.stdout.isatty() else None
+        pieces = write_results(results, self.format or "text", self.top, console, self.share)
         self.write_pieces(pieces, target)
-
-    def _console(self) -> Console | None:
-        """A terminal with its own width and colours, if the output is shown in one."""
-        return Console() if self.out == STDIN and sys.stdout.isatty() else None
 
     def write_pieces(self, pieces: Iterable[str | bytes], file: AtomicFile) -> None:
         """Write pieces of the output to a file, all or none."""
@@ -123,47 +127,46 @@ class Output:
         encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
         if self.out != STDIN or isinstance(piece, bytes) or encoding == "utf8":
             return piece
-        found = FORMATS.get(self.format or "text")
-        is_text = found is None or found.media_type == "text/plain"
+        is_text = FORMATS[self.format or "text"].media_type == "text/plain"
         return in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
 
 
-def suffixes() -> dict[str, str]:
-    """The formats of results by the suffixes of files."""
-    return {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+def formats_of_books() -> list[str]:
+    """The formats of books: also JSON Lines, which are written chapter by chapter, and so
+    resumed."""
+    return [*book_formats(), JSON_LINES]
 
 
-_OUT = {
-    "flags": ("-o", "--out"),
-    "default": STDIN,
-    "metavar": "FILE",
-    "help": "Output file, complete or not at all (default: standard output).",
-}
-
-
-def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
-    """The options of the output, as the argument `output`, with `more` formats than those that are
-    registered."""
-    names = formats or (lambda: [*FORMATS, *more])
-    options: dict[str, dict[str, Any]] = {
+def output_options(
+    formats: Callable[[], Iterable[str]] = lambda: FORMATS, is_book: bool = False
+) -> Decorator:
+    """The options of the output, as the argument `output`."""
+    top = "Show the K most salient sentences; json, jsonl and images mark them."
+    options = {
         "format": {
             "flags": ("-f", "--format"),
-            "type": Choices(names),
+            "type": Choices(formats),
             "help": "Format of the output (default: by the suffix of --out, otherwise text).",
         },
-        "out": _OUT,
-        "top": {
-            "type": COUNT,
-            "metavar": "K",
-            "help": top or "Show the K most salient sentences; json, jsonl and images mark them.",
-        },
+        "out": valued(
+            "FILE",
+            "Output file, complete or not at all (default: standard output).",
+            flags=("-o", "--out"),
+            default=STDIN,
+        ),
+        "top": valued(
+            "K",
+            "Show the K most salient sentences of each chapter as text." if is_book else top,
+            type=COUNT,
+        ),
+        "share": valued(
+            "X",
+            "Share of the sentences in an extract (default: 0.2).",
+            type=Number(0, 1, min_open=True),
+        ),
     }
-    if formats is None:
-        options["share"] = {
-            "type": Number(0, 1, min_open=True),
-            "metavar": "X",
-            "help": "Share of the sentences in an extract (default: 0.2).",
-        }
+    if is_book:
+        del options["share"]
     return option_group("output", "Output", options, Output)
 
 
@@ -173,33 +176,27 @@ def output_options(*more: str, formats: Any = None, top: str = "") -> Decorator:
     " encoder is loaded."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@output_options(REPORT)
+@output_options(lambda: [*FORMATS, REPORT])
 @option("--operations", metavar="A,B", help="Show only these (default: all).")
 def show(files: Sequence[str], output: Output, operations: str | None) -> int:
     """Read, write."""
-    names = operations.split(",") if operations else None
     check_input(files)
-    if any(map(is_book_salience, files)):
-        _show_book(files, output, names)
+    is_book = any(map(is_book_salience, files))
+    if is_book and len(files) > 1:
+        raise click.UsageError("the scores of a book are shown by themselves; name one file")
+    if is_book and operations is not None:
+        raise click.UsageError("--operations does not apply to a book; choose them in book")
+    output.check(files, is_book=is_book)
+    if is_book:
+        output.write(read_book_salience(files[0]), output.target())
         return 0
-    output.check(files)
+    names = operations.split(",") if operations else None
     results = _alike(read_results(files or [STDIN]), names)
     first = next(results, None)
     if first is None:
         raise ValueError("there are no scores in the input")
     output.write(chain([first], results), output.target())
     return 0
-
-
-def _show_book(files: Sequence[str], output: Output, operations: list[str] | None) -> None:
-    if len(files) > 1:
-        raise click.UsageError("the scores of a book are shown by themselves; name one file")
-    output.check(files, book_formats())
-    if operations is not None:
-        raise click.UsageError("--operations does not apply to a book; choose them in book")
-    if output.top is not None and output.format not in ("text", "extract"):
-        raise click.UsageError("--top with a book needs --format text or extract")
-    output.write(read_book_salience(files[0]), AtomicFile(output.out))
 
 
 def _alike(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from narrative_twins.commands.options import (
     COUNT,
@@ -32,13 +28,11 @@ from narrative_twins.commands.stories import (
     story_options,
 )
 from narrative_twins.files import ResumableFile
-from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.options import checked_options, score_settings
 from narrative_twins.stories.reading import story_digest
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
-    from narrative_twins.salience.operations import Operation
 
 
 @command(f"Score every sentence of stories. {FILES}")
@@ -49,17 +43,9 @@ if TYPE_CHECKING:
 @output_options()
 @resume_option
 @quiet_option
-def score(
-    files: Sequence[str],
-    form: StoryFormat,
-    scoring: dict[str, Any],
-    loading: dict[str, Any],
-    output: Output,
-    resume: bool,
-    quiet: bool,
-) -> int:
+def score(**given: Any) -> int:
     """Read, score, write."""
-    return _score(files, form, scoring, loading, output, resume, quiet)
+    return _score(**given)
 
 
 @command(
@@ -74,17 +60,9 @@ def score(
 @option("-o", "--out", required=True, metavar="FOLDER", help="Appears when it is complete.")
 @option("--top", type=COUNT, metavar="K", help="Show only the K most salient sentences.")
 @quiet_option
-def report(
-    files: Sequence[str],
-    form: StoryFormat,
-    scoring: dict[str, Any],
-    loading: dict[str, Any],
-    out: str,
-    top: int | None,
-    quiet: bool,
-) -> int:
+def report(out: str, top: int | None, **given: Any) -> int:
     """Read, score, write."""
-    return _score(files, form, scoring, loading, Output(out, REPORT, top), False, quiet)
+    return _score(output=Output(out, REPORT, top), resume=False, **given)
 
 
 def _score(
@@ -97,23 +75,21 @@ def _score(
     quiet: bool,
 ) -> int:
     check_input(files)
-    output.check(files)
-    if resume and not output.is_resumable:
-        raise click.UsageError("--resume needs --format jsonl and --out FILE")
+    output.check(files, resume)
     with usage_errors():
-        options: Mapping[str, Any] = checked_options(scoring)
+        options: Any = checked_options(scoring)
     # Reports an output that can't be written before the encoder is loaded.
     out, done = output.target(), list[str]()
     encoder = load_encoder(loading)
     if output.is_resumable:
-        settings = run_settings(scoring, options["operations"], loading, encoder)
+        settings = run_settings(scoring, loading, encoder)
         settings |= {"score headings": form.score_headings, "top": output.top}
         out = ResumableFile(output.out, settings, resume)
         done = _digests(out)
     stories = StoryInput(files, form, scoring, done, loading["model"])
+    options["progress"] = shows_progress(quiet)
     with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
-        results = scored(stories, encoder, options, shows_progress(quiet))
-        output.write(results, out, lambda: stories.problems)
+        output.write(stories.results(encoder, options), out, lambda: stories.problems)
     return 1 if stories.problems else 0
 
 
@@ -130,57 +106,12 @@ def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
 
 
 def run_settings(
-    scoring: Mapping[str, Any],
-    operations: Iterable[Operation],
-    loading: Mapping[str, Any],
-    encoder: StoryEncoder,
+    scoring: Mapping[str, Any], loading: Mapping[str, Any], encoder: StoryEncoder
 ) -> dict[str, Any]:
     """All that scores depend on, as JSON data: a run is resumed with the same settings only."""
     from narrative_twins.encoder.loading import encoder_settings
 
-    settings = encoder_settings(loading["model"], encoder)
-    for name, value in scoring.items():
-        if SCORING_OPTIONS[name].affects_scores:
-            settings[name.replace("_", " ")] = value
-    return settings | {"operations": [operation.name for operation in operations]}
-
-
-def scored(
-    stories: StoryInput, encoder: StoryEncoder, options: Mapping[str, Any], progress: bool
-) -> Iterator[StorySalience]:
-    """Score the stories, lazily; those that can't be scored are reported and skipped."""
-    from narrative_twins.salience.engine import score_stories
-
-    chosen = {**options, "on_error": stories.report, "progress": progress}
-    if options["on_truncation"] == "warn":
-        # The engine does not know the file and the line of a story.
-        stories.warn_of_truncation = True
-        chosen["on_truncation"] = "ignore"
-    with _dropped_interrupts() as dropped:
-        for result in stories.renumber(score_stories(stories, encoder, **chosen)):
-            if dropped:
-                raise KeyboardInterrupt
-            yield result
-
-
-@contextmanager
-def _dropped_interrupts() -> Iterator[list[Any]]:
-    """The interrupts that Python would print and drop, since they were raised in callbacks of the
-    garbage collector, which run often while matplotlib draws: Ctrl-C must not be lost."""
-    dropped: list[Any] = []
-    print_dropped = sys.unraisablehook
-
-    def keep_interrupt(found: Any) -> None:
-        if isinstance(found.exc_value, KeyboardInterrupt):
-            dropped.append(found.exc_type)
-        else:
-            print_dropped(found)
-
-    sys.unraisablehook = keep_interrupt
-    try:
-        yield dropped
-    finally:
-        sys.unraisablehook = print_dropped
+    return encoder_settings(loading["model"], encoder) | score_settings(scoring)
 
 
 def _digests(out: ResumableFile) -> list[str]:
@@ -190,6 +121,6 @@ def _digests(out: ResumableFile) -> list[str]:
     for number, row in enumerate(out.rows(), start=1):
         try:
             digests.append(story_digest(row.get("id"), row["sentences"], row["windows"]))
-        except (KeyError, TypeError, AttributeError, ValueError):
+        except (KeyError, TypeError):
             raise out.not_resumable(number, "is not a result of this command") from None
     return digests

@@ -9,11 +9,11 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from narrative_twins.commands.options import Choices, option_group, tell
+from narrative_twins.commands.options import Choices, option_group, tell, valued
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.books.plain import is_of_gutenberg
@@ -30,6 +30,9 @@ from narrative_twins.stories.reading import (
 )
 from narrative_twins.stories.splitting import SPLITTERS, Splitter
 from narrative_twins.stories.story import Story, StoryError
+
+if TYPE_CHECKING:
+    from narrative_twins.encoder.story_encoder import StoryEncoder
 
 SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 
@@ -82,10 +85,9 @@ story_options = option_group(
             "default": "auto",
             "help": "Format of the files (default: by their suffixes).",
         },
-        "column": {
-            "metavar": "NAME",
-            "help": "Column of the stories in tables (default: text, story or a similar name).",
-        },
+        "column": valued(
+            "NAME", "Column of the stories in tables (default: text, story or a similar name)."
+        ),
         "score_headings": {
             "is_flag": True,
             "help": "Score headings as sentences (default: leave them out).",
@@ -98,19 +100,15 @@ story_options = option_group(
 def language_hint(model: str | None, name: str, text: str) -> bool:
     """Tell the user if a text is not in English, and whether it is not. Who chose an encoder has
     chosen its languages."""
-    if model is not None or not is_foreign(text):
-        return False
-    tell(f"{name}: {_NOT_ENGLISH}")
-    return True
+    if foreign := model is None and is_foreign(text):
+        tell(f"{name}: {_NOT_ENGLISH}")
+    return foreign
 
 
-class _Position(NamedTuple):
-    """A story's position in the input, in words and as an index, and whether stories scored earlier
-    come after it."""
-
-    name: str
-    number: int
-    before_scored: bool
+def _book_hint(model: str | None, name: str, text: str) -> bool:
+    if is_book := is_of_gutenberg(text):
+        tell(f"{name}: {_GUTENBERG}")
+    return is_book
 
 
 class StoryInput:
@@ -127,9 +125,7 @@ class StoryInput:
         model: the encoder that the user has named.
 
     Attributes:
-        found: how many stories were found so far.
-        problems: how many of them could not be scored.
-        warn_of_truncation: whether to report the first story that is truncated.
+        problems: how many stories could not be scored so far.
     """
 
     def __init__(
@@ -141,32 +137,32 @@ class StoryInput:
         model: str | None = None,
     ) -> None:
         self.files, self.form, self.model = list(files) or [STDIN], form, model
-        self.windows = scoring["windows"]
-        self.splitter = form.splitter(scoring["splitter"])
-        self.done = deque(done)
-        self.found = self.problems = 0
-        self.warn_of_truncation = False
-        self._hints = {"language", "book"}  # what is still to be reported, each once
-        self._positions: dict[int, _Position] = {}
+        self.windows, self.splitter = scoring["windows"], form.splitter(scoring["splitter"])
+        self.done, self.problems = deque(done), 0
+        # Of stories that are being scored: the name and the number in the input, and whether
+        # stories that were scored earlier come after it.
+        self._positions: dict[int, tuple[str, int, bool]] = {}
 
     def __length_hint__(self) -> int:
         return max(0, count_inputs(self.files, self.form.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
-        yielded = 0
-        for name, content, problem in read_inputs(self.files, self.form):
-            self.found += 1
+        yielded, number = 0, -1
+        hints = [language_hint, _book_hint]  # each is given once
+        for number, (name, content, problem) in enumerate(read_inputs(self.files, self.form)):
+            story: Story | StoryError
+            source = StoryError(problem) if problem else content
             try:
-                story: Story | StoryError = Story.parse(
-                    StoryError(problem) if problem else content, self.windows, self.splitter
-                )
+                story = parsed = Story.parse(source, self.windows, self.splitter)
             except StoryError as error:
                 story = error
-            if isinstance(story, Story):
-                self._give_hints(name, story)
-                if self._is_done(story):
+            else:
+                hints = [hint for hint in hints if not hint(self.model, name, parsed.text)]
+                digest = story_digest(parsed.id, parsed.sentences, parsed.windows)
+                if self.done and self.done[0] == digest:
+                    self.done.popleft()
                     continue
-            self._positions[yielded] = _Position(name, self.found - 1, bool(self.done))
+            self._positions[yielded] = name, number, bool(self.done)
             yielded += 1
             yield story
         if self.done:
@@ -174,47 +170,38 @@ class StoryInput:
                 f"can't resume: {len(self.done)} stories of the earlier run are not in the input,"
                 " or not in that order; use the same input, or write to another file"
             )
-        if not self.found:
+        if number < 0:
             tell("there is no story in the input")
 
-    def _give_hints(self, name: str, story: Story) -> None:
-        """Tell the user, once each, of a story that is not in English or is a book."""
-        if "language" in self._hints and language_hint(self.model, name, story.text):
-            self._hints.discard("language")
-        if "book" in self._hints and is_of_gutenberg(story.text):
-            self._hints.discard("book")
-            tell(f"{name}: {_GUTENBERG}")
+    def results(self, encoder: StoryEncoder, options: Mapping[str, Any]) -> Iterator[StorySalience]:
+        """Score the stories, lazily; those that can't be scored are reported and skipped. Results
+        have the index of their story in the whole input. Raises `ResumeError` if a story was not
+        scored by the earlier run, but comes before stories that were."""
+        from narrative_twins.salience.engine import score_stories
 
-    def _is_done(self, story: Story) -> bool:
-        if not self.done or self.done[0] != story_digest(story.id, story.sentences, story.windows):
-            return False
-        self.done.popleft()
-        return True
+        def report(error: StoryError) -> None:
+            self.problems += 1
+            tell(f"{self._positions.pop(error.index or 0)[0]}: {error.problem}")
 
-    def report(self, error: StoryError) -> None:
-        """Print what is wrong with a story."""
-        self.problems += 1
-        tell(f"{self._positions.pop(error.index or 0).name}: {error.problem}")
-
-    def renumber(self, results: Iterable[StorySalience]) -> Iterator[StorySalience]:
-        """Results with the index of their story in the whole input, scored stories included. Raises
-        `ResumeError` if a story was not scored by the earlier run, but comes before stories that
-        were."""
-        for result in results:
-            position = self._positions.pop(result.index)
-            if position.before_scored:
+        # The engine, which could warn, does not know the file and the line of a story.
+        warns = options["on_truncation"] == "warn"
+        chosen: Any = {**options, "on_error": report}
+        chosen["on_truncation"] = "ignore" if warns else options["on_truncation"]
+        for result in score_stories(self, encoder, **chosen):
+            name, number, before_scored = self._positions.pop(result.index)
+            if before_scored:
                 raise ResumeError(
-                    f"can't resume: the earlier run did not have {position.name}; use the same"
-                    " input, or write to another file"
+                    f"can't resume: the earlier run did not have {name}; use the same input, or"
+                    " write to another file"
                 )
-            if result.truncated and self.warn_of_truncation:
-                self.warn_of_truncation = False
+            if result.truncated and warns:
+                warns = False
                 words = truncation(result.context_tokens, result.cut_tokens)
                 tell(
-                    f"{position.name}: the story {words} (reported once; another --model may read"
-                    " more at once, --on-truncation ignore hides this)"
+                    f"{name}: the story {words} (reported once; another --model may read more at"
+                    " once, --on-truncation ignore hides this)"
                 )
-            yield replace(result, index=position.number)
+            yield replace(result, index=number)
 
 
 def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iterator[Document]:
@@ -237,20 +224,17 @@ def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:
     paths = files_of(paths, SUFFIXES)
     tables = [path for path in paths if input_format == "auto" and has_rows(path)]
     files = [path for path in paths if path not in tables]
-    if not tables:
-        return count_stories(files, input_format)
-    if not all(map(os.path.isfile, tables)):
-        return 0
+    stories = count_stories(files, input_format)
+    if not tables or (files and not stories) or not all(map(os.path.isfile, tables)):
+        return 0 if tables else stories
 
     from narrative_twins.data.records import count_rows
     from narrative_twins.data.rows import RowError
 
     try:
-        rows = sum(map(count_rows, tables))
+        return stories + sum(map(count_rows, tables))
     except RowError:  # it is reported when the file is read
         return 0
-    stories = count_stories(files, input_format)
-    return 0 if files and not stories else rows + stories
 
 
 def _rows(path: str) -> Iterator[Document]:

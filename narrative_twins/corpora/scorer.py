@@ -13,7 +13,7 @@ from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.options import ScoringOptions, checked_options
+from narrative_twins.salience.options import ScoringOptions, checked_options, score_settings
 from narrative_twins.stories.story import StoryError
 
 COLUMNS = {
@@ -100,18 +100,11 @@ class StoryScorer:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the scores depend on, as JSON data by name. Loads the encoder."""
-        name, splitter = self._name, self._options["splitter"]
+        name = self._name
         if isinstance(name, StoryEncoder):
             name = str(name.model.name_or_path) or "in memory"
-        return {
-            **encoder_settings(name, self.encoder),
-            "operations": [operation.name for operation in self.operations],
-            "column": self.column,
-            "split": getattr(splitter, "__name__", splitter) or "sentences",
-            "windows": self._options["windows"],
-            "approximate": self._options["approximate"],
-            "max shifts": self._options["max_shifts"],
-        }
+        settings = encoder_settings(name, self.encoder) | score_settings(self._options)
+        return settings | {"column": self.column}
 
     @property
     def schema(self) -> pyarrow.Schema:

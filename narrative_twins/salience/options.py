@@ -26,46 +26,36 @@ class Option:
     Attributes:
         default: its value where it is not given.
         help: one line for users of commands and of the page.
-        choices: the texts that it can be.
-        minimum: the smallest number that it can be.
+        choices: the texts that it can be; empty for an option of another type.
+        is_count: whether it is a number from 1.
         function: a function that it can be, in words.
-        metavar: the name of its value in the usage of a command.
-        parse: makes its value from text that a user typed; None if the text is the value, or if the
-            option can't be typed.
+        parse: makes its value from text that a user typed, if the text is not the value.
         affects_scores: whether scores depend on it.
     """
 
     default: Any
     help: str
     choices: tuple[str, ...] = ()
-    minimum: int | None = None
+    is_count: bool = False
     function: str = ""
-    metavar: str = ""
     parse: Callable[[str], Any] | None = None
     affects_scores: bool = True
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a `ValueError` for a value that the option can't have."""
-        if (
-            (not self.choices and self.minimum is None)
-            or (value is None and self.default is None)
-            or (isinstance(value, str) and value in self.choices)
-            or (self.function and callable(value))
-            or (self.minimum is not None and type(value) is int and value >= self.minimum)
-        ):
-            return
+        """Raise a `ValueError` for a choice, a count or a function that the option can't be."""
         valid = [repr(choice) for choice in self.choices]
-        if self.minimum is not None:
-            valid.append(f"a whole number of at least {self.minimum}")
+        is_valid = isinstance(value, str) and value in self.choices
+        if self.is_count:
+            valid.append("a whole number of at least 1")
+            is_valid = type(value) is int and value >= 1
         if self.function:
             valid.append(self.function)
+            is_valid |= callable(value)
         if self.default is None:
             valid.append("None")
-        raise ValueError(f"{name}={value!r:.60}: choose {' or '.join(valid)}")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+            is_valid |= value is None
+        if not is_valid and (self.choices or self.is_count):
+            raise ValueError(f"{name}={value!r:.60}: choose {' or '.join(valid)}")
 
 
 class BookOptions(TypedDict, total=False):
@@ -85,26 +75,18 @@ class BookOptions(TypedDict, total=False):
 
     operations: Annotated[
         "str | Operation | Iterable[str | Operation] | None",
-        Option(None, "operations to score by (default: all)", metavar="A,B", parse=_names),
+        Option(None, "operations to score by (default: all)"),
     ]
     approximate: Annotated[
         Approximation | None,
         Option(
             None,
-            "all operations but shifting from one forward pass over a story; docs/speed.md says"
-            " what that costs",
+            "all operations but shifting from one pass over a story (see docs/speed.md)",
             choices=get_args(Approximation),
         ),
     ]
     max_shifts: Annotated[
-        int | None,
-        Option(
-            None,
-            "shifting to the N nearest other positions only",
-            minimum=1,
-            metavar="N",
-            parse=int,
-        ),
+        int | None, Option(None, "shifting to the N nearest other positions only", is_count=True)
     ]
     splitter: Annotated[
         Splitter | None,
@@ -139,21 +121,11 @@ class ScoringOptions(BookOptions, total=False):
     """
 
     windows: Annotated[
-        Windows,
-        Option(
-            "auto", "a count, sizes (7,7,6), or auto (default)", metavar="N", parse=parse_windows
-        ),
+        Windows, Option("auto", "a count, sizes (7,7,6), or auto (default)", parse=parse_windows)
     ]
     batch_size: Annotated[
         int,
-        Option(
-            32,
-            "stories that are held in memory at once",
-            minimum=1,
-            metavar="N",
-            parse=int,
-            affects_scores=False,
-        ),
+        Option(32, "stories that are held in memory at once", is_count=True, affects_scores=False),
     ]
     on_error: Annotated[
         OnError,
@@ -179,9 +151,7 @@ class ScoringOptions(BookOptions, total=False):
         Option(
             1,
             "share the stories among N processes, each with a copy of the encoder",
-            minimum=1,
-            metavar="N",
-            parse=int,
+            is_count=True,
             affects_scores=False,
         ),
     ]
@@ -228,3 +198,17 @@ def checked_options(options: Mapping[str, Any]) -> ScoringOptions:
     )
     complete: ScoringOptions = checked
     return complete
+
+
+def score_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options among some that scores depend on, as JSON data by name: a run is resumed with the
+    same ones only."""
+    from narrative_twins.salience.operations import resolve_operations
+
+    settings = {
+        name.replace("_", " "): getattr(value, "__name__", value)
+        for name, value in options.items()
+        if SCORING_OPTIONS[name].affects_scores
+    }
+    operations = resolve_operations(options.get("operations"))
+    return settings | {"operations": [operation.name for operation in operations]}

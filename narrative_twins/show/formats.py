@@ -66,8 +66,6 @@ class OutputFormat:
         suffixes: of files that are in this format.
         write_book: writes the result of a book; None if a book can't have this format.
         binary: its pieces are bytes that no terminal can show.
-        resumable: each story is a line of JSON with its `sentences` and `windows`, so an
-            interrupted run can be continued.
         extra: the extra of this package that it needs, such as `plot`.
         download: whether the web page offers it.
     """
@@ -78,7 +76,6 @@ class OutputFormat:
     suffixes: tuple[str, ...] = ()
     write_book: BookWriter | None = None
     binary: bool = False
-    resumable: bool = False
     extra: str | None = None
     download: bool = True
 
@@ -186,9 +183,7 @@ def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield "\n]\n"
 
 
-@register_format(
-    "jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), resumable=True, download=False
-)
+@register_format("jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), download=False)
 def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     for result in results:
         yield f"{_object(result, layout)}\n"

@@ -103,10 +103,10 @@ def test_truncated_stories_are_counted(corpus, tmp_path):
     write(tmp_path / "in.jsonl", [{"text": "The mill burned down and nobody knew. " * 200}])
     done = corpus("in.jsonl", "-o", "out")
     assert done.code == 0
-    assert "1 longer than the encoder reads at once, see the column `truncated`" in done.err
+    assert "1 truncated, see the column `truncated`" in done.err
     assert rows_of(tmp_path / "out")[0]["truncated"]
     ignored = corpus("in.jsonl", "-o", "out", "--on-truncation", "ignore")
-    assert "longer" not in ignored.err
+    assert "truncated" not in ignored.err
     assert corpus("in.jsonl", "-o", "other", "--on-truncation", "error").code == 1
 
 
@@ -125,7 +125,7 @@ def test_standard_input_and_jobs(corpus, tmp_path):
         (["in.jsonl", "--out", "-"], "name a folder with --out"),
         (["in.jsonl", "--out", "in.jsonl"], "name a folder with --out"),
         (["many", "--out", "many/scores"], "--out many/scores is in many, which is read"),
-        (["out/*.parquet", "--out", "out"], "out/scores-00000.parquet is read, and would be"),
+        (["out/*.parquet", "--out", "out"], "out/*.parquet is read, and would be"),
         (["in.jsonl", "--out", "out", "--shard", "0/4"], "'0/4' is not the number of a job"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_rerun_with_other_options_is_refused(corpus, tmp_path):
     done = corpus("in.jsonl", "-o", "out", "--windows", "2")
     assert done.code == 2 and 'windows "auto" (now 2)' in done.err
     done = corpus("in.jsonl", "-o", "out", "--score-headings")
-    assert done.code == 2 and 'split "sentences" (now "split_sentences")' in done.err
+    assert done.code == 2 and 'splitter null (now "split_sentences")' in done.err
     (tmp_path / "elsewhere").mkdir()
     shutil.move(tmp_path / "in.jsonl", tmp_path / "elsewhere")
     done = corpus("elsewhere/in.jsonl", "-o", "out")
