@@ -20,21 +20,21 @@ which pads. The scores of a story of this encoder are spread over 0.02 to 0.36."
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("instructions", ["avx2", "avx512"])
-def test_scores_by_kernels(instructions, dtype, tmp_path):
+def test_scores_by_kernels(instructions, tmp_path):
     """Torch and oneDNN are limited to AVX2 even where there is more; bfloat16 is emulated."""
     if instructions == "avx512" and torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("this processor has no AVX-512")
     one_dnn = {"avx2": "AVX2", "avx512": "ALL"}[instructions]
     kernels = {"ATEN_CPU_CAPABILITY": instructions, "ONEDNN_MAX_CPU_ISA": one_dnn}
     environment = {**os.environ, **kernels, "PYTHONPATH": "tests"}
-    output = run_python("-m", "support.batching", dtype, tmp_path, env=environment)
+    output = run_python("-m", "support.batching", tmp_path, *BOUNDS, env=environment)
     capability, found = json.loads(output)
     assert capability == instructions.upper()
-    batch, oracle = BOUNDS[dtype]
-    assert found.pop("by the oracle") <= oracle
-    assert max(found.values()) <= batch, found
+    assert found.keys() == BOUNDS.keys()
+    for dtype, (batch, oracle) in BOUNDS.items():
+        assert found[dtype].pop("by the oracle") <= oracle
+        assert max(found[dtype].values()) <= batch, found
 
 
 def test_ranks_and_decimals_do_not_change_with_neighbours(default):

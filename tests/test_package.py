@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 import zipfile
 from fnmatch import fnmatch
@@ -98,25 +97,6 @@ def test_the_source_distribution_has_all_files_of_the_repository(unpacked, tmp_p
         name for name in files_in(unpacked) if name.startswith("narrative_twins.egg-info/")
     } | {"PKG-INFO"}
     assert files_in(unpacked) - added == expected
-
-
-@pytest.mark.slow
-def test_the_source_distribution_passes_its_tests(unpacked, tmp_path):
-    """Some of them, with the package as it is in the distribution, in a copy: they write files."""
-    unpacked = shutil.copytree(unpacked, tmp_path / "unpacked")
-    environment = os.environ | {"PYTHONPATH": str(unpacked), "PYTHONDONTWRITEBYTECODE": "1"}
-    out = run_python(
-        "-c",
-        "import narrative_twins; print(narrative_twins.__file__)",
-        cwd=unpacked,
-        env=environment,
-    )
-    assert out.strip() == str(unpacked / "narrative_twins" / "__init__.py")
-    options = "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow"
-    out = run_python(
-        *options, "tests/stories", "tests/test_registry.py", cwd=unpacked, env=environment
-    )
-    assert "100%" in out and "failed" not in out
 
 
 @pytest.mark.slow

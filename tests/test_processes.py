@@ -47,12 +47,12 @@ def test_processes_end_with_the_block():
     assert not alive(grandchild)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["failed", "killed"])
 def test_processes_end_with_a_test_that(end, tmp_path):
     pids, file = tmp_path / "pids", tmp_path / "test_fails.py"
     file.write_text(FAILING.format(pids=str(pids), waits=end == "killed"))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what they import takes seconds
     command = sys.executable, "-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", file
     with started(*command, env=environment, stdout=subprocess.PIPE) as process:
         wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)

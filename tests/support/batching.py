@@ -1,6 +1,6 @@
 """Scores of stories alone, among others, in another order, resumed and by the oracle, with the
-kernels that this process has: `python -m support.batching DTYPE FOLDER` prints the largest
-differences as JSON. `test_batching` runs it with several sets of instructions."""
+kernels that this process has: `python -m support.batching FOLDER DTYPE...` prints the largest
+differences by dtype as JSON. `test_batching` runs it with several sets of instructions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from support.command import run
 from support.models import encoder_of
 from support.oracle import Oracle
 
-STORIES = 6
+STORIES = 3
 
 
 def differences(dtype: str, folder: Path) -> dict[str, float]:
     """The largest difference of scores from those of each story alone, by what was changed."""
+    folder.mkdir()
     model, tokenizer = encoder_of("bert")
     model.to(getattr(torch, dtype)).save_pretrained(folder / "encoder")
     tokenizer.save_pretrained(folder / "encoder")
@@ -67,5 +68,5 @@ def _largest(alone: list[StorySalience], others: list[dict[str, list[float]]]) -
 
 
 if __name__ == "__main__":
-    found = differences(sys.argv[1], Path(sys.argv[2]))
+    found = {dtype: differences(dtype, Path(sys.argv[1]) / dtype) for dtype in sys.argv[2:]}
     print(json.dumps([torch.backends.cpu.get_cpu_capability(), found]))
