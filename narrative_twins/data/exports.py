@@ -6,9 +6,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from narrative_twins.data.labels import LABEL_COLUMNS, SUMMARIES, check_span
 from narrative_twins.data.records import Record, read_records
@@ -19,8 +18,7 @@ logger = logging.getLogger(__name__)
 _STORY_COLUMNS = ("text", "title", "sentences", "windows")
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """The highlights of one annotator in a text.
 
     Attributes:
@@ -36,8 +34,7 @@ class Answer:
     spans: Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class AnnotationTool:
+class AnnotationTool(NamedTuple):
     """A tool whose exports can be read.
 
     Attributes:
@@ -86,18 +83,11 @@ def salience_records(
         yield from records
 
 
-def check_row_format(row_format: str) -> None:
-    """Raise a ValueError for an unknown format of rows."""
-    known = ("auto", "plain", *TOOLS)
-    if row_format not in known:
-        raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(known)}")
-
-
 def _recognized_format(record: Record) -> str:
     """The format of a row by columns that only one of the formats has."""
     row = record.row
     found = [name for name, tool in TOOLS.items() if tool.recognizes(row)]
-    plain = [row[name] for name in (*LABEL_COLUMNS, *SUMMARIES) if row.get(name) is not None]
+    plain = (row[name] for name in (*LABEL_COLUMNS, *SUMMARIES) if row.get(name) is not None)
     if any(content != [] and not _has_objects(content) for content in plain):
         found.append("plain")
     if len(found) > 1:
@@ -174,7 +164,16 @@ def _merged(
         for answer in _checked_answers(record, row_format, skipped)
     ]
     counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-    marks = _marks(path, [answer for _, answer in answers], span_labels, counts or "none")
+    labels = {label for _, answer in answers for span in answer.spans for label in _labels_of(span)}
+    if not any(answer.spans for _, answer in answers):
+        fix = "export a project in which spans of a text are labelled"
+        raise RowError(path, f"nothing is highlighted (skipped: {counts or 'none'}); {fix}")
+    known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
+    if span_labels is None and len(labels) > 1:
+        fix = f"name those that mark salient text, such as span_labels=[{min(labels)[:60]!r}]"
+        raise RowError(path, f"spans have the labels {known}; {fix}")
+    if missing := set(span_labels or ()) - labels:
+        raise RowError(path, f"no span has the label {min(missing)!r}; the labels are {known}")
     if counts:
         logger.warning("%s: answers that were skipped: %s", path, counts)
     stories: dict[str, tuple[Record, Row, dict[str | None, list[list[int]]]]] = {}
@@ -187,8 +186,9 @@ def _merged(
         own = [
             [span["start"], span["end"]]
             for span in answer.spans
-            if not marks or not marks.isdisjoint(_labels(span))
+            if not span_labels or not set(span_labels).isdisjoint(_labels_of(span))
         ]
+        # An annotator who is not known can't have answered twice.
         if answer.annotator in spans and (
             answer.annotator is None or spans[answer.annotator] != own
         ):
@@ -201,15 +201,22 @@ def _merged(
 
 
 def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> list[Answer]:
-    """The answers in a row of a tool; raises RowError if it is not of this format, or a span is not
-    in the text."""
+    """The answers in a row of a tool, whose spans are in the text; if a span has a `text`, that
+    must be in its place, white space aside, which Label Studio does not always keep."""
     try:
         answers = list(TOOLS[row_format].answers(record, skipped))
         for answer in answers:
-            if not isinstance(answer.columns["text"], str):
+            text = answer.columns["text"]
+            if not isinstance(text, str):
                 raise TypeError("the text is not a string")
             for span in answer.spans:
-                _check_span(span, answer.columns["text"], record.where)
+                _labels_of(span)
+                start, end = check_span([span["start"], span["end"]], "spans", text, record.where)
+                found, own = text[start:end], span.get("text")
+                if own is not None and _visible(found) != _visible(own):
+                    problem = f"the span {[start, end]} of 'text' is {found[:60]!r}, but its own"
+                    fix = "give the text that was annotated, unchanged"
+                    raise RowError(record.where, f"{problem} text is {own[:60]!r}; {fix}")
     except RowError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -219,43 +226,11 @@ def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> 
     return answers
 
 
-def _check_span(span: Mapping[str, Any], text: str, where: str) -> None:
-    """Check the range and the labels of a span. If it has a `text`, that must be in its place,
-    white space aside, which Label Studio does not always keep."""
-    _labels(span)
-    start, end = check_span([span["start"], span["end"]], "spans", text, where)
-    found = expected = text[start:end]
-    if span.get("text") is not None:
-        expected = span["text"]
-    if _visible(found) != _visible(expected):
-        problem = f"the span {[start, end]} of 'text' is {found[:60]!r}, but its own text is"
-        fix = "give the text that was annotated, unchanged"
-        raise RowError(where, f"{problem} {expected[:60]!r}; {fix}")
-
-
 def _visible(text: str) -> str:
     for escaped in ("\\n", "\\r", "\\t"):
         text = text.replace(escaped, "")
     return "".join(text.split())
 
 
-def _labels(span: Mapping[str, Any]) -> list[str]:
+def _labels_of(span: Mapping[str, Any]) -> list[str]:
     return list(map(str, span.get("labels") or [span["label"]] * ("label" in span)))
-
-
-def _marks(
-    path: str, answers: Sequence[Answer], span_labels: Sequence[str] | None, skipped: str
-) -> set[str]:
-    """The labels that mark salient text, none for all. Raises RowError if they are not clear, or
-    nothing is highlighted."""
-    if not any(answer.spans for answer in answers):
-        fix = "export a project in which spans of a text are labelled"
-        raise RowError(path, f"nothing is highlighted (skipped: {skipped}); {fix}")
-    labels = {label for answer in answers for span in answer.spans for label in _labels(span)}
-    known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
-    if span_labels is None and len(labels) > 1:
-        fix = f"name those that mark salient text, such as span_labels=[{min(labels)[:60]!r}]"
-        raise RowError(path, f"spans have the labels {known}; {fix}")
-    if missing := set(span_labels or ()) - labels:
-        raise RowError(path, f"no span has the label {min(missing)!r}; the labels are {known}")
-    return set(span_labels or ())

@@ -3,7 +3,8 @@ characters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +15,6 @@ from narrative_twins.data.rows import (
     RowError,
     check_integers,
     check_list,
-    check_numbers,
     check_sentences,
     check_story,
     check_votes,
@@ -26,7 +26,7 @@ from narrative_twins.data.rows import (
     vote_counts,
 )
 from narrative_twins.stories.splitting import Span
-from narrative_twins.stories.story import Story, shown_value
+from narrative_twins.stories.story import shown_value
 
 CHOICES = ("choices", "most_important")
 HIGHLIGHTS = ("spans", "highlights")
@@ -47,9 +47,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     if column is None and summaries is None:
         require_column(row, where, *LABEL_COLUMNS, *SUMMARIES)
     if column in HIGHLIGHTS:
-        located = _text_with_sentences(row, where)
-        story = list(located.sentences)
-        labels = _from_highlights(located, row[column], column, where)
+        story, labels = _from_highlights(row, column, where)
     elif column == "turning_points":
         story, points = synopsis(row, where)
         labels = {"labels": _ones(points, len(story))}
@@ -63,14 +61,8 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
         summaries = [summaries] if isinstance(summaries, str) else summaries
         summaries = check_sentences(summaries, "summaries", where)
     columns = dict.fromkeys(("labels", "annotations", "choices", "counts"))
-    return {
-        "title": title_of(row),
-        "story": story,
-        "windows": windows,
-        **columns,
-        **labels,
-        "summaries": summaries,
-    }
+    found = {"title": title_of(row), "story": story, "windows": windows}
+    return {**found, **columns, **labels, "summaries": summaries}
 
 
 def roc_story(row: Mapping[str, Any], where: str) -> Row:
@@ -86,47 +78,39 @@ def roc_story(row: Mapping[str, Any], where: str) -> Row:
 
 def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
     """The labels of a story of this many sentences in a column other than highlights."""
-    if column in CHOICES:
-        return _from_choices(content, sentences, where)
     if column in VOTES:
         votes = check_votes(content, column, sentences, where)
         return {"labels": [count / sum(votes) for count in votes], "counts": votes}
     if column == "labels":
-        return {"labels": check_numbers(content, "labels", where, sentences)}
-    annotations = check_list(content, column, where, "lists of numbers, one for each annotator")
-    if not annotations:
-        problem = "'annotations' is empty; give it a list of numbers for each annotator"
-        raise RowError(where, problem)
-    return _from_annotations(
-        [
-            check_numbers(own, f"annotations[{annotator}]", where, sentences)
+        return {"labels": _numbers(content, "labels", where, sentences)}
+    if column == "annotations":
+        annotations = check_list(content, column, where, "lists of numbers, one for each annotator")
+        if not annotations:
+            problem = "'annotations' is empty; give it a list of numbers for each annotator"
+            raise RowError(where, problem)
+        return _means(
+            _numbers(own, f"annotations[{annotator}]", where, sentences)
             for annotator, own in enumerate(annotations)
-        ]
-    )
-
-
-def _from_annotations(annotations: list[list[float]]) -> Row:
-    """Labels as means over at least one annotator."""
-    means = list(map(fmean, zip(*annotations, strict=True)))
-    return {"labels": means, "annotations": annotations}
-
-
-def _from_choices(chosen: Any, sentences: int, where: str) -> Row:
-    """Labels from the sentence that each annotator chose, or from a list of sentences for each
-    annotator, counted from 1."""
-    if is_nested(chosen):
+        )
+    # The sentences that each annotator chose, counted from 1.
+    if is_nested(content):
         lists = [
             check_integers(own, f"choices[{annotator}]", where, 1, sentences)
-            for annotator, own in enumerate(chosen)
+            for annotator, own in enumerate(content)
         ]
-        return _from_annotations([_ones([n - 1 for n in own], sentences) for own in lists])
+        return _means(_ones([n - 1 for n in own], sentences) for own in lists)
     # A single number is the choice of a single annotator.
-    chosen = [chosen] if type(chosen) is int else chosen
-    choices = check_integers(chosen, "choices", where, 1, sentences)
+    content = [content] if type(content) is int else content
+    choices = check_integers(content, "choices", where, 1, sentences)
     counts = {"choices": choices, "counts": vote_counts(choices, sentences)}
-    if not choices:
-        return counts
-    return _from_annotations([_ones([n - 1], sentences) for n in choices]) | counts
+    return counts | (_means(_ones([n - 1], sentences) for n in choices) if choices else {})
+
+
+def _means(annotations: Iterable[list[float]]) -> Row:
+    """Labels as means over at least one annotator."""
+    annotations = list(annotations)
+    means = list(map(fmean, zip(*annotations, strict=True)))
+    return {"labels": means, "annotations": annotations}
 
 
 def _ones(indices: Sequence[int], sentences: int) -> list[float]:
@@ -134,38 +118,44 @@ def _ones(indices: Sequence[int], sentences: int) -> list[float]:
     return [float(index in indices) for index in range(sentences)]
 
 
-def _text_with_sentences(row: Mapping[str, Any], where: str) -> Story:
-    """The story of a raw `text`, with the sentences of the row, or split."""
-    text = require_column(row, where, "text")
+def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
+    """Check a list of `count` numbers that are finite, one for each sentence."""
+    values = check_list(values, column, where, "numbers", count)
+    for index, value in enumerate(values):
+        # False for NaN, too.
+        if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+            problem = f"'{column}' has {shown_value(value)} for sentence {index}"
+            raise RowError(where, f"{problem}; a finite number is needed")
+    return list(map(float, values))
+
+
+def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[list[str], Row]:
+    """The sentences of a raw `text`, as in the row or split, and their labels from highlighted
+    `[start, end]` ranges of characters, of one annotator or in a list for each annotator: the share
+    of the characters of a sentence, without white space, that are highlighted."""
+    text, sentences = require_column(row, where, "text"), find_column(row, "sentences", "story")
     if not isinstance(text, str):
         problem = f"'text' is {type(text).__name__}; highlights need the text that they are in"
         raise RowError(where, problem)
-    sentences = find_column(row, "sentences", "story")
     if sentences is not None:
         sentences = check_sentences(sentences, "sentences", where)
-    return check_story({"text": text, "sentences": sentences}, "text", where)
-
-
-def _from_highlights(story: Story, highlights: Any, column: str, where: str) -> Row:
-    """Labels from highlighted `[start, end]` ranges of characters, of one annotator or in a list
-    for each annotator: the share of the characters of a sentence, without white space, that are
-    highlighted."""
-    highlights = check_list(highlights, column, where, "[start, end] ranges of characters")
+    story = check_story({"text": text, "sentences": sentences}, "text", where)
+    highlights = check_list(row[column], column, where, "[start, end] ranges of characters")
     is_of_several = highlights and all(
         isinstance(own, list) and all(isinstance(span, (list, tuple)) for span in own)
         for own in highlights
     )
-    visible = np.array([not char.isspace() for char in story.text])
+    visible = np.array([not char.isspace() for char in text])
     annotations = []
     for spans in highlights if is_of_several else [highlights]:
-        marked = np.zeros(len(story.text), bool)
+        marked = np.zeros(len(text), bool)
         for number, span in enumerate(spans):
-            start, end = check_span(span, f"{column}[{number}]", story.text, where)
+            start, end = check_span(span, f"{column}[{number}]", text, where)
             marked[start:end] = visible[start:end]
         annotations.append(
             [float(marked[lo:hi].sum() / visible[lo:hi].sum()) for lo, hi in story.spans]
         )
-    return _from_annotations(annotations)
+    return list(story.sentences), _means(annotations)
 
 
 def check_span(span: Any, name: str, text: str, where: str) -> Span:

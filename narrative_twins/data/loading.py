@@ -14,7 +14,7 @@ import datasets
 from datasets import Features, List, Value
 
 from narrative_twins.data import labels, rows
-from narrative_twins.data.exports import check_row_format, salience_records
+from narrative_twins.data.exports import TOOLS, salience_records
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import Row, RowError, ShortWindowError
 from narrative_twins.data.sources import (
@@ -403,7 +403,9 @@ def load_story_salience(
         distractors: whether distractors with `negative_votes` are rows too, each after its story,
             as `ID-negative`.
     """
-    check_row_format(row_format)
+    known = ("auto", "plain", *TOOLS)
+    if row_format not in known:
+        raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(known)}")
     if span_labels is not None:
         # The settings name the folder of the cache: equal ones must look alike.
         span_labels = sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})

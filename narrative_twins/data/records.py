@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
-import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, cast
 
 import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
 from narrative_twins.data.rows import RowError
-from narrative_twins.data.tables import read_table
-from narrative_twins.stories.reading import MAX_DOCUMENT, LimitedFile, allow_long_cells
-
-Entry: TypeAlias = tuple[str, str | None, Any]
-"""A row of a file: its location in the file, its key in a JSON object of rows (or None), and its
-content."""
+from narrative_twins.data.tables import Entry, read_table
+from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
 
 _BATCH = 1000
 """Rows of a Parquet file in memory."""
-_FILE_ERRORS = (
-    OSError,
-    EOFError,
-    zlib.error,
-    csv.Error,
-    ValueError,
-    RecursionError,
-    pyarrow.ArrowException,
-)
+_FILE_ERRORS = (OSError, EOFError, zlib.error, csv.Error, ValueError, pyarrow.ArrowException)
 """Raised for files that are missing, incomplete or in another format than their name says."""
 
 
@@ -56,17 +41,18 @@ def read_records(path: str) -> Iterator[Record]:
     if suffix is None:
         raise RowError(path, f"unknown format; use {', '.join(_READERS)}")
     try:
-        for number, (location, key, row) in enumerate(_READERS[suffix](path)):
-            where = f"{path}, {location}"
-            if not isinstance(row, Mapping):
-                problem = f"is {type(row).__name__}; a row must be an object of columns"
-                raise RowError(where if key is None else f"{where}, id {key!r}", problem)
-            ids = (row.get("id"), key, f"{Path(path).name}:{number}")
-            id_ = next(id_ for id_ in ids if id_ is not None)
-            if isinstance(id_, bool) or not isinstance(id_, (str, int)):
-                problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
-                raise RowError(where, problem)
-            yield Record(f"{where}, id {id_!r}", str(id_), row)
+        with gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
+            entries = _READERS[suffix](path, cast(IO[bytes], file))
+            for number, (where, key, row) in enumerate(entries):
+                if not isinstance(row, Mapping):
+                    problem = f"is {type(row).__name__}; a row must be an object of columns"
+                    raise RowError(where if key is None else f"{where}, id {key!r}", problem)
+                ids = (row.get("id"), key, f"{Path(path).name}:{number}")
+                id_ = next(id_ for id_ in ids if id_ is not None)
+                if isinstance(id_, bool) or not isinstance(id_, (str, int)):
+                    problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
+                    raise RowError(where, problem)
+                yield Record(f"{where}, id {id_!r}", str(id_), row)
     except RowError:
         raise
     except _FILE_ERRORS as error:
@@ -101,82 +87,54 @@ def _unreadable(path: str, error: BaseException) -> RowError:
     return RowError(path, f"can't be read as {kind} ({error}); the file may be incomplete")
 
 
-@contextmanager
-def _lines(path: str, *limits: int) -> Iterator[Iterable[bytes]]:
-    """The lines of a file; compressed ones, which may expand to gigabytes, in the limits of
-    `LimitedFile`."""
-    if path.lower().endswith(".gz"):
-        with gzip.open(path) as packed:
-            yield LimitedFile(packed, *limits)  # type: ignore[arg-type]
-    else:
-        with open(path, "rb") as file:
-            yield file
+def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    for where, row, problem in stories_in(file, path, "jsonl"):
+        if problem is not None:
+            raise RowError(where, problem)
+        yield where, None, row
 
 
-def _json_lines(path: str) -> Iterator[Entry]:
-    with _lines(path) as lines:
-        filled = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-        for row, (number, line) in enumerate(filled):
-            location = f"row {row} (line {number})"
-            try:
-                yield location, None, json.loads(line)
-            except (ValueError, RecursionError) as error:
-                fix = "each line of a .jsonl must be a row; name one JSON document .json"
-                problem = f"is not valid JSON ({error}); {fix}"
-                raise RowError(f"{path}, {location}", problem) from None
-
-
-def _json(path: str) -> Iterator[Entry]:
-    with _lines(path, MAX_DOCUMENT, MAX_DOCUMENT) as lines:
-        rows = json.loads(b"".join(lines))
+def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    rows = read_json(file)
     if not isinstance(rows, (Mapping, list)):
         problem = f"contains {type(rows).__name__}; a list of rows is needed, or an object by id"
         raise RowError(path, problem)
     keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
     for number, (key, row) in enumerate(keyed):
-        yield f"row {number}", key, row
+        yield f"{path}, row {number}", key, row
 
 
-def _parquet(path: str) -> Iterator[Entry]:
-    with pyarrow.parquet.ParquetFile(path) as file:
-        yield from _rows_of(file.iter_batches(_BATCH))
+def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    columns, rows = table_rows(file)
+    reader = read_table(path, columns)
+    yield from reader((f"{path}, line {number}", _checked(row)) for number, row in rows)
 
 
-def _arrow(path: str) -> Iterator[Entry]:
-    with pyarrow.memory_map(path) as file:
-        try:
-            batches: Iterable[pyarrow.RecordBatch] = pyarrow.ipc.open_stream(file)
-        except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
-            reader = pyarrow.ipc.open_file(file)
-            batches = map(reader.get_batch, range(reader.num_record_batches))
-        yield from _rows_of(batches)
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    check_cells(row)
+    return row
 
 
-def _rows_of(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
+def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    with pyarrow.parquet.ParquetFile(file) as table:
+        yield from _rows_of(path, table.iter_batches(_BATCH))
+
+
+def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    try:
+        batches: Iterable[pyarrow.RecordBatch] = pyarrow.ipc.open_stream(file)
+    except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
+        reader = pyarrow.ipc.open_file(file)
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+    yield from _rows_of(path, batches)
+
+
+def _rows_of(path: str, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
     for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
-        yield f"row {number}", None, row
+        yield f"{path}, row {number}", None, row
 
 
-def _csv(path: str) -> Iterator[Entry]:
-    allow_long_cells()
-    with _lines(path) as lines:
-        table = csv.DictReader(codecs.iterdecode(lines, "utf-8-sig"))
-        # `line_num` is that of the row's last line, since a cell can have several.
-        rows = (
-            (f"{path}, row {number} (line {table.line_num})", row)
-            for number, row in enumerate(table)
-        )
-        for where, id_, row in read_table(path, table.fieldnames or (), rows):
-            yield where.removeprefix(f"{path}, "), id_, row
-
-
-_Reader: TypeAlias = Callable[[str], Iterator[Entry]]
-_TEXT_READERS: dict[str, _Reader] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json,
-    ".csv": _csv,
-}
+_TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
 _READERS = (
     _TEXT_READERS
     | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()}

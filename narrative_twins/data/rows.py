@@ -3,7 +3,6 @@ package's data sets. Errors name the file, the row, the problem and the fix."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -31,7 +30,7 @@ class RowError(ValueError):
     """An invalid row of data.
 
     Args:
-        where: the file, the row (counted from 0), its line and its id, as far as they are known.
+        where: the file, the row (counted from 0) or its line, and its id, as far as they are known.
         problem: what is wrong, and how to fix it.
     """
 
@@ -48,7 +47,8 @@ class ShortWindowError(RowError):
     """A row with too few sentences in a window of the story or the twin."""
 
 
-# Checks of single columns, each of which returns the content as it was checked.
+# Checks of single columns, each of which returns the content as it was checked, or raises a
+# RowError.
 
 
 def find_column(row: Mapping[str, Any], *names: str) -> Any:
@@ -57,8 +57,7 @@ def find_column(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """The first of the named columns that is not missing or None; raises RowError if there is
-    none."""
+    """The first of the named columns that is not missing or None."""
     found = find_column(row, *names)
     if found is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
@@ -66,6 +65,12 @@ def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
         problem = f"no column {names[0]!r}{others}; the columns with content: {columns[:1000]}"
         raise RowError(where, problem)
     return found
+
+
+def title_of(row: Mapping[str, Any]) -> str | None:
+    """The title of a story, if it has one."""
+    title = find_column(row, "title", "storytitle")
+    return None if title is None else str(title)
 
 
 def is_nested(content: Any) -> bool:
@@ -80,8 +85,8 @@ def is_nested(content: Any) -> bool:
 def check_list(
     content: Any, column: str, where: str, of: str, count: int | None = None
 ) -> list[Any]:
-    """Check a list or tuple, and return it as a list; `of` describes its elements in the RowError,
-    and `count` is the number of sentences if it has an element for each."""
+    """A list or tuple as a list; `of` describes its elements in the RowError, and `count` is the
+    number of sentences if it has an element for each."""
     if not isinstance(content, (list, tuple)):
         raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
     if count is not None and len(content) != count:
@@ -91,7 +96,7 @@ def check_list(
 
 
 def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story:
-    """The story of a column, see `Story.parse`; raises RowError."""
+    """The story of a column, see `Story.parse`."""
     try:
         return Story.parse(source, windows)
     except StoryError as error:
@@ -99,29 +104,25 @@ def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story
 
 
 def check_sentences(content: Any, column: str, where: str) -> list[str]:
-    """Check a list of sentences that are not empty; raises RowError."""
+    """A list of sentences that are not empty."""
     if isinstance(content, str):
         fix = "split it into sentences (narrative_twins.split_sentences)"
         raise RowError(where, f"'{column}' is one text; {fix}")
     if is_nested(content):
         raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
     sentences = check_list(content, column, where, "sentences")
-    if not sentences:
-        raise RowError(where, f"'{column}' is empty; give it at least one sentence")
     return list(check_story(sentences, column, where).sentences)
 
 
 def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """Check a list of windows, each a list of sentences, or a list of sentences, which is one
-    window; raises RowError."""
+    """A list of windows, each a list of sentences, or a list of sentences, which is one window."""
     if not is_nested(content):
         return [check_sentences(content, column, where)]
     return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(content)]
 
 
 def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
-    """Check a list of integers from `first` to `last`, also written as strings of digits; raises
-    RowError."""
+    """A list of integers from `first` to `last`, also written as strings of digits."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
         # Python refuses to convert thousands of digits.
@@ -134,20 +135,8 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     return numbers
 
 
-def check_numbers(values: Any, column: str, where: str, count: int) -> list[float]:
-    """Check a list of `count` numbers that are finite, one for each sentence; raises RowError."""
-    values = check_list(values, column, where, "numbers", count)
-    for index, value in enumerate(values):
-        # False for NaN, too.
-        if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-            problem = f"'{column}' has {shown_value(value)} for sentence {index}"
-            raise RowError(where, f"{problem}; a finite number is needed")
-    return list(map(float, values))
-
-
 def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
-    """Check the number of votes for each sentence, of which at least one has a vote; raises
-    RowError."""
+    """The number of votes for each sentence, of which at least one has a vote."""
     check_list(votes, column, where, "numbers of votes", sentences)
     checked = check_integers(votes, column, where, 0, 2**31 - 1)
     if not any(checked):
@@ -163,12 +152,6 @@ def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
     if wrong := set(counts) - set(range(1, sentences + 1)):
         raise ValueError(f"choice {min(wrong)} is not a sentence number from 1 to {sentences}")
     return [counts[number] for number in range(1, sentences + 1)]
-
-
-def title_of(row: Mapping[str, Any]) -> str | None:
-    """The title of a story, if it has one."""
-    title = find_column(row, "title", "storytitle")
-    return None if title is None else str(title)
 
 
 # Rows of narrative twins
@@ -226,11 +209,8 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
         if column == "story":
             count = max(used, default=0) + 1
         if windows_of is None and len(used) != count:
-            raise RowError(
-                where,
-                f"'{column}' has {len(used)} window(s) and 'story' {count}; both need the same"
-                " number",
-            )
+            problem = f"'{column}' has {len(used)} window(s) and 'story' {count}"
+            raise RowError(where, f"{problem}; both need the same number")
         if empty := set(range(count)) - used:
             problem = f"no sentence of '{column}' is in window {min(empty)} of the story"
             raise ShortWindowError(where, f"{problem}; align one or use fewer windows")
@@ -293,8 +273,7 @@ def window_twins(
     if windows_of is None and not is_nested(twin):
         twin = check_sentences(twin, "twin", where)
         pairs = require_column(row, where, "alignment", "twin_windows")
-        checked = _check_pairs(pairs, sum(map(len, story)), len(twin), where)
-        windows_of = twin_windows(checked, story, len(twin))
+        windows_of = twin_windows(_pairs(pairs, story, twin, where), story, len(twin))
     content = {"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}
     try:
         check_twins_row(content, where)
@@ -305,23 +284,18 @@ def window_twins(
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
         twin = [sentence for window in twin for sentence in window]
-    sizes = {"story": list(map(len, story)), "twin": window_sizes(windows_of, len(story))}
-    for column, of_column in sizes.items():
-        if min(of_column) < least:
-            w, size = of_column.index(min(of_column)), min(of_column)
-            problem = f"window {w} of '{column}' has {size} sentence(s), fewer than {least}"
-            raise ShortWindowError(where, problem)
+    for column, sizes in (
+        ("story", list(map(len, story))),
+        ("twin", window_sizes(windows_of, len(story))),
+    ):
+        if (size := min(sizes)) < least:
+            window = f"window {sizes.index(size)} of '{column}'"
+            raise ShortWindowError(where, f"{window} has {size} sentence(s), fewer than {least}")
     points, last = row.get("turning_points"), sum(map(len, story)) - 1
-    return {
-        "title": title_of(row),
-        "story": story,
-        "twin": twin,
-        "twin_windows": windows_of,
-        "negative": negative,
-        "turning_points": (
-            None if points is None else check_integers(points, "turning_points", where, 0, last)
-        ),
-    }
+    if points is not None:
+        points = check_integers(points, "turning_points", where, 0, last)
+    content |= {"twin": twin, "twin_windows": windows_of}
+    return {"title": title_of(row), **content, "turning_points": points}
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
@@ -332,17 +306,19 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
     return [list(story.sentences[lo:hi]) for lo, hi in story.windows]
 
 
-def _check_pairs(pairs: Any, sentences: int, lines: int, where: str) -> list[tuple[int, int]]:
-    """Check the pairs of a sentence of the story and a sentence of the twin."""
-    checked = []
-    for number, pair in enumerate(check_list(pairs, "alignment", where, "pairs")):
-        name = f"alignment[{number}] = {shown_value(pair)}"
+def _pairs(
+    pairs: Any, story: Sequence[Sequence[str]], twin: Sequence[str], where: str
+) -> Iterable[tuple[int, int]]:
+    """The pairs of a sentence of the story and a sentence of the twin."""
+    pairs = check_list(pairs, "alignment", where, "pairs")
+    for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise RowError(where, f"'{name}' is not a pair of sentences, of the story and the twin")
-        (i,) = check_integers(pair[:1], f"{name}, of the story", where, 0, sentences - 1)
-        (j,) = check_integers(pair[1:], f"{name}, of the twin", where, 0, lines - 1)
-        checked.append((i, j))
-    return checked
+            problem = f"'alignment' has {shown_value(pair)}, which is not a pair of sentences"
+            raise RowError(where, f"{problem}, of the story and the twin")
+    last = sum(map(len, story)) - 1
+    of_story = check_integers([i for i, _ in pairs], "alignment (story)", where, 0, last)
+    of_twin = check_integers([j for _, j in pairs], "alignment (twin)", where, 0, len(twin) - 1)
+    return zip(of_story, of_twin, strict=True)
 
 
 def twin_windows(

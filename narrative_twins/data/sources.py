@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import yaml
-from datasets import Dataset, DatasetDict, IterableDataset, config, load_from_disk
+from datasets import Dataset, DatasetDict, config, load_from_disk
 from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patterns
+from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
@@ -112,6 +113,17 @@ def source_files(
     def on_hub(path: str) -> SplitFiles:
         return _hub_files(path, name, revision, token=token, force_download=force_download)
 
+    def files_of(rows: Rows) -> list[str]:
+        if isinstance(rows, Dataset):
+            return [_written(rows, cache_dir)]
+        found: list[str] = []
+        for path in map(os.fspath, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
+            is_remote = path.startswith("hf://")
+            found += sum(on_hub(path).values(), []) if is_remote else _matching(path)
+        if not found:
+            raise ValueError("no files; give at least one for each split")
+        return found
+
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
@@ -125,36 +137,18 @@ def source_files(
         option = f"name={name!r}" if name is not None else f"revision={revision!r}"
         raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
     splits = source if isinstance(source, Mapping) else {"train": source}
-    found: SplitFiles = {}
-    for split, rows in splits.items():
-        if isinstance(rows, IterableDataset):
-            raise TypeError("a stream of rows is not a source; pass a Dataset, or the files")
-        if isinstance(rows, Dataset):
-            found[str(split)] = [_written(rows, cache_dir)]
-            continue
-        paths = map(os.fspath, [rows] if isinstance(rows, (str, os.PathLike)) else rows)
-        found[str(split)] = [
-            file
-            for path in paths
-            for file in (
-                sum(on_hub(path).values(), []) if path.startswith("hf://") else _matching(path)
-            )
-        ]
-        if not found[str(split)]:
-            raise ValueError("no files; give at least one for each split")
-    return found
+    return {str(split): files_of(rows) for split, rows in splits.items()}
 
 
-def configurations(folder: Path) -> dict[str, Mapping[str, Any]]:
+def configurations(folder: Path) -> MetadataConfigs:
     """The configurations that the metadata of a card name, by name in their order; none without a
     card. Raises ValueError if the metadata are invalid."""
     card = folder / CARD
     if not card.is_file():
-        return {}
+        return MetadataConfigs()
     try:
-        entries = DatasetCard.load(card).data.get("configs") or []
-        return {str(entry.get("config_name", "default")): entry for entry in entries}
-    except (yaml.YAMLError, AttributeError, TypeError) as error:
+        return MetadataConfigs.from_dataset_card_data(DatasetCard.load(card).data)
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
 
 
@@ -183,22 +177,17 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
 
 
 def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
-    """The folder, relative to `folder`, and the patterns of the files by split of a configuration.
-    The patterns are None if file names determine the split.
-
-    Raises:
-        ValueError: there is no such configuration, or none of several is the default one.
-    """
+    """The folder, relative to `folder`, and the patterns of the files by split of a configuration:
+    None if file names determine the split. Raises a `ValueError` if there is no such configuration,
+    or none of several is the default one."""
     found = configurations(folder)
     known = ", ".join(found) or "none"
-    if name is None:
-        default = [key for key, entry in found.items() if entry.get("default") or key == "default"]
-        if not default and len(found) > 1:
-            raise ValueError(f"there are several configurations; choose one with name=: {known}")
-        name = next(iter(default or found), None)
-    elif name not in found:
+    chosen = found.get_default_config_name() if name is None else name
+    if chosen is None and found:
+        raise ValueError(f"there are several configurations; choose one with name=: {known}")
+    if chosen is not None and chosen not in found:
         raise ValueError(f"no configuration {name!r}; the data set has {known}")
-    entry = {} if name is None else found[name]
+    entry = {} if chosen is None else found[chosen]
     files = entry.get("data_files")
     return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
 
@@ -208,15 +197,15 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     names, as `datasets` does it."""
     inside, patterns = _patterns(folder, name)
     base = os.path.join(folder, inside)
+    root = os.path.abspath(folder)
+    found: SplitFiles = {}
     resolved = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
-    root, found = os.path.abspath(folder), SplitFiles()
     for split, files in resolved.items():
-        if files := list(filter(is_data_file, files)):
-            found[str(split)] = files
-        for file in files:
+        for file in filter(is_data_file, files):
             # The card may be from a stranger, and must not name private files of the user.
             if os.path.commonpath([root, os.path.abspath(file)]) != root:
                 raise ValueError(f"the card names {file}, which is outside of the data set")
+            found.setdefault(str(split), []).append(file)
     if not found:
         raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
     return found
@@ -227,19 +216,15 @@ def _hub_files(path: str, name: str | None, revision: str | None, **options: Any
     of the configuration; without a network, those in the cache of the Hub are used."""
     match = _HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
-        raise FileNotFoundError(
-            f"{path!r} is not a local path, and not a Hub id (user/name); check the name"
-        )
+        problem = "is not a local path, and not a Hub id (user/name); check the name"
+        raise FileNotFoundError(f"{path!r} {problem}")
     repo_id, inside = (match["id"], match["inside"]) if match else (path, None)
-    if revision is None and match and match["revision"]:
-        revision = unquote(match["revision"])
-
-    used = revision or PUBLISHED.get(repo_id)
+    of_path = match and match["revision"]
+    used = revision or (of_path and unquote(of_path)) or PUBLISHED.get(repo_id)
 
     def download(*patterns: str) -> Path:
-        names = list(patterns)
         folder = snapshot_download(
-            repo_id, repo_type="dataset", revision=used, allow_patterns=names, **options
+            repo_id, repo_type="dataset", revision=used, allow_patterns=[*patterns], **options
         )
         return Path(folder)
 
@@ -251,8 +236,9 @@ def _hub_files(path: str, name: str | None, revision: str | None, **options: Any
             )
         data_dir, patterns = _patterns(download(CARD), name)
         wanted = sum(patterns.values(), []) if patterns else ["**"]
-        folder = download(CARD, *(os.path.join(data_dir, pattern) for pattern in wanted))
-        return _folder_files(folder, name)
+        return _folder_files(
+            download(CARD, *(os.path.join(data_dir, pattern) for pattern in wanted)), name
+        )
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         raise FileNotFoundError(
             f"{path!r} is not a local path, and can't be found on the Hub: {error}"

@@ -13,16 +13,33 @@ from typing import Any, TypeAlias
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import ROC_SENTENCES, read_roc_story
 
-Cells: TypeAlias = Mapping[str, Any]
-Row: TypeAlias = dict[str, Any]
-Found: TypeAlias = tuple[str, str | None, Row]
-"""The location of a row for error messages, its id (None if it has none), and the row."""
+Entry: TypeAlias = tuple[str, str | None, Any]
+"""A row of a file: its location, its key or id (None if it has none), and its content."""
+Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
+"""The locations and the cells of rows."""
 
-LABEL_COLUMNS = ("story_id", "sentence", "label")
+_LABEL_COLUMNS = ("story_id", "sentence", "label")
 _OPTIONAL_COLUMNS = ("annotator", "window", "title")
+_SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
+# Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
+# sentence.
+_ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\d\]")
+# Spaces before punctuation, except if a word follows as in ".45".
+_LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
 
 
-def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[Entry]]:
+    """The reader of the rows of a table by its columns; raises RowError if there is none."""
+    found = list(filter(None, columns))
+    for needed, reader in TABLES.items():
+        if set(needed) <= set(found):
+            return reader
+    known = "; or ".join(", ".join(needed) for needed in TABLES)
+    shown = ", ".join(map(repr, found))[:500]
+    raise RowError(path, f"the columns of the table are {shown}; it needs {known}")
+
+
+def _read_labels(rows: Rows) -> Iterator[Entry]:
     """The stories of a table with one row a sentence, or one a sentence and annotator, as rows for
     `load_story_salience`: with `annotations` if annotators are named, else with `labels`; sentences
     with the same `window` are a window.
@@ -30,40 +47,38 @@ def read_labels_table(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
     The rows of a story follow each other, in story order for each annotator, either annotator by
     annotator or sentence by sentence; otherwise, or if a cell is invalid, a RowError is raised.
     """
+    names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
+    cells = (
+        (where, {name: (row.get(name) or "").strip() for name in names}) for where, row in rows
+    )
     seen: set[str] = set()
-    checked = ((where, _cells(row, where)) for where, row in rows)
-    for story_id, group in groupby(checked, key=lambda pair: pair[1]["story_id"]):
+    for story_id, group in groupby(cells, key=lambda row: row[1]["story_id"]):
         of_story = list(group)
         where = of_story[0][0]
         if story_id in seen:
             fix = "put the rows of a story together, in story order"
             raise RowError(where, f"story {story_id!r} has rows further above; {fix}")
         seen.add(story_id)
-        yield where, story_id, _story(of_story)
+        yield where, story_id, _labelled_story(of_story)
 
 
-def _cells(row: Cells, where: str) -> dict[str, str]:
-    cells = {name: (row.get(name) or "").strip() for name in (*LABEL_COLUMNS, *_OPTIONAL_COLUMNS)}
-    if not all(cells[name] for name in LABEL_COLUMNS):
-        raise RowError(where, f"an empty cell; each row needs {', '.join(LABEL_COLUMNS)}")
-    return cells
-
-
-def _story(rows: list[tuple[str, dict[str, str]]]) -> Row:
+def _labelled_story(rows: list[tuple[str, dict[str, str]]]) -> dict[str, Any]:
     """The rows of a story as one row."""
     # By annotator: the sentences with their windows, and the labels.
     sentences: dict[str, list[tuple[str, str]]] = {}
     labels: dict[str, list[float]] = {}
     for where, row in rows:
+        if not all(row[name] for name in _LABEL_COLUMNS):
+            raise RowError(where, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
         sentences.setdefault(row["annotator"], []).append((row["sentence"], row["window"]))
         labels.setdefault(row["annotator"], []).append(_number(row["label"], where))
-    where, title = rows[0][0], rows[0][1]["title"]
+    where, first = rows[0]
     story, *others = sentences.values()
     if any(own != story for own in others):
         raise RowError(
             where,
-            f"the annotators of story {rows[0][1]['story_id']!r} have different sentences or"
-            " windows; each needs a row for each sentence, in story order",
+            f"the annotators of story {first['story_id']!r} have different sentences or windows;"
+            " each needs a row for each sentence, in story order",
         )
     sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in story)]
     names = [name for name, _ in sizes]
@@ -75,7 +90,7 @@ def _story(rows: list[tuple[str, dict[str, str]]]) -> Row:
         )
     lists = list(labels.values())
     return {
-        "title": title or None,
+        "title": first["title"] or None,
         "story": [sentence for sentence, _ in story],
         "windows": None if names == [""] else [size for _, size in sizes],
         **({"labels": lists[0]} if list(labels) == [""] else {"annotations": lists}),
@@ -93,15 +108,7 @@ def _number(text: str, where: str) -> float:
     return label
 
 
-_SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
-# Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
-# sentence.
-_ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\d\]")
-# Spaces before punctuation, except if a word follows as in ".45".
-_LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
-
-
-def read_synopses(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+def _read_synopses(rows: Rows) -> Iterator[Entry]:
     """Read TRIPOD's table of film synopses: rows of cleaned `sentences` and `turning_points`,
     counted from 0.
 
@@ -125,30 +132,14 @@ def _clean(sentence: str) -> str:
     return _LOOSE.sub("", " ".join(sentence.split()))
 
 
-def _read_roc_stories(rows: Iterable[tuple[str, Cells]]) -> Iterator[Found]:
+def _read_roc_stories(rows: Rows) -> Iterator[Entry]:
     for where, row in rows:
         yield where, None, read_roc_story(row)
 
 
-TABLES: dict[tuple[str, ...], Callable[[Iterable[tuple[str, Cells]]], Iterator[Found]]] = {
-    LABEL_COLUMNS: read_labels_table,
+TABLES: dict[tuple[str, ...], Callable[[Rows], Iterator[Entry]]] = {
+    _LABEL_COLUMNS: _read_labels,
     ("storyid", *ROC_SENTENCES): _read_roc_stories,
-    ("movie_name", "synopsis_segmented"): read_synopses,
+    ("movie_name", "synopsis_segmented"): _read_synopses,
 }
 """The readers of tables, by the columns that each needs."""
-
-
-def read_table(
-    path: str, columns: Iterable[str], rows: Iterable[tuple[str, Cells]]
-) -> Iterator[Found]:
-    """Read the rows of a table by the reader whose columns it has; raises RowError if there is
-    none."""
-    found = list(filter(None, columns))
-    for needed, reader in TABLES.items():
-        if set(needed) <= set(found):
-            return reader(rows)
-    known = "; or ".join(", ".join(needed) for needed in TABLES)
-    shown = ", ".join(map(repr, found))[:500]
-    raise RowError(
-        path, f"the columns of the table are {shown}; it needs, separated by commas, {known}"
-    )

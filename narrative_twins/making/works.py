@@ -26,24 +26,19 @@ independent telling; so does `long_twins.MAX_SIMILARITY`.
 from __future__ import annotations
 
 import hashlib
+import io
 import lzma
 import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from narrative_twins.data.rows import RowError, find_column, require_column
 from narrative_twins.files import STDIN
 from narrative_twins.stories.books.reading import printable_name
-from narrative_twins.stories.reading import (
-    MAX_LINE,
-    Document,
-    LimitedFile,
-    read_stories,
-    stories_in,
-)
+from narrative_twins.stories.reading import Document, read_stories, stories_in
 from narrative_twins.stories.story import Story, StoryError, check_unicode, shown_value
 
 MAX_ARCHIVE = 20_000_000_000
@@ -269,18 +264,17 @@ def _no_works(path: str) -> Document:
 def _zipped(path: str) -> Iterator[Document]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names, left = _work_files(archive.namelist()), MAX_ARCHIVE
+            names = _work_files(archive.namelist())
+            # No more than its size in the archive's list is read of a file.
+            if sum(archive.getinfo(name).file_size for name in names) > MAX_ARCHIVE:
+                raise ValueError(f"it has more than {MAX_ARCHIVE:,} bytes; unpack it first")
             for name in names:
-                where, lines = f"{path}, {printable_name(name)}", None
+                where = f"{path}, {printable_name(name)}"
                 try:
                     with archive.open(name) as file:
-                        is_whole = name.lower().endswith(".json")
-                        total = min(left, MAX_LINE) if is_whole else left
-                        lines = LimitedFile(file, total=total)
-                        yield from stories_in(lines, where)
+                        yield from stories_in(io.BufferedReader(cast(io.RawIOBase, file)), where)
                 except _ARCHIVE_ERRORS as error:
                     yield _damaged(where, error)
-                left -= lines.count if lines else 0
             if not names:
                 yield _no_works(path)
     except _ARCHIVE_ERRORS as error:

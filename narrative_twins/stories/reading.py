@@ -17,7 +17,6 @@ from itertools import chain
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from narrative_twins.files import STDIN
-from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import (
     BOOK_FORMATS,
     MAX_FILE,
@@ -29,6 +28,8 @@ from narrative_twins.stories.books.reading import (
 
 InputFormat: TypeAlias = str
 """The format of story files: `"auto"` or one of `input_formats()`."""
+Lines: TypeAlias = IO[bytes] | Iterable[bytes]
+"""A binary file, or lines of one."""
 
 MAX_LINE = 64_000_000
 """Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can
@@ -39,22 +40,20 @@ MAX_DOCUMENT = 1_000_000_000
 TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
 """Columns that are taken for the stories if no other is named, the first that a table has."""
 ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
-"""The columns of the sentences of ROCStories; the others are `storyid` and `storytitle`."""
+"""The columns of the sentences of ROCStories (Mostafazadeh et al., 2016); the others are `storyid`
+and `storytitle`."""
 
-_PIECE = 1 << 20
-_ESCAPED = re.compile("[\udc80-\udcff]")
 _ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
-_RAW_TEXT = ("text", "markdown")  # formats of books that are raw text in files of stories
-_BY_NAME_ONLY = (".rejects", ".html", ".htm", ".xhtml")  # may be earlier output of this package
+_SUFFIXES = (*_ROWS.values(), *(form.suffixes for form in BOOK_FORMATS.values()))
+_BY_NAME_ONLY = (".rejects", ".html", ".htm", ".xhtml")
 STORY_SUFFIXES = tuple(
-    suffix
-    for suffixes in (*_ROWS.values(), *(form.suffixes for form in BOOK_FORMATS.values()))
-    for suffix in suffixes
-    if suffix not in _BY_NAME_ONLY
+    suffix for of_format in _SUFFIXES for suffix in of_format if suffix not in _BY_NAME_ONLY
 )
 """The suffixes of the files that are read of a folder: not those of pages, which may be an earlier
 output of this package."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
+_PIECE = 1 << 20
+_ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 class Document(NamedTuple):
@@ -81,8 +80,9 @@ def read_stories(
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list
     are one story each, in any form that `Story.parse` accepts; and so are a `Book` in HTML, EPUB,
-    Word (docx) or PDF, see `read_book`, and a row of a table (CSV), see `read_table`. If there are
-    several files, a text or book gets the file name as id. Of a folder, the files with one of
+    Word (docx) or PDF, see `read_book`, and a row of a table (CSV): the five sentences of
+    ROCStories, or the text in a column, with the id in the column `id`, if there is one. If there
+    are several files, a text or book gets the file name as id. Of a folder, the files with one of
     `STORY_SUFFIXES` are read. Lines and texts of more than `MAX_LINE` bytes, and JSON documents
     of more than `MAX_DOCUMENT`, are problems.
 
@@ -91,7 +91,7 @@ def read_stories(
         input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
             input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
         named: whether a text or book gets the file name as id; None if there are several files.
-        column: the column of the stories in tables; default as `read_table` finds it.
+        column: the column of the stories in tables; default the only one, or one of `TEXT_COLUMNS`.
     """
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
@@ -135,122 +135,101 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
             count += 1
             continue
         with open(path, "rb") as file:
-            lines = sum(1 for line in _cut_lines(file) if line.strip())
+            lines = sum(1 for line in cut_lines(file) if line.strip())
         # The first line of a table names its columns.
         count += max(0, lines - 1) if form == "csv" else lines
     return count
 
 
 def stories_in(
-    file: IO[bytes] | Iterable[bytes],
+    file: Lines,
     name: str,
     input_format: InputFormat = "auto",
     named: bool = False,
     column: str | None = None,
 ) -> Iterator[Document]:
-    """Read the stories of an open file, or of the lines of one, called `name`, see `read_stories`;
-    `named` makes its name the id of a text or book."""
+    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name
+    the id of a text or book."""
     if input_format == "auto":
         input_format = _format_of(name)
         if name == "standard input":
-            input_format, file = _guess_format(_cut_lines(file))
+            input_format, file = _guess_format(cut_lines(file))
     if input_format == "csv":
-        yield from read_table(name, _cut_lines(file), column)
+        yield from _table(name, file, column)
     elif input_format == "jsonl":
-        for number, line in enumerate(_cut_lines(file), start=1):
+        for number, line in enumerate(cut_lines(file), start=1):
             if line.strip(_BLANK):
                 yield _document(f"{name}, line {number}", _json_line, line)
     elif input_format == "json":
-        document = _document(name, _json_document, file)
+        document = _document(name, read_json, file)
         if isinstance(document.content, list):
             for at, item in enumerate(document.content):
                 yield Document(f"{name}, item {at}", item)
         else:
             yield document
     else:
-        document = _document(name, _text_or_book, file, name, input_format)
+        # Text and Markdown of stories is raw, not read as a book.
+        if input_format in ("text", "markdown"):
+            document = _document(name, lambda: decode(_whole(file, MAX_LINE)))
+        else:
+            document = _document(name, lambda: book_of(name, _whole(file, MAX_FILE), input_format))
         if named and document.problem is None:
             document = document._replace(content={"id": name, "text": document.content})
         yield document
 
 
-def read_table(name: str, lines: Iterable[bytes], column: str | None = None) -> Iterator[Document]:
-    """The stories of a table, one in each row: the five sentences of ROCStories, or the text in a
-    column, with the id in the column `id`, if there is one. Columns are separated by commas, or by
-    semicolons or tabs if the first line has no comma.
+def cut_lines(file: Lines) -> Iterator[bytes]:
+    """The lines of a file. Of a line with more than `MAX_LINE` bytes only these and one more, by
+    which it is recognized, are in memory; the rest of it is skipped before the next line."""
+    readline = getattr(file, "readline", None)
+    if readline is None:
+        yield from file
+        return
+    while line := readline(MAX_LINE + 1):
+        yield line
+        piece = line
+        while len(line) > MAX_LINE and piece and not piece.endswith(b"\n"):
+            piece = readline(_PIECE)
 
-    Args:
-        name: the table, for messages.
-        lines: its lines, in UTF-8.
-        column: the column of the stories; default the only one, or one of `TEXT_COLUMNS`.
+
+def read_json(file: Lines) -> Any:
+    """The value of a JSON document; raises a `ValueError` if it is invalid or too long."""
+    return _parsed_json(_whole(file, MAX_DOCUMENT))
+
+
+def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, dict[str, Any]]]]:
+    """The columns of a table (CSV), and its rows, each with the number of its last line. Columns
+    are separated by commas, or by semicolons or tabs if the first line has no comma. The bytes of a
+    row that are not UTF-8 are lone surrogates, which `check_cells` finds.
+
+    Raises, also while rows are read, a `ValueError` for a line that is too long, and `csv.Error`.
     """
-    # Bytes that are not UTF-8 become lone surrogates, so that the other rows can be read.
-    texts = codecs.iterdecode(_checked(lines), "utf-8-sig", "surrogateescape")
-    allow_long_cells()
-    number = 0
-    try:
-        # Empty lines may come before the names of the columns.
-        blank, first = next(((i, line) for i, line in enumerate(texts) if line.strip()), (0, ""))
-        delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-        rows = csv.DictReader(chain([first], texts), delimiter=delimiter)
-        columns = list(rows.fieldnames or ())
-        is_roc = column is None and is_roc_story(dict.fromkeys(columns))
-        chosen = None if is_roc else _story_column(columns, column)
-        for row in rows:
-            number = blank + rows.line_num
-            yield _document(f"{name}, line {number}", _story_of_row, row, chosen)
-    except csv.Error as error:
-        problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
-        yield Document(name, None, problem)
-    except ValueError as error:
-        yield Document(name, None, str(error))
+    # By default the library refuses a chapter of a book.
+    csv.field_size_limit(MAX_LINE)
+    texts = codecs.iterdecode(map(_checked_line, cut_lines(file)), "utf-8-sig", "surrogateescape")
+    # Empty lines may come before the names of the columns.
+    blank, first = next(((i, line) for i, line in enumerate(texts) if line.strip()), (0, ""))
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    table = csv.DictReader(chain([first], texts), delimiter=delimiter)
+    return list(table.fieldnames or ()), ((blank + table.line_num, row) for row in table)
 
 
-def is_roc_story(row: Mapping[str, Any]) -> bool:
-    """Whether a row of a table is a story of ROCStories (Mostafazadeh et al., 2016)."""
-    return "storyid" in row and all(column in row for column in ROC_SENTENCES)
+def check_cells(row: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` if a row of `table_rows` is not UTF-8."""
+    cells = "".join(cell for cell in row.values() if isinstance(cell, str))
+    if byte := _ESCAPED.search(cells):
+        raise ValueError(
+            f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
+        )
 
 
 def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of ROCStories as a story with `id`, `title` and `sentences`; white space is normalized.
     What is missing is None, or an empty sentence."""
-    cells = {
-        name: " ".join((row.get(name) or "").split()) for name in ("storytitle", *ROC_SENTENCES)
-    }
-    return {
-        "id": row["storyid"] or None,
-        "title": cells["storytitle"] or None,
-        "sentences": [cells[name] for name in ROC_SENTENCES],
-    }
-
-
-class LimitedFile:
-    """The lines of a binary file. Raises `ValueError` for a line, or in the whole file, that is too
-    long, before it is in memory.
-
-    Args:
-        file: the file.
-        line: maximum bytes of a line.
-        total: maximum bytes of the file; None for no limit.
-    """
-
-    def __init__(self, file: IO[bytes], line: int = MAX_LINE, total: int | None = None) -> None:
-        self.file, self.line, self.total, self.count = file, line, total, 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        while line := self.file.readline(self.line + 1):
-            self.count += len(line)
-            if len(line) > self.line:
-                raise ValueError(f"a line has more than {self.line:,} bytes; is it JSON Lines?")
-            if self.total is not None and self.count > self.total:
-                raise ValueError(f"it has more than {self.total:,} bytes; unpack it first")
-            yield line
-
-
-def allow_long_cells() -> None:
-    """Let tables have cells as long as lines; by default the library `csv` refuses a chapter of a
-    book."""
-    csv.field_size_limit(MAX_LINE)
+    title, *sentences = (
+        " ".join((row.get(name) or "").split()) for name in ("storytitle", *ROC_SENTENCES)
+    )
+    return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
 
 
 def story_digest(
@@ -277,28 +256,55 @@ def _format_of(name: str) -> str:
 
 
 def _guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """The format of standard input by its first non-blank line, and an iterator over all its
-    lines."""
-    seen: list[bytes] = []
+    """The format of standard input by its first non-blank line, and all its lines."""
+    seen = []
+    first = b""
     for line in lines:
         seen.append(line)
-        if line.strip(_BLANK):
+        if first := line.strip(_BLANK):
             break
-    first = seen[-1].strip(_BLANK) if seen else b""
-    is_json = first.startswith(b"{")
-    if first.startswith(b"["):  # "[Laughter] He left." is text
-        is_json = _document("", _json_line, first).problem is None
-    return "jsonl" if is_json else "text", chain(seen, lines)
+    # "[Laughter] He left." is text.
+    is_list = first.startswith(b"[") and _document("", _json_line, first).problem is None
+    return "jsonl" if is_list or first.startswith(b"{") else "text", chain(seen, lines)
 
 
-def _text_or_book(file: IO[bytes] | Iterable[bytes], name: str, input_format: str) -> str | Book:
-    if input_format in _RAW_TEXT:
-        return decode(_whole(file, MAX_LINE))
-    return book_of(name, _whole(file, MAX_FILE), input_format)
+def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
+    number = 0
+    try:
+        columns, rows = table_rows(file)
+        is_roc = column is None and {"storyid", *ROC_SENTENCES} <= set(columns)
+        chosen = None if is_roc else _story_column(columns, column)
+        for number, row in rows:
+            yield _document(f"{name}, line {number}", _story_of_row, row, chosen)
+    except csv.Error as error:
+        problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
+        yield Document(name, None, problem)
+    except ValueError as error:
+        yield Document(name, None, str(error))
 
 
-def _json_document(file: IO[bytes] | Iterable[bytes]) -> Any:
-    return _parsed_json(_whole(file, MAX_DOCUMENT))
+def _story_column(columns: Sequence[str], asked: str | None) -> str:
+    """The column of the stories. In a table with one sentence per row, there is none."""
+    if asked in columns or not columns:
+        return asked or ""
+    by_name = {column.strip().lower(): column for column in columns}
+    known = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
+    if asked is None and len(columns) == 1:
+        return columns[0]
+    if asked is None and known and "sentence" not in by_name:
+        return known[0]
+    what = f"no column {asked!r}" if asked else "no column of stories that is known"
+    found = ", ".join(columns[:20])
+    raise ValueError(f"has {what} (its columns: {found}); name one of them with --column")
+
+
+def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
+    check_cells(row)
+    if column is None:
+        return read_roc_story(row)
+    if row[column] is None:
+        raise ValueError(f"the row ends before the column {column!r}")
+    return {"id": row.get("id") or None, "text": row[column]}
 
 
 def _json_line(line: bytes) -> Any:
@@ -318,9 +324,8 @@ def _parsed_json(data: bytes) -> Any:
         ) from None
 
 
-def _whole(file: IO[bytes] | Iterable[bytes], limit: int) -> bytes:
-    """The content of a file, or of its lines; raises a `ValueError` if it has more bytes than the
-    limit."""
+def _whole(file: Lines, limit: int) -> bytes:
+    """The content of a file; raises a `ValueError` if it has more bytes than the limit."""
     read = getattr(file, "read", None)
     data = bytearray()
     for part in iter(partial(read, _PIECE), b"") if read else file:
@@ -330,57 +335,11 @@ def _whole(file: IO[bytes] | Iterable[bytes], limit: int) -> bytes:
     return bytes(data)
 
 
-def _cut_lines(file: IO[bytes] | Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a binary file, or those that are given. Of a line of a file with more than
-    `MAX_LINE` bytes only these and one more, by which it is recognized, are in memory; the rest of
-    it is skipped before the next line.
-    """
-    readline = getattr(file, "readline", None)
-    if readline is None:
-        yield from file
-        return
-    while line := readline(MAX_LINE + 1):
-        yield line
-        piece = line
-        while len(line) > MAX_LINE and piece and not piece.endswith(b"\n"):
-            piece = readline(_PIECE)
+def _checked_line(line: bytes) -> bytes:
+    if len(line) > MAX_LINE:
+        raise ValueError(f"has a line {_too_long(MAX_LINE)}; close its quotation marks")
+    return line
 
 
 def _too_long(limit: int) -> str:
     return f"of more than {limit:,} bytes, which is not read; divide it into stories or lines"
-
-
-def _checked(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines; raises a `ValueError` for one that is cut."""
-    for line in lines:
-        if len(line) > MAX_LINE:
-            raise ValueError(f"has a line {_too_long(MAX_LINE)}; close its quotation marks")
-        yield line
-
-
-def _story_column(columns: Sequence[str], asked: str | None) -> str:
-    """The column of the stories. In a table with one sentence per row, there is none."""
-    if asked in columns or not columns:
-        return asked or ""
-    by_name = {column.strip().lower(): column for column in columns}
-    known = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
-    if asked is None and len(columns) == 1:
-        return columns[0]
-    if asked is None and known and "sentence" not in by_name:
-        return known[0]
-    what = f"no column {asked!r}" if asked else "no column of stories that is known"
-    found = ", ".join(columns[:20])
-    raise ValueError(f"has {what} (its columns: {found}); name one of them with --column")
-
-
-def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
-    cells = "".join(cell for cell in row.values() if isinstance(cell, str))
-    if byte := _ESCAPED.search(cells):
-        raise ValueError(
-            f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
-        )
-    if column is None:
-        return read_roc_story(row)
-    if row[column] is None:
-        raise ValueError(f"the row ends before the column {column!r}")
-    return {"id": row.get("id") or None, "text": row[column]}

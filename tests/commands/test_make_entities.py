@@ -200,7 +200,7 @@ def test_rows_that_can_not_be_processed(entities, twins, tmp_path, line, problem
     """Invalid ones are reported before anything is written, others keep the rows before them."""
     twins.write_text(f"{twins.read_text()}{line}\n")
     done = entities()
-    assert done.code == 1 and "row 3 (line 4), id '" in done.err and problem in done.err
+    assert done.code == 1 and "line 4, id '" in done.err and problem in done.err
     part = tmp_path / "out.jsonl.part"
     assert (len(rows_of(part)) if part.exists() else None) == kept
 

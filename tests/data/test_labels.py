@@ -333,7 +333,7 @@ def test_several_answers_of_one_annotator(tmp_path):
     assert found["annotations"] == [[1, 0, 0]]
     for annotator, spans in (("a", []), (None, [KEY])):
         rows = [answer(annotator, KEY), answer(annotator, *spans)]
-        with pytest.raises(RowError, match=r"row 1 .*is a second answer .* by '_annotator_id'"):
+        with pytest.raises(RowError, match=r"line 2.*is a second answer .* by '_annotator_id'"):
             read(tmp_path, "rows.jsonl", rows)
     first, second = label_studio_min([(TEXT, [[[0, 10]], [[0, 3]]])])
     with pytest.raises(RowError, match=r"rows.json, row 1, id 0: differs in text, .* .*row 0"):
@@ -437,14 +437,14 @@ def test_invalid_exports(tmp_path, row, message):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("m,A.,1\nm,B.,\n", r"row 1 \(line 3\): an empty cell; each row needs story_id, sentence"),
-        ("m,A.,high\n", r"row 0 .*'label' is 'high'; a finite number"),
-        ("m,A.,nan\n", "row 0 .*'label' is 'nan'"),
-        ("m,A.,1\nn,B.,1\nm,C.,1\n", r"row 2 \(line 4\): story 'm' has rows further above; put"),
-        ("m,A.,1,a\nm,B.,1,b\n", "row 0 .*the annotators of story 'm' have different sentences"),
-        ("m,A.,1,a\nm,B.,1,a\nm,A.,1,b\n", "row 0 .*the annotators of story 'm' have different"),
-        ("m,A.,1,,x\nm,B.,1,,\n", "row 0 .*the windows of the story are 'x', ''; give each row"),
-        ("m,A.,1,,x\nm,B.,1,,y\nm,C.,0,,x\n", "row 0 .*the windows of the story are 'x', 'y', 'x'"),
+        ("m,A.,1\nm,B.,\n", r"line 3: an empty cell; each row needs story_id, sentence"),
+        ("m,A.,high\n", r"line 2.*'label' is 'high'; a finite number"),
+        ("m,A.,nan\n", "line 2.*'label' is 'nan'"),
+        ("m,A.,1\nn,B.,1\nm,C.,1\n", r"line 4: story 'm' has rows further above; put"),
+        ("m,A.,1,a\nm,B.,1,b\n", "line 2.*the annotators of story 'm' have different sentences"),
+        ("m,A.,1,a\nm,B.,1,a\nm,A.,1,b\n", "line 2.*the annotators of story 'm' have different"),
+        ("m,A.,1,,x\nm,B.,1,,\n", "line 2.*the windows of the story are 'x', ''; give each row"),
+        ("m,A.,1,,x\nm,B.,1,,y\nm,C.,0,,x\n", "line 2.*the windows of the story are 'x', 'y', 'x'"),
     ],
 )
 def test_invalid_tables(tmp_path, table, message):

@@ -115,16 +115,16 @@ def test_errors_name_the_row(cached, tmp_path):
     for streaming in (False, True):
         with pytest.raises(RowError) as raised:
             list(cached(load_story_twins)(path, "train", streaming=streaming))
-        place = f"{path}, row 1 (line 2), id 'b': 'twin': sentence 1 is empty"
+        place = f"{path}, line 2, id 'b': 'twin': sentence 1 is empty"
         assert str(raised.value).startswith(place)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.jsonl", b'\n{"story": ["A."]\n', r"rows.jsonl, row 0 \(line 2\): is not valid JSON"),
-        ("rows.jsonl", b"[]\n", r"row 0 \(line 1\): is list; a row must be an object of columns"),
-        ("rows.jsonl", b'{"id": "\xff"}', r"row 0 \(line 1\): is not valid JSON"),
+        ("rows.jsonl", b'\n{"story": ["A."]\n', r"rows.jsonl, line 2: is not valid JSON"),
+        ("rows.jsonl", b"[]\n", r"line 1: is list; a row must be an object of columns"),
+        ("rows.jsonl", b'{"id": "\xff"}', r"line 1: is not UTF-8"),
         ("rows.jsonl", b'{"id": 1.5}', "the id is float"),
         ("rows.json", b'{"a": ', "rows.json: can't be read"),
         ("rows.json", b"3", "rows.json: contains int; a list of rows is needed"),
@@ -349,7 +349,7 @@ def test_other_files_than_tables_of_rocstories(cached, tmp_path):
         (["a", "t", "A.", "B.", "", "D.", "E."], "id 'a': 'story': sentence 2 is empty"),
         (["a", "t", "A."], "id 'a': 'story': sentence 1 is empty"),
     ):
-        with pytest.raises(RowError, match=rf"short.csv, row 0 \(line 2\), {problem}"):
+        with pytest.raises(RowError, match=rf"short.csv, line 2, {problem}"):
             load(table(tmp_path / "short.csv", [row]))
 
 
