@@ -18,7 +18,7 @@ import argparse
 from narrative_twins import evaluate
 from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation import PromptedScorer
-from narrative_twins.llm.server import Server
+from narrative_twins.llm import Server
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.files import AtomicFile
-from narrative_twins.llm.server import Server
+from narrative_twins.llm import Server
 from narrative_twins.show.formats import write_results
 
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from narrative_twins.baselines.styles import PLACEHOLDERS, STYLES
 from narrative_twins.files import digest
+from narrative_twins.llm.chat import ATTEMPTS, Chat, Question, Rejected, Server
 from narrative_twins.llm.prompts import read_templates
-from narrative_twins.llm.running import ATTEMPTS, Asker, Prices, Rejected, Run, Step, run_jobs
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.running import Prices, Run, run_jobs
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
@@ -183,11 +183,11 @@ def ask_stories(
     asking.check_stories(stories)
     locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def work(ask: Asker, story: Story) -> dict[str, list[float]]:
+    async def work(chat: Chat, story: Story) -> dict[str, list[float]]:
         # The same sentences in other windows have questions in common, which are asked once.
         async with locks[story.sentences]:
             return {
-                STYLES[name].score: await _scores(ask, story, name, asking)
+                STYLES[name].score: await _scores(chat, story, name, asking)
                 for name in asking.templates
             }
 
@@ -204,7 +204,7 @@ def ask_stories(
     )
 
 
-async def _scores(ask: Asker, story: Story, name: str, asking: Asking) -> list[float]:
+async def _scores(chat: Chat, story: Story, name: str, asking: Asking) -> list[float]:
     """The scores of all sentences of a story: the sums over the answers to all questions of a
     style."""
     style, template = STYLES[name], asking.templates[name]
@@ -214,9 +214,9 @@ async def _scores(ask: Asker, story: Story, name: str, asking: Asking) -> list[f
     ]
     values = {"story": "\n".join(lines), "count": len(story)}
 
-    def question(step: str, windows: Sequence[Span]) -> Step:
+    def question(step: str, windows: Sequence[Span]) -> Question:
         count = sum(hi - lo for lo, hi in windows)
-        return Step(
+        return Question(
             digest(story.sentences),
             step,
             template.fill({**values, "first": windows[0][0] + 1, "last": windows[-1][1]}),
@@ -228,7 +228,7 @@ async def _scores(ask: Asker, story: Story, name: str, asking: Asking) -> list[f
 
     questions = style.questions(story, asking.samples)
     answers: list[Any] = await asyncio.gather(
-        *(ask(question(*given)) for given in questions), return_exceptions=True
+        *(chat.ask(question(*given)) for given in questions), return_exceptions=True
     )
     errors = [found for found in answers if isinstance(found, BaseException)]
     if errors:

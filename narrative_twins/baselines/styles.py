@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrative_twins.llm.prompts import AnswerError, Schema, list_schema, read_any_object, schema_of
+from narrative_twins.llm.prompts import AnswerError, Schema, list_schema, read_object, schema_of
 from narrative_twins.stories.splitting import Span
 from narrative_twins.stories.story import Story, shown_value
 
@@ -76,7 +76,7 @@ def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
     within a window."""
     count = windows[-1][1]
     names = _sentence_names(count)
-    found = read_any_object(text, [names, ["scores"]])
+    found = read_object(text, names, ["scores"])
     scores = found["scores"] if "scores" in found else [found[name] for name in names]
     if not isinstance(scores, list) or len(scores) != count:
         number = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
@@ -113,9 +113,8 @@ def read_votes(text: str, window: Span) -> list[int]:
 
 def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
     """The JSON object in an answer that has one of these properties, and perhaps a `summary`."""
-    found = read_any_object(
-        text, [(*summary, name) for summary in ((), ("summary",)) for name in names]
-    )
+    forms = [(*summary, name) for summary in ((), ("summary",)) for name in names]
+    found = read_object(text, *forms)
     if not isinstance(found.get("summary", ""), str):
         raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
     return found
@@ -149,7 +148,8 @@ def _summary_and_choice(windows: Sequence[Span]) -> Schema:
 
 def _summary_and_votes(windows: Sequence[Span]) -> Schema:
     ((lo, hi),) = windows
-    return schema_of({"summary": {"type": "string"}, "votes": list_schema("integer", hi - lo)})
+    votes = list_schema("integer", hi - lo, hi - lo)
+    return schema_of({"summary": {"type": "string"}, "votes": votes})
 
 
 def _choice(windows: Sequence[Span]) -> Schema:
@@ -161,7 +161,8 @@ def _named_scores(windows: Sequence[Span]) -> Schema:
 
 
 def _list_of_scores(windows: Sequence[Span]) -> Schema:
-    return schema_of({"scores": list_schema("number", windows[-1][1])})
+    count = windows[-1][1]
+    return schema_of({"scores": list_schema("number", count, count)})
 
 
 STYLES = {

@@ -64,7 +64,7 @@ def _prompted(
         return []
 
     from narrative_twins.evaluation.scorers import PromptedScorer
-    from narrative_twins.llm.server import Server
+    from narrative_twins.llm.chat import Server
 
     settings = Server(server, language_model, key_variable=key_variable)
     return [PromptedScorer(language_model, settings, **options)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,10 +29,8 @@ from narrative_twins.commands.options import (
     tell,
 )
 from narrative_twins.files import STDIN
-from narrative_twins.llm.answers import Answers
-from narrative_twins.llm.chat import ServerError
-from narrative_twins.llm.running import ATTEMPTS, Prices
-from narrative_twins.llm.server import KEY_VARIABLE, Server
+from narrative_twins.llm.chat import ATTEMPTS, KEY_VARIABLE, Answers, Question, Server, ServerError
+from narrative_twins.llm.running import Prices
 from narrative_twins.stories.reading import input_formats, read_stories
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
@@ -64,25 +61,30 @@ class Making:
     """What both commands share: reading stories, making rows of them, and reporting what was made.
 
     Attributes:
-        server: the language model.
-        prices: of its tokens.
         checks: the arguments of questions: `attempts` to get a valid answer, and a folder with
             `prompts` that replace those of the package.
-        out: the file of the rows.
-        input_format: of the files of stories.
-        language: of the stories, for the card.
-        dry_run: only show the prompts and an estimate of the cost.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self.out: str = options.pop("out")
-        self.input_format: str = options.pop("input_format")
-        self.language: str = options.pop("language")
-        self.dry_run: bool = options.pop("dry_run")
-        self.checks = {name: options.pop(name) for name in ("attempts", "prompts")}
-        self.prices = Prices(options.pop("price_in"), options.pop("price_out"))
-        structured = not options.pop("no_schema")
-        self.server = Server(options.pop("server"), structured=structured, **options)
+    def __init__(
+        self,
+        *,
+        out: str,
+        input_format: str,
+        language: str,
+        dry_run: bool,
+        attempts: int,
+        prompts: str | None,
+        price_in: float,
+        price_out: float,
+        server: str,
+        no_schema: bool,
+        **settings: Any,
+    ) -> None:
+        self.out, self.input_format = out, input_format
+        self.language, self.dry_run = language, dry_run
+        self.checks: dict[str, Any] = {"attempts": attempts, "prompts": prompts}
+        self.prices = Prices(price_in, price_out)
+        self.server = Server(server, structured=not no_schema, **settings)
 
     def run(
         self,
@@ -130,46 +132,37 @@ class Making:
                 )
         except ServerError as error:
             raise ServerError(f"{error}; {hint}") from None
-        cost = self.prices.describe(made.run.prompt_tokens, made.run.completion_tokens)
-        if made.run.missing is not None:
-            self._print_plan(made, cost)
+        run, rejected = made.run, plural(len(made.rejects), "story", "stories")
+        cost = self.prices.describe(run.prompt_tokens, run.completion_tokens)
+        if run.missing is not None:
+            self._print_prompts(run.missing)
+            print(
+                f"{len(run.results):,} stories, {len(Answers(f'{self.out}.answers')):,} saved"
+                f" answers; {len(run.missing):,} questions to ask, if every answer is valid, about"
+                f" {cost}; {rejected} would be rejected"
+            )
             return 1 if problems else 0
-        self._print_result(made, cost)
+        tell(
+            f"{self.out}: {plural(len(made.rows), 'row', 'rows')}; {rejected} rejected;"
+            f" {plural(run.asked, 'answer', 'answers')} in this run, {cost}"
+        )
+        reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects)
+        for reason, number in reasons.most_common(_SHOWN_REASONS):
+            tell(f"{number:,} × {reason}")
+        if made.rejects:
+            tell(f"the rejected stories are in {self.out}.rejects")
         return 1 if problems or made.rejects else 0
 
-    def _print_plan(self, made: MadeRows, cost: str) -> None:
-        """Print the prompts about the first story that is asked about, each once, and how much a
-        run would ask about all stories."""
-        missing = made.run.missing or []
+    def _print_prompts(self, missing: Sequence[Question]) -> None:
+        """Print the prompts about the first story that is asked about, each once."""
         prompts: dict[str, str] = {}
-        for step in missing:
-            if step.story == missing[0].story:
-                prompts.setdefault(step.prompt, step.name)
+        for question in missing:
+            if question.story == missing[0].story:
+                prompts.setdefault(question.prompt, question.step)
         for prompt, name in prompts.items():
             print(f"--- {name} ---\n{prompt}\n")
         if len(prompts) > 1:
             print("A prompt about the answer to another one has the story in its place.\n")
-        rejected = plural(len(made.rejects), "story", "stories")
-        print(
-            f"{len(made.run.results):,} stories, {len(Answers(f'{self.out}.answers')):,} saved"
-            f" answers; {len(missing):,} questions to ask, if every answer is valid, about {cost}"
-            + (f"; {rejected} would be rejected" if made.rejects else "")
-        )
-
-    def _print_result(self, made: MadeRows, cost: str) -> None:
-        """Print what was written, the cost, and the most common reasons for rejecting stories."""
-        parts = [f"{self.out}: {plural(len(made.rows), 'row', 'rows')}" if made.rows else "no rows"]
-        if made.rejects:
-            rejected = plural(len(made.rejects), "story", "stories")
-            parts.append(f"{rejected} rejected, see {self.out}.rejects")
-        parts.append(f"{plural(made.run.asked, 'answer', 'answers')} in this run, {cost}")
-        print("; ".join(parts), file=sys.stderr)
-        reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in made.rejects)
-        shown = reasons.most_common(_SHOWN_REASONS)
-        if others := reasons.total() - sum(number for _, number in shown):
-            shown.append(("for other reasons", others))
-        for reason, number in shown:
-            print(f"{number:>9,}  {reason}", file=sys.stderr)
 
 
 def _number(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
@@ -279,7 +272,7 @@ _making_options = option_group(
 def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any) -> int:
     """Read, ask, write."""
     from narrative_twins.making.recipes import TwinOptions
-    from narrative_twins.making.twins import SourceStory, make_twins
+    from narrative_twins.making.twins import make_twins, source_row
 
     given = {name: value for name, value in options.items() if value is not None}
     chosen = TwinOptions(**given, **making.checks)
@@ -287,7 +280,7 @@ def make_twins(files: Sequence[str], making: Making, quiet: bool, **options: Any
     return making.run(
         files,
         quiet,
-        lambda content: SourceStory.parse(content, chosen),
+        lambda content: source_row(content, chosen),
         partial(make_twins, options=chosen, report=tell),
     )
 
@@ -324,9 +317,6 @@ def make_judgments(
     files: Sequence[str], making: Making, quiet: bool, style: Any, samples: int | None, windows: Any
 ) -> int:
     """Read, ask, write."""
-    if samples is not None and style == "shares":
-        raise click.UsageError("--samples is for --style choose; shares is asked once")
-
     if samples is not None and style == "shares":
         raise click.UsageError("--samples is for --style choose; shares is asked once")
 

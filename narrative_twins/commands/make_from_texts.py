@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -114,7 +115,7 @@ def make_align(
 
     from narrative_twins.making.alignment import SentenceEmbedder
     from narrative_twins.making.long_twins import Filters, make_long_twins
-    from narrative_twins.making.made import card_path, facts_path
+    from narrative_twins.making.made import CARD, FACTS
 
     given: dict[str, Any] = {
         "min_sentences": min_sentences,
@@ -138,7 +139,8 @@ def make_align(
         print(f"{number:>9,}  {words}")
     if not counts.rows:
         return 1
-    print(f"\n{out}, with its card {card_path(out)} and its facts {facts_path(out)}")
+    card, facts = (Path(out).with_suffix(suffix) for suffix in (CARD, FACTS))
+    print(f"\n{out}, with its card {card} and its facts {facts}")
     return 1 if counts.unreadable else 0
 
 

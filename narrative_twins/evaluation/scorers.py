@@ -19,7 +19,7 @@ from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.files import ResumableFile, digest
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.chat import Server
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
 from narrative_twins.salience.result import StorySalience, saved_scores

@@ -45,13 +45,14 @@ class Template:
     placeholders: Sequence[str] = PLACEHOLDERS
 
     def __post_init__(self) -> None:
-        for name in _PLACEHOLDER.findall(self.text):
-            if name not in self.placeholders:
-                known = ", ".join(f"{{{{{name}}}}}" for name in self.placeholders)
-                raise ValueError(
-                    f"the prompt {self.name} has an unknown placeholder {{{{{name}}}}}; use {known}"
-                )
-        if not self.has("story"):
+        found = set(_PLACEHOLDER.findall(self.text))
+        if unknown := found - set(self.placeholders):
+            known = ", ".join(f"{{{{{name}}}}}" for name in self.placeholders)
+            raise ValueError(
+                f"the prompt {self.name} has an unknown placeholder {{{{{unknown.pop()}}}}}; use"
+                f" {known}"
+            )
+        if "story" not in found:
             raise ValueError(f"the prompt {self.name} has no {{{{story}}}} placeholder; add it")
 
     def has(self, placeholder: str) -> bool:
@@ -95,14 +96,10 @@ def read_templates(
         problem = f"{unknown[0]} replaces no prompt" if unknown else f"{folder} has no prompt"
         raise ValueError(f"{problem}; the file name must be one of {', '.join(known)}")
     # Those of the user are all read, so that errors in them are reported.
-    for path in own:
-        try:
-            template = Template(str(path), path.read_text("utf-8-sig"), placeholders)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"the prompt {path} is not UTF-8 ({error}); convert it") from None
-        if path.stem in templates:
-            templates[path.stem] = template
-    return templates
+    replaced = {
+        path.stem: Template(str(path), path.read_text("utf-8-sig"), placeholders) for path in own
+    }
+    return {name: replaced.get(name, template) for name, template in templates.items()}
 
 
 class AnswerError(ValueError):
@@ -119,25 +116,12 @@ def schema_of(properties: Mapping[str, Any]) -> Schema:
     }
 
 
-def list_schema(item: str, least: int, most: int | None = None) -> Schema:
-    """The JSON schema of a list of `least` to `most` items of a type; of exactly `least` items
-    without `most`."""
-    return {
-        "type": "array",
-        "items": {"type": item},
-        "minItems": least,
-        "maxItems": least if most is None else most,
-    }
+def list_schema(item: str, least: int, most: int) -> Schema:
+    """The JSON schema of a list of `least` to `most` items of a type."""
+    return {"type": "array", "items": {"type": item}, "minItems": least, "maxItems": most}
 
 
-def read_object(text: str, properties: Sequence[str]) -> list[Any]:
-    """The values of the properties of the JSON object in an answer, as `read_any_object` with a
-    single form."""
-    found = read_any_object(text, [properties])
-    return [found[name] for name in properties]
-
-
-def read_any_object(text: str, forms: Sequence[Sequence[str]]) -> dict[str, Any]:
+def read_object(text: str, *forms: Sequence[str]) -> dict[str, Any]:
     """The JSON object in an answer, which may have other text before and after it.
 
     Of several, the last counts, since models may write drafts first.

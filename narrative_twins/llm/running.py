@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,39 +16,22 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from narrative_twins.llm.answers import Answer, Answers
-from narrative_twins.llm.chat import Chat, ChatStopped, DryRun, NoAnswer
-from narrative_twins.llm.prompts import AnswerError, Schema
-from narrative_twins.llm.server import Question, Server, estimate_tokens, seed_of
+from narrative_twins.llm.chat import (
+    ATTEMPTS,
+    Answers,
+    Chat,
+    ChatStopped,
+    Question,
+    Rejected,
+    Server,
+    estimate_tokens,
+)
 
 logger = logging.getLogger(__name__)
-
-ATTEMPTS = 3
-"""How often a question is asked, by default, until its answer is valid."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Job = TypeVar("Job")
-
-
-class Rejected(ValueError):
-    """A story is rejected, usually because a question about it got no valid answer.
-
-    Args:
-        step: the step of the recipe.
-        reason: what is wrong with the last answer, or why there is none.
-        answer: the last answer, if there is one.
-        attempts: number of attempts.
-    """
-
-    def __init__(
-        self, step: str, reason: str, answer: str | None = None, attempts: int = 0
-    ) -> None:
-        super().__init__(step, reason, answer, attempts)
-        self.step, self.reason, self.answer, self.attempts = step, reason, answer, attempts
-
-    def __str__(self) -> str:
-        return f"{self.step}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -67,29 +50,6 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A question about a story that is asked until its answer is valid.
-
-    Attributes:
-        story: the digest of the story.
-        name: what the question asks for, for example `"twin, expanded"`.
-        prompt: the text of the question.
-        schema: the JSON schema of the answer.
-        read: makes the result out of the text of an answer, or raises `AnswerError`.
-        answer_tokens: an estimate of the length of the answer.
-        stand_in: the result in a dry run, of about the length of a real one.
-    """
-
-    story: str
-    name: str
-    prompt: str
-    schema: Schema
-    read: Callable[[str], Any]
-    answer_tokens: int = 0
-    stand_in: Any = None
-
-
-@dataclass(frozen=True)
 class Run:
     """The results of a run.
 
@@ -105,81 +65,14 @@ class Run:
     asked: int
     prompt_tokens: int
     completion_tokens: int
-    missing: list[Step] | None = None
-
-
-class Asker:
-    """Asks the questions of a run until their answers are valid.
-
-    Args:
-        chat: the client.
-        attempts: maximum number of answers to a question, each with another seed.
-
-    Attributes:
-        missing: in a dry run, the questions without an answer so far, each once.
-    """
-
-    def __init__(self, chat: Chat, attempts: int) -> None:
-        self.chat, self.attempts = chat, attempts
-        self.missing: dict[tuple[str, str], Step] = {}
-
-    async def __call__(self, step: Step) -> Any:
-        """The parsed first valid answer to a question; saved answers are tried before new ones are
-        requested.
-
-        Raises:
-            Rejected: no answer was valid, a request got no answer, or the answer would exceed the
-                token limit.
-        """
-        server = self.chat.server
-        if step.answer_tokens > server.limit:
-            raise Rejected(
-                step.name,
-                f"the answer would have about {step.answer_tokens:,} tokens, more than the limit of"
-                f" {server.limit:,}; increase max_tokens",
-            )
-        questions = [
-            Question(step.story, step.name, attempt, step.prompt, step.schema, seed)
-            for attempt in range(self.attempts)
-            for seed in [seed_of(server.seed, step.story, step.name, attempt)]
-        ]
-        saved = [self.chat.known(question) for question in questions]
-        for known in filter(None, saved):
-            with suppress(AnswerError):
-                return _parse(known, step.read)
-        if isinstance(self.chat, DryRun) and None in saved:
-            self.missing[step.story, step.name] = step
-            return step.stand_in
-        problem, answer = "", None
-        for question in questions:
-            try:
-                answer = await self.chat.ask(question)
-                return _parse(answer, step.read)
-            except AnswerError as error:
-                problem = str(error)
-            except NoAnswer as error:
-                raise Rejected(step.name, str(error), None, question.attempt + 1) from None
-        raise Rejected(step.name, problem, answer.text if answer else None, self.attempts)
-
-
-def _parse(answer: Answer, read: Callable[[str], Any]) -> Any:
-    if answer.is_truncated:
-        raise AnswerError(
-            f"the answer was cut off after {answer.completion_tokens} tokens; increase max_tokens"
-        )
-    try:
-        return read(answer.text)
-    except AnswerError as error:
-        usual = answer.finish_reason == "stop"
-        reason = "" if usual else f" (finish reason {answer.finish_reason!r:.40})"
-        raise AnswerError(f"{error}{reason}") from None
+    missing: list[Question] | None = None
 
 
 def run_jobs(
     server: Server,
     answers: str | Path,
     jobs: Sequence[Job],
-    work: Callable[[Asker, Job], Awaitable[Any]],
+    work: Callable[[Chat, Job], Awaitable[Any]],
     *,
     key: Callable[[Job], Hashable] = lambda job: job,
     attempts: int = ATTEMPTS,
@@ -210,74 +103,65 @@ def run_jobs(
     unique: dict[Hashable, Job] = {}
     for job in jobs:
         unique.setdefault(key(job), job)
+    results: dict[Hashable, Any] = {}
     found = Answers(answers)
-    with nullcontext() if dry_run else found:
-        chat = DryRun(server, found) if dry_run else Chat(server, found)
-        asker = Asker(chat, attempts)
-        bar = tqdm(total=len(unique), disable=not progress, unit="story", file=sys.stderr)
+    chat = Chat(server, found, attempts, dry_run)
+    bar = tqdm(total=len(unique), disable=not progress, unit="story", file=sys.stderr)
 
-        def cost() -> str:
-            return (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
+    def cost() -> str:
+        return (prices or Prices()).describe(chat.prompt_tokens, chat.completion_tokens)
 
-        def done() -> None:
+    # The workers share this iterator, so each job is taken once.
+    remaining = iter(unique.items())
+
+    async def worker() -> None:
+        for name, job in remaining:
+            try:
+                results[name] = await work(chat, job)
+            except Rejected as error:
+                results[name] = error
+            except ChatStopped:
+                return
             bar.update()
             bar.set_postfix_str(cost())
 
+    with nullcontext() if dry_run else found, bar:
         try:
-            with bar:
-                results = _run(_run_all(asker, list(unique.values()), work, done), chat)
+            _run(_run_workers(chat, worker), chat)
             if chat.stopping:
                 raise KeyboardInterrupt
         except BaseException:
             logger.warning("the run stopped early, after %d answers, %s", chat.asked, cost())
             raise
-    by_key = dict(zip(unique, results, strict=True))
-    results = [by_key[key(job)] for job in jobs]
+    ordered = [results[key(job)] for job in jobs]
     if not dry_run:
-        return Run(results, chat.asked, chat.prompt_tokens, chat.completion_tokens)
-    missing = list(asker.missing.values())
-    prompt_tokens = sum(estimate_tokens(step.prompt) for step in missing)
-    return Run(results, len(missing), prompt_tokens, sum(s.answer_tokens for s in missing), missing)
+        return Run(ordered, chat.asked, chat.prompt_tokens, chat.completion_tokens)
+    missing = list(chat.missing.values())
+    prompt_tokens = sum(estimate_tokens(question.prompt) for question in missing)
+    answer_tokens = sum(question.answer_tokens for question in missing)
+    return Run(ordered, len(missing), prompt_tokens, answer_tokens, missing)
 
 
-async def _run_all(
-    asker: Asker,
-    jobs: Sequence[Job],
-    work: Callable[[Asker, Job], Awaitable[Any]],
-    done: Callable[[], None],
-) -> list[Any]:
-    results: list[Any] = [None] * len(jobs)
-    # The workers share this iterator, so each job is taken once.
-    numbered, chat = iter(enumerate(jobs)), asker.chat
-
-    async def worker() -> None:
-        for index, job in numbered:
-            try:
-                results[index] = await work(asker, job)
-            except Rejected as error:
-                results[index] = error
-            except ChatStopped:
-                return
-            done()
-
-    async with chat:
+async def _run_workers(chat: Chat, worker: Callable[[], Any]) -> None:
+    """Run a worker for each parallel request, until all have ended."""
+    async with nullcontext() if chat.dry_run else chat:
         workers = [asyncio.create_task(worker()) for _ in range(chat.server.concurrency)]
-        with _handling_interrupts(chat, workers):
-            try:
-                await asyncio.gather(*workers)
-            except asyncio.CancelledError:
-                if not chat.stopping:
-                    raise
-            except Exception:
-                # Requests under way are paid for, so their answers are awaited and saved.
-                chat.stopping = True
-                await asyncio.wait(workers, timeout=chat.server.timeout)
-                raise
-            finally:
-                for task in workers:
-                    task.cancel()
-                await asyncio.gather(*workers, return_exceptions=True)
-    return results
+        try:
+            with _handling_interrupts(chat, workers):
+                _, others = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+                if others:
+                    # One has failed. Requests under way are paid for, so their answers are awaited
+                    # and saved.
+                    chat.stopping = True
+                    await asyncio.wait(others, timeout=chat.server.timeout)
+        finally:
+            for task in workers:
+                task.cancel()
+            ended = await asyncio.gather(*workers, return_exceptions=True)
+        # Workers that were cancelled by a second interrupt are no failures.
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
 
 
 @contextmanager
@@ -306,18 +190,18 @@ def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> I
                 loop.remove_signal_handler(number)
 
 
-def _run(job: Any, chat: Chat) -> list[Any]:
-    """The result of a coroutine; in a thread if an event loop is already running, for example in a
+def _run(job: Any, chat: Chat) -> None:
+    """Run a coroutine; in a thread if an event loop is already running, for example in a
     notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        results: list[Any] = asyncio.run(job)
-        return results
+        asyncio.run(job)
+        return
     with ThreadPoolExecutor(1) as thread:
-        future: Future[list[Any]] = thread.submit(asyncio.run, job)
+        future = thread.submit(asyncio.run, job)
         try:
-            return future.result()
+            future.result()
         except KeyboardInterrupt:
             chat.stopping = True
             raise

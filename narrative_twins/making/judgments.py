@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,8 +12,8 @@ from narrative_twins.baselines.prompted import Asking, ask_stories, parse_storie
 from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.running import ATTEMPTS, Prices, Rejected
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.chat import ATTEMPTS, Rejected, Server
+from narrative_twins.llm.running import Prices
 from narrative_twins.making.made import MadeRows, ModelFiles, model_settings, recipe_text
 from narrative_twins.stories.story import AUTO_SINGLE, Story, Windows
 
@@ -72,14 +72,16 @@ def make_judgments(
         raise ValueError(f"style={style!r}: must be 'choose' or 'shares', which ask for votes")
     asking = Asking(style, samples, attempts, prompts)
     parsed = parse_stories(stories, windows)
-    asking.check_stories(parsed)
+    how = (
+        f"{samples:,} times about each window to choose its most important sentence, and each"
+        " answer is a vote"
+        if style == "choose"
+        else f"once about each window how {READERS} readers would vote for its most important"
+        " sentence"
+    )
     settings = {
         "style": style,
-        **(
-            {"answers for each window": samples}
-            if style == "choose"
-            else {"votes for each window": READERS}
-        ),
+        "votes for each window": samples if style == "choose" else READERS,
         "windows": windows if isinstance(windows, int) else str(windows),
         **model_settings(server, asking.templates),
         "attempts": attempts,
@@ -98,8 +100,7 @@ def make_judgments(
         name="Judgments of stories by a language model",
         description=(
             "Stories with votes for each of their sentences. The votes are by the language model"
-            f" {settings['language model']}, not by people: it was asked"
-            f" {_asked(style, samples, settings['fields of a request'])}."
+            f" {settings['language model']}, not by people: it was asked {how}."
         ),
         source=recipe_text("narrative-twins make judgments", settings),
         limits=(
@@ -111,19 +112,7 @@ def make_judgments(
         tags=["synthetic"],
     )
     rows = [_row(story) for story in parsed]
-    return files.write(rows, replace(run, results=votes), facts, lambda rows: load_story_salience)
-
-
-def _asked(style: VotingStyle, samples: int, fields: Mapping[str, Any]) -> str:
-    """How the model is asked, for the card."""
-    how = (
-        f"{samples:,} times about each window to choose its most important sentence, and each"
-        " answer is a vote"
-        if style == "choose"
-        else f"once about each window how {READERS} readers would vote for its most important"
-        " sentence"
-    )
-    return f"{how}, at temperature {fields['temperature']}" if "temperature" in fields else how
+    return files.write(rows, replace(run, results=votes), facts, load_story_salience)
 
 
 def _row(story: Story) -> dict[str, Any]:

@@ -332,8 +332,6 @@ def make_long_twins(
             f"{embed.truncated:,} sentences are longer than the encoder's context; their ends had"
             " no effect"
         )
-    if not counts.rows:
-        report("no work is left, so there is no card; the counts show why")
     counted = "\n".join(
         # Counts by reason become nested lists.
         f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}"
@@ -351,5 +349,5 @@ def make_long_twins(
         language=language,
         tags=["narrative-twins"],
     )
-    file.describe(facts, load_window_twins if counts.rows else None)
+    file.describe(facts, load_window_twins, report)
     return counts

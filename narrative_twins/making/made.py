@@ -8,8 +8,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,11 +19,16 @@ import datasets
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
 from narrative_twins.hub.cards import card_of_rows
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
+from narrative_twins.llm.chat import Rejected, Server
 from narrative_twins.llm.prompts import Template
-from narrative_twins.llm.running import Rejected, Run
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.running import Run
 
 logger = logging.getLogger(__name__)
+
+Report = Callable[[str], None]
+
+FACTS, CARD = ".facts.yaml", ".card.md"
+"""Suffixes of the facts and the card of a data file, in place of `.jsonl`."""
 
 REJECT = ("step", "reason", "attempts", "answer")
 """Columns that are added to a rejected story."""
@@ -49,66 +53,62 @@ class RowsFile(ResumableFile):
 
     def __init__(self, out: str, settings: Mapping[str, Any], resume: bool = False) -> None:
         super().__init__(out, settings, resume, sync=True)
-        self._out, self._facts, self._card = out, facts_path(out), card_path(out)
-        self._repeats = self.repeats_complete_run
+        self._out, self._repeats = out, self.repeats_complete_run
         if out != STDIN:
             facts_of(out)
-            for path in (self._facts, self._card):
-                AtomicFile(str(path), follow=False)
+            self._facts, self._card = (
+                AtomicFile(str(Path(out).with_suffix(suffix)), follow=False)
+                for suffix in (FACTS, CARD)
+            )
 
-    def describe(self, facts: DatasetFacts, load: Callable[..., Any] | None) -> None:
+    def describe(
+        self, facts: DatasetFacts, load: Callable[..., Any], report: Report = logger.warning
+    ) -> None:
         """Write the facts, for `read_facts` and `push_dataset`, and the card for the Hub, when the
         rows are complete.
 
         User edits of earlier facts are kept if the rows were made with the same settings as before,
         except for the description, source and language. Otherwise edited facts are renamed to
-        `NAME.facts.yaml.old`, with a warning.
+        `NAME.facts.yaml.old`, with a warning. Rows that do not load get no card.
 
         Args:
             facts: the facts of the rows.
-            load: the function that loads the rows, for example `load_window_twins`; None for rows
-                that do not load, which get no card.
-
-        Raises:
-            ValueError: a row does not load (`RowError`); the facts are written, the card is not.
+            load: the function that loads the rows, for example `load_window_twins`.
+            report: is called with each problem.
         """
-        path, earlier = self._facts, facts_of(self._out)
+        path, earlier = self._facts.path, facts_of(self._out)
         if earlier is not None:
             edited = replace(earlier, **{name: getattr(facts, name) for name in _WRITTEN_BY_RUNS})
             if self._repeats:
                 facts = edited
             elif edited != facts:
                 os.replace(path, f"{path}.old")
-                logger.warning(
-                    "%s describes rows made with other settings, so it is now %s.old; copy what is"
-                    " still true",
-                    path,
-                    path,
+                report(
+                    f"{path} describes rows made with other settings, so it is now {path}.old; copy"
+                    " what is still true"
                 )
-        with AtomicFile(str(path), follow=False) as file:
+        with self._facts as file:
             file.write(facts_text(facts))
-        self._card.unlink(missing_ok=True)
-        if load is not None:
-            with tempfile.TemporaryDirectory() as cache, _no_progress_bars():
-                card = str(card_of_rows(load({"train": self._out}, cache_dir=cache), facts))
-            with AtomicFile(str(self._card), follow=False) as file:
-                file.write(card)
-
-
-def facts_path(data: str) -> Path:
-    """The file of facts of a data file."""
-    return Path(data).with_suffix(".facts.yaml")
-
-
-def card_path(data: str) -> Path:
-    """The card of a data file."""
-    return Path(data).with_suffix(".card.md")
+        Path(self._card.path).unlink(missing_ok=True)
+        shows_bars = not datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()
+        try:
+            with tempfile.TemporaryDirectory() as cache:
+                card = card_of_rows(load({"train": self._out}, cache_dir=cache), facts)
+        except ValueError as error:
+            report(f"no card was written, since the rows can't be trained on: {error}")
+        else:
+            with self._card as file:
+                file.write(str(card))
+        finally:
+            if shows_bars:
+                datasets.enable_progress_bars()
 
 
 def facts_of(data: str) -> DatasetFacts | None:
     """The facts of a data file, None if there are none; raises `ValueError` if their file can't be
     read."""
-    path = facts_path(data)
+    path = Path(data).with_suffix(FACTS)
     return read_facts(DatasetFacts, path) if path.exists() else None
 
 
@@ -122,13 +122,11 @@ class MadeRows:
             last answer.
         run: the numbers of new answers and their tokens; of a dry run, those of the answers that
             are missing.
-        facts: the facts for the card.
     """
 
     rows: list[dict[str, Any]]
     rejects: list[dict[str, Any]]
     run: Run
-    facts: DatasetFacts
 
 
 class ModelFiles:
@@ -149,7 +147,8 @@ class ModelFiles:
         stories: Sequence[Mapping[str, Any]],
         run: Run,
         facts: DatasetFacts,
-        load: Callable[[Sequence[Mapping[str, Any]]], Callable[..., Any] | None],
+        load: Callable[..., Any],
+        report: Report = logger.warning,
     ) -> MadeRows:
         """Write the rows and rejected stories, neither if empty, then the facts and the card; of a
         dry run, nothing.
@@ -158,34 +157,32 @@ class ModelFiles:
             stories: the stories as rows.
             run: whose results are the new columns of each story, or `Rejected`.
             facts: the facts of the rows, to whose description the numbers of rows are added.
-            load: the function that loads rows, given the rows; see `RowsFile.describe`.
+            load, report: see `RowsFile.describe`.
         """
-        rows: list[dict[str, Any]] = []
-        rejects: list[dict[str, Any]] = []
+        made = MadeRows([], [], run)
         for story, result in zip(stories, run.results, strict=True):
             if isinstance(result, Rejected):
-                rejects.append({**story, **{name: getattr(result, name) for name in REJECT}})
+                made.rejects.append({**story, **{name: getattr(result, name) for name in REJECT}})
             else:
-                rows.append({**story, **result})
-        steps = Counter(str(reject["step"]) for reject in rejects).most_common()
-        reasons = "; ".join(f"{count} at {step}" for step, count in steps)
-        counts = (
-            f"Of {len(stories):,} stories {len(rows):,} have a row and {len(rejects):,} were"
-            f" rejected{f' ({reasons})' if reasons else ''}."
-        )
-        facts = replace(facts, description=f"{facts.description} {counts}")
-        made = MadeRows(rows, rejects, run, facts)
+                made.rows.append({**story, **result})
         if run.missing is not None:
             return made
-        for file, content in ((self._rows, rows), (self._rejects, rejects)):
-            if content:
+        for file, rows in ((self._rows, made.rows), (self._rejects, made.rejects)):
+            if rows:
                 with file:
-                    file.write("".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in content))
-        if not rejects and os.path.isfile(self._rejects.path):
+                    file.write("".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in rows))
+        if not made.rejects:
             # All stories that an earlier run rejected have a row now.
-            os.unlink(self._rejects.path)
-        if rows:
-            self._rows.describe(facts, load(rows))
+            Path(self._rejects.path).unlink(missing_ok=True)
+        if made.rows:
+            steps = Counter(reject["step"] for reject in made.rejects).most_common()
+            reasons = "; ".join(f"{count} at {step}" for step, count in steps)
+            counts = (
+                f"Of {len(stories):,} stories {len(made.rows):,} have a row and"
+                f" {len(made.rejects):,} were rejected{f' ({reasons})' if reasons else ''}."
+            )
+            facts = replace(facts, description=f"{facts.description} {counts}")
+            self._rows.describe(facts, load, report)
         return made
 
 
@@ -226,15 +223,3 @@ def public_name(source: str) -> str:
     """The name of a model or file for a card; only the last part of a local path, since cards are
     published."""
     return Path(source).resolve().name if os.path.exists(source) else source
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """Disables the progress bars of `datasets`."""
-    disabled = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not disabled:
-            datasets.enable_progress_bars()

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError, check_sentences
 from narrative_twins.files import digest
+from narrative_twins.llm.chat import ATTEMPTS, Question, Rejected, estimate_tokens
 from narrative_twins.llm.prompts import (
     AnswerError,
     Template,
@@ -27,13 +28,9 @@ from narrative_twins.llm.prompts import (
     read_templates,
     schema_of,
 )
-from narrative_twins.llm.running import ATTEMPTS, Rejected, Step
-from narrative_twins.llm.server import estimate_tokens
 
 COLUMNS = ("twin", "negative", "negative_twin")
 """Columns that are made for a short story."""
-SECTIONS = 5
-"""Windows of a synopsis, each with a turning point."""
 LONGEST = 40
 """Maximum number of sentences of a short story."""
 EXPANSION = 4
@@ -45,7 +42,7 @@ _EXAMPLE = ("first sentence", "second sentence")
 """The sentences of the example answer in the prompts."""
 
 
-Ask: TypeAlias = Callable[[Step], Awaitable[Any]]
+Ask: TypeAlias = Callable[[Question], Awaitable[Any]]
 """Asks a question, and returns its result."""
 
 
@@ -82,7 +79,7 @@ class TwinOptions:
         prompts: a folder of templates that replace those of the package.
 
     Raises:
-        OSError, ValueError: a setting is invalid, or a template can't be read.
+        OSError, ValueError: the columns are invalid, or a template can't be read.
     """
 
     recipe: str = "stories"
@@ -94,12 +91,6 @@ class TwinOptions:
     templates: Mapping[str, Template] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
-        if not self.columns or not set(self.columns) <= set(COLUMNS):
-            raise ValueError(
-                f"columns={list(self.columns)}: must be one or more of {', '.join(COLUMNS)}"
-            )
         if "twin" not in self.columns:
             raise ValueError(
                 "rows without a twin can't be loaded as narrative twins; add the column twin"
@@ -108,11 +99,6 @@ class TwinOptions:
             raise ValueError(
                 "the column negative_twin is made from negative; add the column negative"
             )
-        if self.attempts < 1:
-            raise ValueError(f"attempts={self.attempts}: must be 1 or more")
-        for name in ("twin_overlap", "distractor_overlap"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must be from 0 to 1")
         names = RECIPES[self.recipe].templates
         templates = read_templates("narrative_twins.making", names, self.prompts)
         object.__setattr__(self, "templates", templates)
@@ -124,31 +110,25 @@ class TwinOptions:
         return [name for name in columns if len(columns) == 1 or name in self.columns]
 
 
-def digest_of_story(windows: Sequence[Sequence[str]], options: TwinOptions) -> str:
-    """The digest with which answers about a story are saved."""
-    return digest(windows[0] if RECIPES[options.recipe].windows == 1 else windows)
-
-
 async def _make_of_story(
     ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions
 ) -> dict[str, Any]:
-    (sentences,) = windows
-    if len(sentences) > LONGEST:
+    (story,) = windows
+    count = len(story)
+    if count > LONGEST:
         raise Rejected(
-            "story",
-            f"{len(sentences)} sentences; the recipe for short stories takes at most {LONGEST}",
+            "story", f"{count} sentences; the recipe for short stories takes at most {LONGEST}"
         )
-    story, count = digest_of_story(windows, options), len(sentences)
 
-    def step(
-        name: str,
+    async def sentences(
+        step: str,
         template: str,
         text: Sequence[str],
+        stand_in: Sequence[str],
         bounds: tuple[int, int],
         check: Callable[[list[str]], None],
-        stand_in: Sequence[str],
-    ) -> Step:
-        """A question about a text, whose answer is a list of sentences that passes a check."""
+    ) -> list[str]:
+        """Ask to rewrite a text; the answer is a list of sentences that passes a check."""
 
         def read(content: str) -> list[str]:
             answer = read_sentences(content, *bounds)
@@ -159,42 +139,30 @@ async def _make_of_story(
         prompt = options.templates[template].fill({"story": shown, "count": len(stand_in)})
         schema = schema_of({"sentences": list_schema("string", *bounds)})
         tokens = estimate_tokens(shown) * len(stand_in) // len(text)
-        return Step(story, name, prompt, schema, read, tokens, list(stand_in))
+        question = Question(digest(story), step, prompt, schema, read, tokens, list(stand_in))
+        answer: list[str] = await ask(question)
+        return answer
 
     async def twin(column: str, of: Sequence[str]) -> list[str]:
-        longer = await ask(
-            step(
-                f"{column}, expanded",
-                "expand",
-                of,
-                about(EXPANSION * count),
-                lambda expansion: check_reworded(of, expansion),
-                list(of) * EXPANSION,
-            )
-        )
-        retold: list[str] = await ask(
-            step(
-                f"{column}, retold",
-                "retell",
-                longer,
-                (count, count),
-                lambda twin: check_twin(of, twin, options.twin_overlap),
-                of,
-            )
-        )
-        return retold
+        def check(retold: list[str]) -> None:
+            check_twin(of, retold, options.twin_overlap)
 
-    columns = {"twin": await twin("twin", sentences)}
+        def check_longer(expansion: list[str]) -> None:
+            check_reworded(of, expansion)
+
+        step, repeated = f"{column}, expanded", list(of) * EXPANSION
+        longer = await sentences(
+            step, "expand", of, repeated, about(EXPANSION * count), check_longer
+        )
+        return await sentences(f"{column}, retold", "retell", longer, of, (count, count), check)
+
+    def check_negative(text: list[str]) -> None:
+        check_distractor(story, text, options.distractor_overlap)
+
+    columns = {"twin": await twin("twin", story)}
     if "negative" in options.columns:
-        columns["negative"] = await ask(
-            step(
-                "negative",
-                "distract",
-                sentences,
-                (count, count),
-                lambda text: check_distractor(sentences, text, options.distractor_overlap),
-                sentences,
-            )
+        columns["negative"] = await sentences(
+            "negative", "distract", story, story, (count, count), check_negative
         )
     if "negative_twin" in options.columns:
         columns["negative_twin"] = await twin("negative_twin", columns["negative"])
@@ -207,22 +175,24 @@ async def _make_of_synopsis(
     named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
 
     def read(text: str) -> list[list[str]]:
-        values = read_object(text, list(named))
-        sections = [_sentences(value, name) for name, value in zip(named, values, strict=True)]
-        for (name, window), section in zip(named.items(), sections, strict=True):
+        found = read_object(text, list(named))
+        sections = []
+        for name, window in named.items():
+            section = _sentences(found[name], name)
             least, most = about(len(window))
             if not least <= len(section) <= most:
                 size = f"{len(section)} sentence(s) instead of about {len(window)}"
                 raise AnswerError(f"{name} has {size}")
             _check_not_copied(window, section, name)
+            sections.append(section)
         check_distractor(list(chain(*windows)), list(chain(*sections)), options.distractor_overlap)
         return sections
 
     story = json.dumps(named, ensure_ascii=False, indent=1)
     values = {"story": story, "count": sum(map(len, windows))}
     schema = {name: list_schema("string", *about(len(window))) for name, window in named.items()}
-    step = Step(
-        digest_of_story(windows, options),
+    question = Question(
+        digest(windows),
         "negative",
         options.templates["distract_sections"].fill(values),
         schema_of(schema),
@@ -230,7 +200,7 @@ async def _make_of_synopsis(
         estimate_tokens(story),
         list(named.values()),
     )
-    return {"negative": await ask(step)}
+    return {"negative": await ask(question)}
 
 
 RECIPES: dict[str, Recipe] = {
@@ -239,12 +209,13 @@ RECIPES: dict[str, Recipe] = {
         _make_of_synopsis,
         ("distract_sections",),
         ("negative",),
-        SECTIONS,
-        "distractors in five sections",
+        windows=5,
+        made="distractors in five sections",
     ),
 }
 """The recipes by name: twins and distractors of short stories, and distractors of longer ones in
-five sections. `narrative-twins make twins --recipe` takes each of them."""
+five sections, each with a turning point. `narrative-twins make twins --recipe` takes each of
+them."""
 
 
 # The checks of answers. Their form is checked too, since servers may ignore the JSON schema of a
@@ -254,8 +225,7 @@ five sections. `narrative-twins make twins --recipe` takes each of them."""
 def read_sentences(text: str, least: int, most: int) -> list[str]:
     """The sentences in an answer; raises `AnswerError` unless there are `least` to `most`, not the
     prompt's example."""
-    (content,) = read_object(text, ["sentences"])
-    sentences = _sentences(content, "sentences")
+    sentences = _sentences(read_object(text, ["sentences"])["sentences"], "sentences")
     if any(_normalize(sentence) in _EXAMPLE for sentence in sentences):
         raise AnswerError("the answer repeats the example in the prompt")
     if not least <= len(sentences) <= most:

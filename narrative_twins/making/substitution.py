@@ -364,10 +364,7 @@ def replace_entities(
         limits=f"{known.limits} Names are recognized by a pipeline, which misses some, and replaces"
         " some words that are not names.".strip(),
     )
-    try:
-        file.describe(facts, _load)
-    except ValueError as error:  # an invalid row, or no rows that are long enough
-        report(f"no card was written, since the rows can't be trained on: {error}")
+    file.describe(facts, _load, report)
     return result
 
 

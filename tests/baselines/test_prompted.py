@@ -12,8 +12,7 @@ from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
 from narrative_twins.evaluation.metrics import spearman
-from narrative_twins.llm.chat import ServerError
-from narrative_twins.llm.server import Server
+from narrative_twins.llm.chat import Server, ServerError
 from narrative_twins.show.formats import FORMATS, write_results
 
 from support.chat_server import Model, completion, model_answer, prompt_of, serving

@@ -217,7 +217,7 @@ def test_changed_and_removed_works(align, works, tmp_path):
     write(works, WORKS[-1:])
     done = align("--resume")
     assert done.code == 0 and "6 rows of the earlier run" in done.err
-    assert "no work is left" not in done.err and "1  works read" in done.out
+    assert "no card" not in done.err and "1  works read" in done.out
     card = (tmp_path / "twins.card.md").read_text()
     assert "| train | 6 |" in card and "- rows of an earlier run, of works or twins" in card
 
@@ -249,7 +249,7 @@ def test_invalid_works_are_reported_and_skipped(align, works, tmp_path, monkeypa
 
 def test_filters(align, tmp_path):
     done = align("--min-sentences", 100)
-    assert done.code == 1 and "no work is left" in done.err
+    assert done.code == 1 and "no card was written" in done.err
     assert (tmp_path / "twins.jsonl").read_text() == ""
     assert not (tmp_path / "twins.card.md").exists()
     done = align("--windows", 6, "--min-sentences", 5)

@@ -11,13 +11,10 @@ import time
 
 import pytest
 
-from narrative_twins.files import digest
 from narrative_twins.llm import chat as chat_module
-from narrative_twins.llm.answers import Answer, Answers
-from narrative_twins.llm.chat import Chat, NoAnswer, ServerError
+from narrative_twins.llm.chat import Answer, Answers, Chat, Question, Rejected, Server, ServerError
 from narrative_twins.llm.prompts import read_object, schema_of
-from narrative_twins.llm.running import Prices, Rejected, Step, run_jobs
-from narrative_twins.llm.server import Question, Server, redact, seed_of
+from narrative_twins.llm.running import Prices, run_jobs
 
 from support.chat_server import Model, completion, prompt_of, serving
 from support.raw_server import http, raw_server
@@ -32,34 +29,30 @@ def key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
-def ask(address: str, path, *prompts: str, **options) -> list:
-    """The answers to prompts, or the errors that were raised."""
+def question(prompt: str, read=str) -> Question:
+    return Question("s", "t", prompt, SCHEMA, read)
+
+
+def ask(address: str, path, *prompts: str, attempts=1, read=str, **options) -> list:
+    """The results of prompts, or the errors that were raised."""
     server = Server(address, "tiny", **options)
 
     async def ask_all():
         with Answers(path) as answers:
-            async with Chat(server, answers) as chat:
-                questions = [Question("s", "t", 0, prompt, SCHEMA, 7) for prompt in prompts]
+            async with Chat(server, answers, attempts) as chat:
+                questions = [question(prompt, read) for prompt in prompts]
                 return await asyncio.gather(*map(chat.ask, questions), return_exceptions=True)
 
     return asyncio.run(ask_all())
 
 
+def saved(path) -> list[Answer]:
+    return [Answer(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
 def first(*answers):
     """A model that gives these responses first, and then the answer `right`."""
     return lambda body, before: answers[before] if before < len(answers) else completion("right")
-
-
-def read_sentence(text: str) -> int:
-    return read_object(text, ["sentence"])[0]
-
-
-def ask_valid(address: str, path, attempts: int, read=read_sentence, **options):
-    async def work(ask, prompt):
-        return await ask(Step(digest(prompt), "step", prompt, SCHEMA, read))
-
-    server = Server(address, "tiny", **options)
-    return run_jobs(server, path, ["How?"], work, attempts=attempts).results[0]
 
 
 def test_request(tmp_path):
@@ -70,18 +63,20 @@ def test_request(tmp_path):
         "chat_template_kwargs": {"thinking": False},
     }
     with serving(Model(first())) as model:
-        (answer,) = ask(model.address, tmp_path / "a", "How?", temperature=0.5, max_tokens=99)
+        found = ask(model.address, tmp_path / "a", "How?", temperature=0.5, max_tokens=99)
         ask(model.address, tmp_path / "a", "How?", structured=False, fields=fields)
     assert model.keys == [f"Bearer {KEY}"] * 2
     asked = {"model": "tiny", "messages": [{"role": "user", "content": "How?"}]}
     schema = {"name": "answer", "schema": SCHEMA, "strict": True}
-    limits = {"temperature": 0.5, "max_tokens": 99, "seed": 7}
+    limits = {"temperature": 0.5, "max_tokens": 99, "seed": model.bodies[0]["seed"]}
     assert model.bodies == [
         asked | limits | {"response_format": {"type": "json_schema", "json_schema": schema}},
         asked
         | {"temperature": 1.0, "max_completion_tokens": 50}
         | {"chat_template_kwargs": {"thinking": False}},
     ]
+    answer = saved(tmp_path / "a")[0]
+    assert found == ["right"]
     assert answer == Answer(answer.key, "s", "t", 0, "tiny", "right", "stop", 99, 100, 10)
 
 
@@ -89,16 +84,13 @@ def test_request(tmp_path):
     ("wrong", "problem"),
     [
         ({"concurrency": 0}, "concurrency=0"),
-        ({"retries": -1}, "retries=-1"),
-        ({"max_tokens": 0}, "max_tokens=0"),
         ({"timeout": 0.0}, "timeout=0.0"),
         ({"temperature": float("nan")}, "temperature=nan"),
-        ({"fields": {"stream": None}}, "the request field 'stream' is set by the package"),
+        ({"fields": {"stream": None}}, "'stream'.* set by the package"),
         *(
-            ({"url": url}, "the address of the server|the server's address")
+            ({"url": url}, "the address of the server must be")
             for url in (
                 "localhost:8000",
-                "ftp://x/v1",
                 "http://me:sk-1@x/v1",
                 "http://sk-1@x/v1",
                 "http://x/v1?key=sk-1",
@@ -118,7 +110,6 @@ def test_invalid_settings_are_rejected_without_showing_keys(wrong, problem):
 @pytest.mark.parametrize(
     ("url", "sent"),
     [
-        ("https://api.openai.com/v1", True),
         ("https://eu.api.openai.com/v1", True),
         ("http://localhost:8000/v1", True),
         ("http://[::1]:8000/v1", True),
@@ -130,55 +121,51 @@ def test_invalid_settings_are_rejected_without_showing_keys(wrong, problem):
 def test_default_key_is_sent_only_to_openai_and_local_servers(url, sent, monkeypatch):
     assert Server(url, "tiny").key == (KEY if sent else "none")
     assert Server(url, "tiny", key_variable="OPENAI_API_KEY").key == KEY
-    monkeypatch.setenv("MY_KEY", " mine\n")
-    assert Server(url, "tiny", key_variable="MY_KEY").key == "mine"
-    with pytest.raises(ValueError, match="NO_KEY is not set"):
+    with pytest.raises(ValueError, match="NO_KEY of the API key is not set"):
         _ = Server(url, "tiny", key_variable="NO_KEY").key
-    assert redact("The jar was EMPTY.", "EMPTY") == "The jar was EMPTY.", "a placeholder"
 
 
-@pytest.mark.parametrize("value", ["sk secret", "sk-sécret", "sk\nsecret", "sk\x00secret"])
-def test_invalid_key_is_rejected_without_showing_it(value, monkeypatch):
-    monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": value})
-    with pytest.raises(ValueError, match="not a valid API key") as caught:
-        _ = Server("http://localhost/v1", "tiny").key
-    assert "cret" not in str(caught.value)
+def test_invalid_key_is_rejected_without_showing_it(monkeypatch):
+    for value in ("sk secret", "sk-sécret", "sk\nsecret", "sk\x00secret"):
+        monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": value})
+        with pytest.raises(ValueError, match="not a valid API key") as caught:
+            _ = Server("http://localhost/v1", "tiny").key
+        assert "cret" not in str(caught.value)
 
 
-def test_key_is_never_shown(tmp_path, caplog, capfd):
+def test_key_is_never_shown(tmp_path, caplog, capfd, monkeypatch):
     """Neither in errors of a server that quotes it, nor in answers, nor in the debug log."""
     caplog.set_level(logging.DEBUG)
     quote = f"your key is {KEY}"
     answers = {"error": (400, {}), "answer": completion(quote, quote, quote), "page": quote}
-
     with serving(Model(lambda body, before: answers[prompt_of(body)])) as model:
         found = ask(model.address, tmp_path / "a", *answers, retries=0)
     problem, answer, page = found
-    assert "Bearer ***" in str(problem) and answer.text == "your key is ***"
+    assert "Bearer ***" in str(problem) and answer == "your key is ***"
     assert "your key is ***" in str(page)
     texts = [*map(repr, found), str(problem), str(page), caplog.text, *capfd.readouterr()]
     texts += [(tmp_path / "a").read_text(), repr(Server(model.address, "tiny"))]
     assert not any(KEY in text for text in texts)
+    # A placeholder for servers without keys may be a word of an answer.
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    with serving(Model(lambda body, before: completion("The jar was EMPTY."))) as model:
+        assert ask(model.address, tmp_path / "b", "How?") == ["The jar was EMPTY."]
 
 
 def test_failed_requests_are_retried(tmp_path):
     soon = {"retry-after-ms": "20"}
     faults = [(429, {"Retry-After": "0.05"}), (500, soon), (503, soon), (408, soon)]
     with serving(Model(first(*faults))) as model:
-        (answer,) = ask(model.address, tmp_path / "a", "How?")
-        assert answer.text == "right" and list(model.asked.values()) == [5]
-    with serving(Model(first((429, {"Retry-After": "1.2"})))) as model:
-        start = time.monotonic()
-        ask(model.address, tmp_path / "b", "How?")
-    assert time.monotonic() - start >= 1.2, "it waits as long as the server requests"
+        assert ask(model.address, tmp_path / "a", "How?") == ["right"]
+    assert list(model.asked.values()) == [5]
 
 
 def test_timeout_and_concurrency(tmp_path):
-    with serving(Model(first(), slow=0.4)) as model:
-        (problem,) = ask(model.address, tmp_path / "a", "How?", timeout=0.1, retries=0)
-    assert isinstance(problem, NoAnswer) and "within 0.1 seconds" in str(problem)
+    with serving(Model(first(), slow=0.2)) as model:
+        (problem,) = ask(model.address, tmp_path / "a", "How?", timeout=0.05, retries=0)
+    assert isinstance(problem, Rejected) and "within 0.05 seconds" in str(problem)
     with serving(Model(first(), slow=0.05)) as model:
-        ask(model.address, tmp_path / "b", *map(str, range(12)), concurrency=3)
+        ask(model.address, tmp_path / "b", *map(str, range(9)), concurrency=3)
     assert model.most_at_once == 3
 
 
@@ -195,8 +182,8 @@ def test_deadline_of_a_dripping_answer(part, tmp_path):
             sent += 1
 
     with raw_server(drip) as address:
-        (found,) = ask(address, tmp_path / "a", "How?", timeout=0.5, retries=0)
-    assert isinstance(found, NoAnswer) and "did not answer within 0.5 seconds" in str(found)
+        (found,) = ask(address, tmp_path / "a", "How?", timeout=0.2, retries=0)
+    assert isinstance(found, Rejected) and "did not answer within 0.2 seconds" in str(found)
 
 
 def flood(connection, closing):
@@ -215,14 +202,7 @@ def test_size_of_an_answer_is_bounded(answer, tmp_path, monkeypatch):
     respond = answer if callable(answer) else lambda connection, _: connection.sendall(answer)
     with raw_server(respond) as address:
         (found,) = ask(address, tmp_path / "a", "How?", retries=0)
-    assert isinstance(found, NoAnswer) and "it is larger than 100,000 bytes" in str(found)
-
-
-def test_compressed_answer_is_read(tmp_path):
-    small = http(gzip.compress(json.dumps(completion("right")).encode()), JSON)
-    small = small.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n", 1)
-    with raw_server(lambda connection, _: connection.sendall(small)) as address:
-        assert ask(address, tmp_path / "a", "How?")[0].text == "right"
+    assert isinstance(found, Rejected) and "it is larger than 100,000 bytes" in str(found)
 
 
 def test_redirects_are_not_followed(tmp_path):
@@ -236,6 +216,7 @@ def test_redirects_are_not_followed(tmp_path):
 
 MALFORMED = [
     *(b"[" * 100_000, b'{"a":' * 100_000, b'{"choices": ' + b"[" * 5_000),
+    b'{"choices": ' + b"[" * 900 + b"]" * 900 + b"}",
     *(b"<html>Just a moment</html>", b'{"error": "out of memory"}'),
     *(
         json.dumps(completion("right") | {"choices": choices}).encode()
@@ -245,30 +226,39 @@ MALFORMED = [
 
 
 def test_malformed_answers(tmp_path):
-    """Each is no answer, and no other exception."""
-    bodies = iter(MALFORMED)
-    with raw_server(lambda connection, _: connection.sendall(http(next(bodies), JSON))) as address:
-        prompts = map(str, range(len(MALFORMED)))
-        found = ask(address, tmp_path / "a", *prompts, retries=0, concurrency=len(MALFORMED) + 1)
-    assert all(isinstance(problem, NoAnswer) for problem in found)
-    assert all("is not a chat completion" in str(problem) for problem in found)
+    """Each is no answer, and no other exception; a compressed one is read."""
+    small = http(gzip.compress(json.dumps(completion("right")).encode()), JSON)
+    small = small.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n", 1)
+    bodies = iter([*(http(body, JSON) for body in MALFORMED), small])
+    with raw_server(lambda connection, _: connection.sendall(next(bodies))) as address:
+        prompts = list(map(str, range(len(MALFORMED) + 1)))
+        found = ask(address, tmp_path / "a", *prompts, retries=0, concurrency=20)
+    problems = [problem for problem in found if problem != "right"]
+    assert len(problems) == len(MALFORMED)
+    assert all(isinstance(problem, Rejected) for problem in problems)
+    assert all("is not a chat completion" in str(problem) for problem in problems)
 
 
 def test_absurd_usage_is_estimated(tmp_path):
-    for count in (-5, 10**30, True, "many", 1e308, None, [1]):
+    counts = {"0001": -5, "0002": 10**30, "0003": True, "0004": "many", "0005": 1e308, "0006": [1]}
+
+    def absurd(body, before):
+        count = counts[prompt_of(body)]
         usage = {"prompt_tokens": count, "completion_tokens": count}
-        answer = completion("12345678é") | {"usage": usage}
-        with serving(Model(lambda body, before: answer)) as model:  # noqa: B023
-            (found,) = ask(model.address, tmp_path / f"{count}", "1234")
-        assert (found.prompt_tokens, found.completion_tokens) == (1, 3)
+        return completion("12345678é \ud83d") | {"usage": usage}
+
+    with serving(Model(absurd)) as model:
+        found = ask(model.address, tmp_path / "a", *counts)
+    assert found == ["12345678é ?"] * len(counts), "a lone surrogate can't be saved"
+    answers = saved(tmp_path / "a")
+    assert {(one.prompt_tokens, one.completion_tokens) for one in answers} == {(1, 3)}
 
 
 @pytest.mark.parametrize(
     ("status", "kinds", "advice"),
     [
-        (400, [NoAnswer, NoAnswer, ServerError], "remove it with `fields`"),
+        (400, [Rejected, Rejected, ServerError], "remove it with `fields`"),
         (401, [ServerError] * 3, "check the address, the model and the key"),
-        (404, [ServerError] * 3, "check the address, the model and the key"),
         (None, [ServerError] * 3, "can't connect to http://127.0.0.1:9/v1"),
     ],
 )
@@ -291,14 +281,13 @@ def test_failures_in_a_row_end_the_run(tmp_path):
         return {"bad": (500, {}), "refused": (400, {})}.get(kind, completion("right"))
 
     prompts = ["bad 1", "bad 2", "good", "bad 3", "bad 4", "bad 5", "good"]
-    refused = ["good", *(f"refused {number}" for number in range(9)), "good 2"]
+    refused = ["good", *(f"refused {number}" for number in range(5)), "good 2"]
     with serving(Model(picky)) as model:
         answers = ask(model.address, tmp_path / "a", *prompts, retries=0, concurrency=1)
         for _ in range(2):
             found = ask(model.address, tmp_path / "b", *refused, concurrency=1)
-            assert [isinstance(answer, Answer) for answer in found] == [True, *[False] * 9, True]
-            assert all(isinstance(problem, NoAnswer) for problem in found[1:-1])
-    kinds = [NoAnswer, NoAnswer, Answer, NoAnswer, NoAnswer, ServerError, Answer]
+            assert [type(answer) for answer in found] == [str, *[Rejected] * 5, str]
+    kinds = [Rejected, Rejected, str, Rejected, Rejected, ServerError, str]
     assert [type(answer) for answer in answers] == kinds
     assert "3 requests in a row failed" in str(answers[5])
 
@@ -306,10 +295,11 @@ def test_failures_in_a_row_end_the_run(tmp_path):
 def test_saved_answers_are_not_requested_again(tmp_path):
     with serving(Model(first())) as model:
         before = Answers(tmp_path / "a")
-        (answer,) = ask(model.address, tmp_path / "a", "How?")
+        ask(model.address, tmp_path / "a", "How?")
+        (answer,) = saved(tmp_path / "a")
         # The limits and the concurrency are not in the key of an answer; all other settings are.
-        for same in ({}, {"max_tokens": 10_000, "timeout": 1, "concurrency": 1}):
-            assert ask(model.address, tmp_path / "a", "How?", **same) == [answer]
+        more = {"max_tokens": 10_000, "timeout": 1, "concurrency": 1}
+        assert ask(model.address, tmp_path / "a", "How?", **more) == ["right"]
         assert len(model.bodies) == 1
         with before:
             assert before.get(answer.key, 1) == answer, "another run has added it"
@@ -321,61 +311,50 @@ def test_saved_answers_are_not_requested_again(tmp_path):
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_answer_that_was_cut_off_is_requested_again_with_a_higher_limit(name, tmp_path):
     with serving(Model(lambda body, before: completion("so far", "length"))) as model:
-        for limit, requests in ((50, 1), (50, 1), (40, 1), (60, 2), (None, 3), (None, 3)):
+        for limit, requests in ((50, 1), (40, 1), (60, 2), (None, 3), (None, 3)):
             fields = {"max_tokens": None, name: limit}
-            (answer,) = ask(model.address, tmp_path / "a", "How?", fields=fields)
-            assert answer.is_truncated and len(model.bodies) == requests
+            (problem,) = ask(model.address, tmp_path / "a", "How?", fields=fields)
+            assert "was cut off" in str(problem) and len(model.bodies) == requests
             assert model.bodies[-1].get(name) == {1: 50, 2: 60, 3: None}[requests]
 
 
 def test_invalid_answer_is_requested_again_with_another_seed(tmp_path):
-    answers = [
-        completion('{"sentence": 1', "length"),
-        completion("no"),
-        completion('{"sentence": 3}'),
-    ]
-    with serving(Model(lambda body, before: answers[len(model.bodies) - 1])) as model:
+    texts = [('{"sentence": 1', "length"), ("no",), ('{"sentence": 3}',)]
+
+    def read(text):
+        return read_object(text, ["sentence"])["sentence"]
+
+    with serving(Model(lambda body, before: completion(*texts[len(model.bodies) - 1]))) as model:
         # A valid answer that was saved counts, even if an earlier one could now be longer.
-        for limit in (50, 50, 500):
-            assert ask_valid(model.address, tmp_path / "a", 3, seed=4, max_tokens=limit) == 3
-    seeds = [seed_of(4, digest("How?"), "step", n) for n in range(3)]
-    assert [body["seed"] for body in model.bodies] == seeds and len(set(seeds)) == 3
+        for limit in (50, 500):
+            options = {"attempts": 3, "read": read, "seed": 4, "max_tokens": limit}
+            assert ask(model.address, tmp_path / "a", "How?", **options) == [3]
+    assert len({body["seed"] for body in model.bodies}) == len(model.bodies) == 3
     message = {"role": "assistant", "content": None, "refusal": "I can not help with that."}
     refusal = {"index": 0, "finish_reason": "content_filter", "message": message}
     with serving(Model(lambda body, before: completion("") | {"choices": [refusal]})) as model:
-        rejected = ask_valid(model.address, tmp_path / "b", 2)
-    assert isinstance(rejected, Rejected)
+        (rejected,) = ask(model.address, tmp_path / "b", "How?", attempts=2, read=read)
     assert (rejected.attempts, rejected.answer) == (2, "I can not help with that.")
     reason = "the answer contains no JSON object (finish reason 'content_filter')"
-    assert str(rejected) == f"step: {reason}"
+    assert str(rejected) == f"t: {reason}"
+
+
+async def work(chat: Chat, prompt: str):
+    return await chat.ask(question(prompt))
 
 
 def test_answers_under_way_are_saved_if_the_run_fails(tmp_path):
     def key_expires(body, before):
         if prompt_of(body) == "last":
             return 401, {}
-        time.sleep(0.4)
+        time.sleep(0.3)
         return completion("right")
-
-    async def work(ask, prompt):
-        return await ask.chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
 
     with serving(Model(key_expires)) as model, pytest.raises(ServerError, match="answered 401"):
         server = Server(model.address, "tiny", concurrency=4)
         run_jobs(server, tmp_path / "a", ["1", "2", "3", "last", "5"], work)
     assert len(model.bodies) == 4 and model.answered == 3
     assert len(Answers(tmp_path / "a")) == 3
-
-
-def test_truncated_line_is_requested_again(tmp_path):
-    with serving(Model(first(completion("half \ud83d, whole 🦊")))) as model:
-        (answer, _) = ask(model.address, tmp_path / "a", "How?", "Why?")
-        assert answer.text == "half ?, whole 🦊", "a lone surrogate can't be saved"
-        lines = (tmp_path / "a").read_bytes().splitlines(keepends=True)
-        (tmp_path / "a").unlink()
-        (tmp_path / "a.part").write_bytes(lines[0] + lines[1][:-7])
-        ask(model.address, tmp_path / "a", "How?", "Why?")
-    assert sorted(model.asked.values()) == [1, 2]
 
 
 def test_file_of_something_else_is_not_changed(tmp_path):
@@ -389,21 +368,14 @@ def test_file_of_something_else_is_not_changed(tmp_path):
         Answers(tmp_path / "link")
 
 
-def test_run_within_an_event_loop(tmp_path):
+def test_run_within_an_event_loop_shows_tokens_and_cost(tmp_path, capsys):
     async def notebook_cell():
-        return ask_valid(model.address, tmp_path / "a", 1, str)
-
-    with serving(Model(first())) as model:
-        assert asyncio.run(notebook_cell()) == "right"
-
-
-def test_progress_shows_tokens_and_cost(tmp_path, capsys):
-    async def work(ask, prompt):
-        return await ask.chat.ask(Question("s", "t", 0, prompt, SCHEMA, 7))
-
-    with serving(Model(first())) as model:
         server, prices = Server(model.address, "tiny"), Prices(5_000, 50_000)
-        run = run_jobs(server, tmp_path / "a", ["1", "2"], work, prices=prices, progress=True)
+        return run_jobs(server, tmp_path / "a", ["1", "2"], work, prices=prices, progress=True)
+
+    with serving(Model(first())) as model:
+        run = asyncio.run(notebook_cell())
+    assert run.results == ["right"] * 2
     assert (run.asked, run.prompt_tokens, run.completion_tokens) == (2, 200, 20)
     assert "2/2" in (bar := capsys.readouterr().err) and "200 tokens in, 20 out, cost 2.00" in bar
     assert Prices().describe(1, 2) == "1 tokens in, 2 out"
@@ -412,4 +384,4 @@ def test_progress_shows_tokens_and_cost(tmp_path, capsys):
 def test_missing_openai_is_reported_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openai", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[making\]"):
-        run_jobs(Server("http://x/v1", "tiny"), tmp_path / "a", [], lambda chat, job: None)
+        run_jobs(Server("http://x/v1", "tiny"), tmp_path / "a", [], work)

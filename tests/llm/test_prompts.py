@@ -73,10 +73,11 @@ def test_prompts_are_replaced_by_name(tmp_path):
         ('{"a": 1, "b": 2}', None),
         ("no", None),
     ],
+    ids=range(7),
 )
 def test_object_in_an_answer(text, found):
     if found is not None:
-        assert read_object(text, ["a"]) == [found]
+        assert read_object(text, ["a"], ["b", "c"]) == {"a": found}
         return
     with pytest.raises(AnswerError, match="contains no JSON object|instead of"):
-        read_object(text, ["a"])
+        read_object(text, ["a"], ["b", "c"])
