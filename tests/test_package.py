@@ -1,8 +1,11 @@
-"""The installed package: built as a wheel, installed into another folder, and used from there."""
+"""The distributions for a package index: what they contain and say, and the package installed from
+one of them."""
 
 from __future__ import annotations
 
+import email
 import os
+import re
 import tarfile
 import zipfile
 from fnmatch import fnmatch
@@ -10,10 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from distributions import SOURCES, copy_sources
-from support.processes import run_python
+import narrative_twins
+
+import distributions
+from distributions import (
+    SOURCES,
+    checked_repository,
+    copy_sources,
+    version_of,
+    with_addresses,
+    with_public_links,
+)
+from support.processes import run_command, run_python
 
 ROOT = Path(__file__).parent.parent
+REPOSITORY = "https://github.com/USER/narrative_twins"
+BLOB, RAW = f"{REPOSITORY}/blob/v1", f"{REPOSITORY}/raw/v1"
 
 QUICK_START = """
 import socket
@@ -46,32 +61,12 @@ print(narrative_twins.__file__, len(result["scores"]["deletion"]))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    # Built from a copy, since files in a `build` folder of an earlier build would be included.
-    folder = tmp_path_factory.mktemp("wheel")
-    source = copy_sources(ROOT, folder / "source")
-    command = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder]
-    command += [source]
-    run_python(*command)
-    (path,) = folder.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory) -> Path:
-    """The folder of the unpacked source distribution."""
-    folder = tmp_path_factory.mktemp("sdist")
-    source = copy_sources(ROOT, folder / "source")
-    run_python(
-        "-c",
-        f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})",
-        cwd=source,
-    )
-    (path,) = folder.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    (top,) = (folder / "unpacked").iterdir()
-    return top
+def built(tmp_path_factory) -> tuple[Path, Path]:
+    """The wheel and the source distribution."""
+    before = sorted(os.listdir(ROOT))
+    paths = distributions.build(ROOT, tmp_path_factory.mktemp("dist"), REPOSITORY)
+    assert sorted(os.listdir(ROOT)) == before
+    return paths
 
 
 def files_in(folder: Path) -> set[str]:
@@ -79,8 +74,7 @@ def files_in(folder: Path) -> set[str]:
 
 
 def is_of_the_repository(name: str) -> bool:
-    """Whether a name in the top folder is none of git, of a source distribution, or in
-    `.gitignore`."""
+    """Whether a name in the top folder is neither git's nor in `.gitignore`."""
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
     return name not in (".git", "PKG-INFO") and not any(
         fnmatch(name, line.strip("/")) for line in lines
@@ -88,36 +82,121 @@ def is_of_the_repository(name: str) -> bool:
 
 
 @pytest.mark.slow
-def test_the_source_distribution_has_all_files_of_the_repository(unpacked, tmp_path):
+def test_contents_of_the_distributions(built, tmp_path):
+    """The source has all files of the repository; the wheel all modules and data of the package
+    and its templates of cards, and nothing else."""
+    wheel, sdist = built
+    name = f"narrative_twins-{narrative_twins.__version__}"
+    assert (wheel.name, sdist.name) == (f"{name}-py3-none-any.whl", f"{name}.tar.gz")
     assert set(filter(is_of_the_repository, os.listdir(ROOT))) == set(SOURCES), (
         "SOURCES, MANIFEST.in: new names"
     )
-    expected = files_in(copy_sources(ROOT, tmp_path / "tree"))
-    added = {
-        name for name in files_in(unpacked) if name.startswith("narrative_twins.egg-info/")
-    } | {"PKG-INFO"}
-    assert files_in(unpacked) - added == expected
+    files = files_in(copy_sources(ROOT, tmp_path / "tree"))
+    with tarfile.open(sdist) as archive:
+        inside = {member.name.removeprefix(f"{name}/") for member in archive if member.isfile()}
+    added = {file for file in inside if file.startswith("narrative_twins.egg-info/")}
+    assert inside - added - {"PKG-INFO"} == files
 
-
-@pytest.mark.slow
-def test_contents_of_the_wheel(wheel):
-    """All modules and data of the package and its templates of cards, and nothing else."""
     names = zipfile.ZipFile(wheel).namelist()
-    assert any(name.endswith("licenses/LICENSE") for name in names)
-    package = {name for name in names if name.startswith("narrative_twins/")}
-    expected = {
-        name for name in files_in(copy_sources(ROOT, wheel.parent / "tree") / "narrative_twins")
-    } | {f"hub_cards/{name}" for name in files_in(ROOT / "hub_cards") if "__pycache__" not in name}
-    assert package == {f"narrative_twins/{name}" for name in expected}
+    assert any(file.endswith("licenses/LICENSE") for file in names)
+    expected = {file for file in files if file.startswith("narrative_twins/")}
+    expected |= {f"narrative_twins/{file}" for file in files if file.startswith("hub_cards/")}
+    assert {file for file in names if file.startswith("narrative_twins/")} == expected
 
 
 @pytest.mark.slow
-def test_the_quick_start_from_an_installed_package(wheel, tmp_path):
+def test_metadata_of_the_distributions(built):
+    wheel, sdist = built
+    name = f"narrative_twins-{narrative_twins.__version__}"
+    with tarfile.open(sdist) as archive, zipfile.ZipFile(wheel) as files:
+        texts = [
+            archive.extractfile(f"{name}/PKG-INFO").read(),
+            files.read(f"{name}.dist-info/METADATA"),
+        ]
+    for text in texts:
+        metadata = email.message_from_bytes(text)
+        addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+        assert list(addresses) == ["Source", "Documentation", "Changelog", "Issues"]
+        assert (
+            addresses["Changelog"]
+            == f"{REPOSITORY}/blob/v{narrative_twins.__version__}/CHANGELOG.md"
+        )
+        assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
+        description = metadata.get_payload(decode=True).decode()
+        targets = re.findall(r"\]\(([^)]+)\)", description)
+        assert len(targets) > 10 and all(target.startswith("https://") for target in targets)
+        assert f"({REPOSITORY}/raw/v{narrative_twins.__version__}/docs/app.png)" in description
+
+
+@pytest.mark.slow
+def test_the_quick_start_from_an_installed_package(built, tmp_path):
     """Importing uses no network and adds no heavy imports; the default encoder needs no network
     either."""
     target = tmp_path / "site"
     options = ["--no-deps", "--no-index", "--quiet", "--target", target]
-    run_python("-m", "pip", "install", *options, wheel)
+    run_python("-m", "pip", "install", *options, built[0])
     environment = os.environ | {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
     out = run_python("-c", QUICK_START, cwd=tmp_path, env=environment)
     assert out.split() == [str(target / "narrative_twins" / "__init__.py"), "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ("[Guide](docs/a.md)", f"[Guide]({BLOB}/docs/a.md)"),
+        ("[Guide](./docs/a.md#the-end)", f"[Guide]({BLOB}/docs/a.md#the-end)"),
+        ('[a](a.md "Title"), [b](b.md)', f'[a]({BLOB}/a.md "Title"), [b]({BLOB}/b.md)'),
+        ("![A picture](docs/a.png)", f"![A picture]({RAW}/docs/a.png)"),
+        ("[![a](a.png)](a.md)", f"[![a]({RAW}/a.png)]({BLOB}/a.md)"),
+        ("[a](https://example.com/a.md)", None),
+        ("[a](#anchor)", None),
+        ("`narrative_twins[demo]` (docs/a.md)", None),
+        ("```python\nlist[a](b)\n```\n", None),
+        ("```text\n[a](b)\n```\n[a](b)\n", f"```text\n[a](b)\n```\n[a]({BLOB}/b)\n"),
+    ],
+)
+def test_relative_links_lead_to_the_repository(text, public):
+    assert with_public_links(text, REPOSITORY, "v1") == (text if public is None else public)
+
+
+@pytest.mark.parametrize("end", ["", "/", ".git"])
+def test_addresses_of_repositories(end):
+    assert checked_repository(REPOSITORY + end) == REPOSITORY
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "USER/narrative_twins",
+        "git@github.com:USER/narrative_twins.git",
+        "https://github.com/USER/narrative_twins/tree/main",
+        "https://user:word@github.com/USER/narrative_twins",
+        "https:///USER/narrative_twins",
+    ],
+)
+def test_other_addresses_are_refused(address, capsys):
+    with pytest.raises(ValueError, match="such as https://github.com/USER/NAME"):
+        checked_repository(address)
+    with pytest.raises(SystemExit):
+        distributions.main([address])
+    assert "such as https://github.com/USER/NAME" in capsys.readouterr().err
+
+
+def test_addresses_are_added_once():
+    settings = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    added = with_addresses(settings, REPOSITORY, "v1")
+    assert f"[metadata]\nproject_urls =\n    Source = {REPOSITORY}\n" in added
+    with pytest.raises(ValueError, match="without project_urls"):
+        with_addresses(added, REPOSITORY, "v1")
+
+
+def test_the_version():
+    assert version_of(ROOT) == narrative_twins.__version__
+
+
+def test_make_asks_for_the_repository():
+    environment = {name: value for name, value in os.environ.items() if name != "REPOSITORY"}
+    done = run_command("make", "dist", cwd=ROOT, env=environment)
+    assert done.returncode == 2
+    assert "make dist REPOSITORY=https://github.com/USER/narrative_twins" in done.stderr
