@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -30,6 +31,13 @@ settings.load_profile("tests")
 # Shells start background jobs with Ctrl-C ignored, which the processes of tests would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of the garbage collections that each training run starts with,
+    which take half a second otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

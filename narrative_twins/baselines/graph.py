@@ -20,8 +20,7 @@ from narrative_twins.stories.story import Story, StoryError
 DAMPING = 0.85
 """The probability that PageRank's walk follows an edge instead of going to any sentence."""
 MAX_SENTENCES = 10_000
-"""The longest story whose sentences are all compared with each other; each copy of its similarities
-takes 800 MB."""
+"""The longest story whose sentences are all compared with each other."""
 
 
 def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDArray[np.float64]:
@@ -54,20 +53,18 @@ def lexrank_scores(
     as in the paper.
 
     Args:
-        similarities: of each sentence to each other and itself, symmetric, shape (n, n).
+        similarities: as for `textrank_scores`, and of each sentence to itself.
         threshold: edges are between sentences whose similarity exceeds it, all with the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
-        damping: the probability to follow an edge, from 0 up to 1, exclusive. (The paper writes d
-            for 1 - damping.)
+        damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
 
     Returns:
         Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
         threshold, or none.
 
     Raises:
-        ValueError: the similarities are not a symmetric matrix of finite numbers, or an option is
-            invalid.
+        ValueError: as `textrank_scores`.
     """
     weights = _checked(similarities)
     if threshold is None:
@@ -91,16 +88,15 @@ def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
 
 def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
     """PageRank of nodes with these weights of edges, shape (n, n), from rows to columns. Overwrites
-    the weights."""
+    the weights, since each copy of the largest takes 800 MB."""
     if not 0 <= damping < 1:
         raise ValueError(f"damping={damping}: must be at least 0 and below 1")
     n = len(weights)
     # Probabilities of the walk: each row sums to 1, and from a node without edges the walk goes to
     # any node.
     weights /= weights.max() or 1.0
-    totals = weights.sum(axis=1, keepdims=True)
-    weights[totals[:, 0] == 0] = 1.0
-    weights /= np.where(totals == 0, n, totals)
+    weights[weights.sum(axis=1) == 0] = 1.0
+    weights /= weights.sum(axis=1, keepdims=True)
     # The stationary distribution p = damping * weights.T @ p + (1 - damping) / n, solved directly:
     # the system is well conditioned, and no number of iterations must be chosen.
     weights *= -damping
@@ -123,6 +119,10 @@ def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 class _Graph(EmbeddingBaseline):
     """A baseline over the similarities of all sentences of a story, whatever the windows."""
 
+    def __init__(self, encoder: TextEncoder = None, *, damping: float = DAMPING) -> None:
+        super().__init__(encoder)
+        self.damping = damping
+
     def texts(self, story: Story) -> tuple[str, ...]:
         if len(story) > MAX_SENTENCES:
             raise StoryError(
@@ -135,19 +135,11 @@ class _Graph(EmbeddingBaseline):
 
 @register_baseline
 class TextRank(_Graph):
-    """`textrank_scores` over the cosine similarities of sentence embeddings.
-
-    Args:
-        encoder: see `EmbeddingBaseline`.
-        damping: see `textrank_scores`.
-    """
+    """`textrank_scores` over the cosine similarities of sentence embeddings; for the arguments see
+    there and `EmbeddingBaseline`."""
 
     name = "textrank"
     meaning = "how central the sentence is among similar sentences"
-
-    def __init__(self, encoder: TextEncoder = None, *, damping: float = DAMPING) -> None:
-        super().__init__(encoder)
-        self.damping = damping
 
     def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         return textrank_scores(cosine_matrix(vectors), damping=self.damping)
@@ -155,14 +147,10 @@ class TextRank(_Graph):
 
 @register_baseline
 class LexRank(_Graph):
-    """`lexrank_scores` over the cosine similarities of sentence embeddings.
-
-    Args:
-        encoder: see `EmbeddingBaseline`.
-        threshold, damping: see `lexrank_scores`. By default the continuous form, since a threshold
-            suits one kind of vectors: the cosines of sentence embeddings in a short story often all
-            exceed 0.1, and then all sentences tie.
-    """
+    """`lexrank_scores` over the cosine similarities of sentence embeddings; for the arguments see
+    there and `EmbeddingBaseline`. By default the continuous form, since a threshold suits one kind
+    of vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, and then
+    all sentences tie."""
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"
@@ -174,14 +162,12 @@ class LexRank(_Graph):
         threshold: float | None = None,
         damping: float = DAMPING,
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(encoder, damping=damping)
         self.threshold = threshold
-        self.damping = damping
 
     def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        return lexrank_scores(
-            cosine_matrix(vectors), threshold=self.threshold, damping=self.damping
-        )
+        similarities = cosine_matrix(vectors)
+        return lexrank_scores(similarities, threshold=self.threshold, damping=self.damping)
 
 
 @register_baseline

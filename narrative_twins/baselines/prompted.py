@@ -1,6 +1,5 @@
 """Salience scores by prompting a language model: a baseline that the paper uses as the upper bound.
-
-The questions about a story are made by a style (`styles.py`); each answer is saved at once.
+A style (`styles.py`) makes the questions about a story and reads their answers.
 """
 
 from __future__ import annotations
@@ -22,10 +21,6 @@ from narrative_twins.stories.splitting import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)
-
-_SUMMARY_TOKENS = 30
-_NUMBER_TOKENS = 2
-"""Estimates of the tokens in answers: of a summary and a choice, and of each number of votes."""
 
 
 def prompted_salience(
@@ -88,13 +83,12 @@ def prompted_salience(
         OSError, ValueError: a prompt or the file of answers can't be read, or an argument is
             invalid.
     """
-    asking = Asking(styles, samples, attempts, prompts)
-    parsed = parse_stories(stories, windows, splitter)
-    run = ask_stories(parsed, server, answers, asking, prices=prices, progress=progress)
+    asking = Asking(stories, styles, samples, attempts, prompts, windows, splitter)
+    run = asking.run(server, answers, prices=prices, progress=progress)
     paid = (prices or Prices()).describe(run.prompt_tokens, run.completion_tokens)
     logger.info("%d answers, %s", run.asked, paid)
     results = []
-    for index, (story, result) in enumerate(zip(parsed, run.results, strict=True)):
+    for index, (story, result) in enumerate(zip(asking.stories, run.results, strict=True)):
         if not isinstance(result, Rejected):
             results.append(StorySalience(story, result, index=index))
             continue
@@ -106,23 +100,27 @@ def prompted_salience(
 
 
 class Asking:
-    """How a language model is asked, see `prompted_salience`.
+    """What a language model is asked about stories; the arguments are those of `prompted_salience`.
 
     Attributes:
-        samples: number of answers for each window, for the styles that are asked several times.
-        attempts: maximum number of attempts to get a valid answer to a question.
+        stories: the stories.
         templates: the template of each style.
 
     Raises:
-        OSError, ValueError: an argument is invalid, or a template can't be read.
+        StoryError: a story is invalid.
+        OSError, ValueError: an argument is invalid, a template can't be read, or one about single
+            windows does not say which sentences it is about.
     """
 
     def __init__(
         self,
+        stories: Iterable[Any],
         styles: str | Sequence[str] = "choose",
         samples: int = 10,
         attempts: int = ATTEMPTS,
         prompts: str | Path | None = None,
+        windows: Windows = "auto",
+        splitter: Splitter | None = None,
     ) -> None:
         names = [styles] if isinstance(styles, str) else list(styles)
         if not names or not set(names) <= set(STYLES):
@@ -133,11 +131,14 @@ class Asking:
         self.samples = samples
         self.attempts = attempts
         self.templates = read_templates("narrative_twins.baselines", names, prompts, PLACEHOLDERS)
-
-    def check_stories(self, stories: Iterable[Story]) -> None:
-        """Raise a `ValueError` for a prompt about single windows that does not say which sentences
-        it is about."""
-        if all(len(story.windows) == 1 for story in stories):
+        check_stories(stories)
+        self.stories: list[Story] = []
+        for index, story in enumerate(stories):
+            try:
+                self.stories.append(Story.parse(story, windows, splitter))
+            except StoryError as error:
+                raise StoryError(error.problem, index) from None
+        if all(len(story.windows) == 1 for story in self.stories):
             return
         for name, template in self.templates.items():
             if STYLES[name].by_window and not (template.has("first") and template.has("last")):
@@ -147,95 +148,73 @@ class Asking:
                     " sentences to choose from, or use a single window"
                 )
 
+    def run(
+        self,
+        server: Server,
+        answers: str | Path,
+        *,
+        prices: Prices | None = None,
+        progress: bool = False,
+        dry_run: bool = False,
+    ) -> Run:
+        """Ask about all stories; the arguments and errors are those of `run_jobs`. The results are
+        the scores of the sentences of each story by the name of the score, or the `Rejected` of a
+        story without valid answers."""
+        locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-def parse_stories(
-    stories: Iterable[Any], windows: Windows = "auto", splitter: Splitter | None = None
-) -> list[Story]:
-    """Several stories in any form that `Story.parse` takes; raises `StoryError` with the index of
-    an invalid one."""
-    check_stories(stories)
-    parsed = []
-    for index, story in enumerate(stories):
-        try:
-            parsed.append(Story.parse(story, windows, splitter))
-        except StoryError as error:
-            raise StoryError(error.problem, index) from None
-    return parsed
+        async def work(chat: Chat, story: Story) -> dict[str, list[float]]:
+            # The same sentences in other windows have questions in common, which are asked once.
+            async with locks[story.sentences]:
+                return {
+                    STYLES[name].score: await self._scores(chat, story, name)
+                    for name in self.templates
+                }
 
-
-def ask_stories(
-    stories: Sequence[Story],
-    server: Server,
-    answers: str | Path,
-    asking: Asking,
-    *,
-    prices: Prices | None = None,
-    progress: bool = False,
-    dry_run: bool = False,
-) -> Run:
-    """Ask a language model about stories; the arguments and errors are those of
-    `prompted_salience` and `run_jobs`.
-
-    Returns:
-        The run, whose results are, in the order of the stories, the scores of the sentences by the
-        name of the score, or the `Rejected` of a story without valid answers.
-    """
-    asking.check_stories(stories)
-    locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def work(chat: Chat, story: Story) -> dict[str, list[float]]:
-        # The same sentences in other windows have questions in common, which are asked once.
-        async with locks[story.sentences]:
-            return {
-                STYLES[name].score: await _scores(chat, story, name, asking)
-                for name in asking.templates
-            }
-
-    return run_jobs(
-        server,
-        answers,
-        stories,
-        work,
-        key=lambda story: (story.sentences, story.windows),
-        attempts=asking.attempts,
-        prices=prices,
-        progress=progress,
-        dry_run=dry_run,
-    )
-
-
-async def _scores(chat: Chat, story: Story, name: str, asking: Asking) -> list[float]:
-    """The scores of all sentences of a story: the sums over the answers to all questions of a
-    style."""
-    style, template = STYLES[name], asking.templates[name]
-    lines = [
-        f"{number}. {' '.join(sentence.split())}"
-        for number, sentence in enumerate(story.sentences, start=1)
-    ]
-    values = {"story": "\n".join(lines), "count": len(story)}
-
-    def question(step: str, windows: Sequence[Span]) -> Question:
-        count = sum(hi - lo for lo, hi in windows)
-        return Question(
-            digest(story.sentences),
-            step,
-            template.fill({**values, "first": windows[0][0] + 1, "last": windows[-1][1]}),
-            style.schema(windows),
-            lambda text: style.read(text, windows),
-            answer_tokens=_SUMMARY_TOKENS + (0 if style.sampled else count * _NUMBER_TOKENS),
-            stand_in=[0.0] * count,
+        return run_jobs(
+            server,
+            answers,
+            self.stories,
+            work,
+            key=lambda story: (story.sentences, story.windows),
+            attempts=self.attempts,
+            prices=prices,
+            progress=progress,
+            dry_run=dry_run,
         )
 
-    questions = style.questions(story, asking.samples)
-    answers: list[Any] = await asyncio.gather(
-        *(chat.ask(question(*given)) for given in questions), return_exceptions=True
-    )
-    errors = [found for found in answers if isinstance(found, BaseException)]
-    if errors:
-        # An error of the server goes before a rejected question, which it may have caused.
-        raise min(errors, key=lambda error: isinstance(error, Rejected))
-    total = [0.0] * len(story)
-    for (_, windows), scores in zip(questions, answers, strict=True):
-        for index, score in enumerate(scores, start=windows[0][0]):
-            total[index] += score
-    return total
+    async def _scores(self, chat: Chat, story: Story, name: str) -> list[float]:
+        """The scores of all sentences of a story: the sums over the answers to all questions of a
+        style."""
+        style, template = STYLES[name], self.templates[name]
+        lines = [
+            f"{number}. {' '.join(sentence.split())}"
+            for number, sentence in enumerate(story.sentences, start=1)
+        ]
+        values = {"story": "\n".join(lines), "count": len(story)}
+
+        def question(step: str, windows: Sequence[Span]) -> Question:
+            count = sum(hi - lo for lo, hi in windows)
+            return Question(
+                digest(story.sentences),
+                step,
+                template.fill({**values, "first": windows[0][0] + 1, "last": windows[-1][1]}),
+                style.schema(windows),
+                lambda text: style.read(text, windows),
+                # Estimated: a short summary, and two for each number of votes.
+                answer_tokens=30 + (0 if style.sampled else count * 2),
+                stand_in=[0.0] * count,
+            )
+
+        questions = style.questions(story, self.samples)
+        answers: list[Any] = await asyncio.gather(
+            *(chat.ask(question(*given)) for given in questions), return_exceptions=True
+        )
+        errors = [found for found in answers if isinstance(found, BaseException)]
+        if errors:
+            # An error of the server goes before a rejected question, which it may have caused.
+            raise min(errors, key=lambda error: isinstance(error, Rejected))
+        total = [0.0] * len(story)
+        for (_, windows), scores in zip(questions, answers, strict=True):
+            for index, score in enumerate(scores, start=windows[0][0]):
+                total[index] += score
+        return total

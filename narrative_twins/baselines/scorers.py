@@ -86,21 +86,21 @@ class Embedder:
         return found
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        if self._encoder is None or isinstance(self._encoder, (str, Path)):
-            self._encoder = StoryEncoder.from_pretrained(self._encoder)
-        if isinstance(self._encoder, StoryEncoder):
-            tokens = self._encoder.tokenize(texts)
-            return self._encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
-        if not self._warned:
-            cut = next((text for text in texts if is_truncated(self._encoder, text)), None)
-            self._warned = cut is not None
-            if cut is not None:
-                logger.warning(
-                    "the encoder reads only the first %s tokens of %r (reported once)",
-                    getattr(self._encoder, "max_seq_length", None),
-                    f"{cut[:60]}...",
-                )
-        vectors = np.asarray(self._encoder.encode(texts), np.float32)
+        encoder = self._encoder
+        if encoder is None or isinstance(encoder, (str, Path)):
+            encoder = self._encoder = StoryEncoder.from_pretrained(encoder)
+        if isinstance(encoder, StoryEncoder):
+            tokens = encoder.tokenize(texts)
+            return encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
+        cut = [] if self._warned else [text for text in texts if is_truncated(encoder, text)]
+        if cut:
+            self._warned = True
+            logger.warning(
+                "the encoder reads only the first %s tokens of %r (reported once)",
+                getattr(encoder, "max_seq_length", None),
+                f"{cut[0][:60]}...",
+            )
+        vectors = np.asarray(encoder.encode(texts), np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
                 f"the encoder must return one vector for each of {len(texts)} text(s), not"

@@ -45,29 +45,28 @@ class Style:
         it is about."""
         if not self.by_window:
             return [(self.name, story.windows)]
+        numbers = [f", sample {number}" for number in range(samples)] if self.sampled else [""]
         return [
-            (f"{self.name}, sentences {lo + 1} to {hi}{sample}", ((lo, hi),))
+            (f"{self.name}, sentences {lo + 1} to {hi}{number}", ((lo, hi),))
             for lo, hi in story.windows
-            for sample in (
-                [f", sample {number}" for number in range(samples)] if self.sampled else [""]
-            )
+            for number in numbers
         ]
 
 
-def read_choice(text: str, window: Span) -> int:
-    """The number of the sentence that an answer chose, counted from 1 in the story, as
-    `most_important` or `sentence`, with or without a `summary`; raises `AnswerError` if it is not
-    in the window."""
+def read_choice(text: str, windows: Sequence[Span]) -> list[float]:
+    """1 for the sentence of the window that an answer chose by its number in the story, counted
+    from 1, as `most_important` or `sentence`, with or without a `summary`, and 0 for the others;
+    raises `AnswerError` if it is not in the window."""
+    ((lo, hi),) = windows
     found = _read_with_summary(text, ("most_important", "sentence"))
     chosen = found["most_important"] if "most_important" in found else found["sentence"]
-    lo, hi = window
     numbers = {str(number): number for number in range(lo + 1, hi + 1)}
     number = numbers.get(chosen.strip()) if isinstance(chosen, str) else chosen
     if type(number) is not int or not lo < number <= hi:
         raise AnswerError(
             f"the choice {shown_value(chosen)} is not an integer from {lo + 1} to {hi}"
         )
-    return number
+    return [float(index + 1 == number) for index in range(lo, hi)]
 
 
 def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
@@ -75,32 +74,27 @@ def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
     raises `AnswerError` unless they are a number between 0 and 1 for each sentence, all different
     within a window."""
     count = windows[-1][1]
-    names = _sentence_names(count)
+    names = [f"sentence_{number}" for number in range(1, count + 1)]
     found = read_object(text, names, ["scores"])
     scores = found["scores"] if "scores" in found else [found[name] for name in names]
-    if not isinstance(scores, list) or len(scores) != count:
-        number = f"{len(scores)} score(s)" if isinstance(scores, list) else type(scores).__name__
-        raise AnswerError(f"the answer has {number} instead of a list of {count} score(s)")
+    _check_list(scores, count, "score(s)")
     for score in scores:
         if type(score) is not float or not 0 < score < 1:
             raise AnswerError(f"the score {shown_value(score)} is not a number above 0 and below 1")
     for lo, hi in windows:
         if len(set(scores[lo:hi])) < hi - lo:
             raise AnswerError(f"two scores of the sentences {lo + 1} to {hi} are equal")
-    return scores
+    return list(scores)
 
 
-def read_votes(text: str, window: Span) -> list[int]:
+def read_votes(text: str, windows: Sequence[Span]) -> list[float]:
     """The votes of `READERS` readers for the sentences of a window, as a list `votes`, with or
     without a `summary`; raises `AnswerError` unless they are an integer of at least 0 for each
     sentence, and add up to `READERS`.
     """
-    votes, count = _read_with_summary(text, ("votes",))["votes"], window[1] - window[0]
-    if not isinstance(votes, list) or len(votes) != count:
-        number = f"{len(votes)} vote(s)" if isinstance(votes, list) else type(votes).__name__
-        raise AnswerError(
-            f"the answer has {number} instead of a list of {count} number(s) of votes"
-        )
+    ((lo, hi),) = windows
+    votes = _read_with_summary(text, ("votes",))["votes"]
+    _check_list(votes, hi - lo, "number(s) of votes")
     for number in votes:
         if type(number) is not int or not 0 <= number <= READERS:
             raise AnswerError(
@@ -108,7 +102,13 @@ def read_votes(text: str, window: Span) -> list[int]:
             )
     if sum(votes) != READERS:
         raise AnswerError(f"the votes add up to {sum(votes)} instead of {READERS}")
-    return votes
+    return [float(number) for number in votes]
+
+
+def _check_list(values: Any, count: int, what: str) -> None:
+    if not isinstance(values, list) or len(values) != count:
+        found = f"{len(values)} {what}" if isinstance(values, list) else type(values).__name__
+        raise AnswerError(f"the answer has {found} instead of a list of {count} {what}")
 
 
 def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -118,22 +118,6 @@ def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(found.get("summary", ""), str):
         raise AnswerError(f"the summary {shown_value(found['summary'])} is not text")
     return found
-
-
-def _sentence_names(count: int) -> list[str]:
-    return [f"sentence_{number}" for number in range(1, count + 1)]
-
-
-def _read_vote(text: str, windows: Sequence[Span]) -> list[float]:
-    """1 for the sentence of the window that an answer chose, and 0 for the others."""
-    (window,) = windows
-    chosen = read_choice(text, window)
-    return [float(index + 1 == chosen) for index in range(*window)]
-
-
-def _read_shares(text: str, windows: Sequence[Span]) -> list[float]:
-    (window,) = windows
-    return [float(number) for number in read_votes(text, window)]
 
 
 def _number_schema(windows: Sequence[Span]) -> Schema:
@@ -157,7 +141,8 @@ def _choice(windows: Sequence[Span]) -> Schema:
 
 
 def _named_scores(windows: Sequence[Span]) -> Schema:
-    return schema_of({name: {"type": "number"} for name in _sentence_names(windows[-1][1])})
+    numbers = range(1, windows[-1][1] + 1)
+    return schema_of({f"sentence_{number}": {"type": "number"} for number in numbers})
 
 
 def _list_of_scores(windows: Sequence[Span]) -> Schema:
@@ -168,11 +153,11 @@ def _list_of_scores(windows: Sequence[Span]) -> Schema:
 STYLES = {
     style.name: style
     for style in (
-        Style("choose", "prompted_choice", True, True, _summary_and_choice, _read_vote),
+        Style("choose", "prompted_choice", True, True, _summary_and_choice, read_choice),
         Style("rate", "prompted_rating", False, False, _named_scores, read_scores),
-        Style("choose-loss", "prompted_choice_loss", True, True, _choice, _read_vote),
+        Style("choose-loss", "prompted_choice_loss", True, True, _choice, read_choice),
         Style("rate-loss", "prompted_rating_loss", False, False, _list_of_scores, read_scores),
-        Style("shares", "prompted_shares", True, False, _summary_and_votes, _read_shares),
+        Style("shares", "prompted_shares", True, False, _summary_and_votes, read_votes),
     )
 }
 """Registry of the styles by name.

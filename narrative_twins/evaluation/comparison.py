@@ -119,16 +119,14 @@ class Row:
 
     def sd(self, metric: str) -> float | None:
         """The standard deviation of a metric over runs, with n - 1; None for a single run."""
-        if len(self.runs) == 1:
-            return None
-        return float(np.std([run.value(metric) for run in self.runs], ddof=1))
+        values = [run.value(metric) for run in self.runs]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
     def points(self, metric: str) -> list[float]:
         """The means of a metric for each turning point, over stories and runs."""
-        return [
-            float(np.mean([mean_of_means(run.tables[metric][:, [k]]) for run in self.runs]))
-            for k in range(self.median_run.tables[metric].shape[1])
-        ]
+        # A column for each turning point, by which the mean of means is taken of one.
+        means = [mean_of_means(run.tables[metric].T[:, :, None]) for run in self.runs]
+        return np.mean(means, axis=0).tolist()  # type: ignore[no-any-return]
 
     def counted(self, metric: str) -> int:
         """The number of stories, or turning points, that the mean of a run is over."""
@@ -153,37 +151,35 @@ class Row:
 
     def to_dict(self, against: Row | None) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data, see `Comparison.to_dict`."""
+        metrics = {}
+        for metric in self.metrics:
+            figures = {"mean": self.mean(metric), "sd": self.sd(metric)}
+            figures |= dict.fromkeys(("interval", "p", "counted", "turning_points"))
+            if metric != PARTIAL:
+                points = self.points(metric)
+                is_tested = against is not None and against is not self
+                figures["interval"] = self.interval(metric)
+                figures["p"] = self.p_value(against, metric) if is_tested else None
+                figures["counted"] = self.counted(metric)
+                figures["turning_points"] = points if len(points) > 1 else None
+            metrics[metric] = figures
+        runs = []
+        for run in self.runs:
+            values = {
+                metric: (table if table.shape[1] > 1 else table[:, 0]).tolist()
+                for metric, table in run.tables.items()
+            }
+            figures = {metric: run.value(metric) for metric in self.metrics}
+            runs.append({"run": run.run, **figures, "values": values})
         return {
             "data": self.data,
             "name": self.name,
             "scorer": self.scorer,
             "operation": self.operation,
             "median_run": self.median_run.run,
-            "metrics": {metric: self._figures(metric, against) for metric in self.metrics},
-            "runs": [
-                {
-                    "run": run.run,
-                    **{metric: run.value(metric) for metric in self.metrics},
-                    "values": {
-                        metric: (table if table.shape[1] > 1 else table[:, 0]).tolist()
-                        for metric, table in run.tables.items()
-                    },
-                }
-                for run in self.runs
-            ],
+            "metrics": metrics,
+            "runs": runs,
         }
-
-    def _figures(self, metric: str, against: Row | None) -> dict[str, Any]:
-        figures: dict[str, Any] = dict.fromkeys(("interval", "p", "counted", "turning_points"))
-        if metric != PARTIAL:
-            points = self.points(metric)
-            figures = {
-                "interval": self.interval(metric),
-                "p": None if against is None or against is self else self.p_value(against, metric),
-                "counted": self.counted(metric),
-                "turning_points": points if len(points) > 1 else None,
-            }
-        return {"mean": self.mean(metric), "sd": self.sd(metric), **figures}
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
@@ -210,27 +206,25 @@ def _run_values(
 ) -> RunValues:
     """The values of the metrics of one run. Stories without scores are undefined."""
     tables: dict[str, NDArray[np.float64]] = {}
+    pairs = list(zip(data.stories, scores, data.labels, data.points or data.labels, strict=True))
     if data.points is not None:
-        tables["auc"] = np.array(
-            [
-                [math.nan] * len(points)
-                if story_scores is None
-                else turning_point_areas(story_scores, story.windows, points, rule)
-                for story, story_scores, points in zip(
-                    data.stories, scores, data.points, strict=True
-                )
-            ]
-        )
+        areas = [
+            [math.nan] * len(points)
+            if story_scores is None
+            else turning_point_areas(story_scores, story.windows, points, rule)
+            for story, story_scores, _, points in pairs
+        ]
+        tables["auc"] = np.array(areas)
     else:
         for key, metric in METRICS.items():
             values = [
                 math.nan if story_scores is None else metric.function(story_scores, labels)
-                for story_scores, labels in zip(scores, data.labels, strict=True)
+                for _, story_scores, labels, _ in pairs
             ]
             tables[key] = np.array(values)[:, None]
     # Spearman given position and length (in words), with ranks within windows.
     products = np.zeros((4, 4))
-    for story, story_scores, labels in zip(data.stories, scores, data.labels, strict=True):
+    for story, story_scores, labels, _ in pairs:
         lengths = [len(sentence.split()) for sentence in story.sentences]
         for lo, hi in story.windows:
             if story_scores is not None and hi - lo > 1:
@@ -294,16 +288,15 @@ class DataSummary:
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
         """Summarize labelled stories."""
-        sentences = sum(map(len, data.stories))
+        counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is None:
-            entropy = mean(map(label_entropy, data.labels)).value
-            return cls(data.name, len(data), sentences, 0, 0, entropy)
+            return cls(*counts, 0, 0, mean(map(label_entropy, data.labels)).value)
         left_out = 0
         if rule == "numbered":
             for story, points in zip(data.stories, data.points, strict=True):
                 windows = zip(story.windows, points, strict=True)
                 left_out += sum(not lo <= point < hi for (lo, hi), point in windows)
-        return cls(data.name, len(data), sentences, len(data.points[0]), left_out, None)
+        return cls(*counts, len(data.points[0]), left_out, None)
 
     @property
     def perplexity(self) -> float | None:
@@ -374,16 +367,15 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data; None for what is undefined."""
-        rows = []
-        for row in self.rows:
-            against = None if self.against is None else self.row(row.data, self.against)
-            rows.append(row.to_dict(against))
         content = {
             "data": [
                 {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}
                 for summary in self.summaries
             ],
-            "rows": rows,
+            "rows": [
+                row.to_dict(self.row(row.data, self.against) if self.against else None)
+                for row in self.rows
+            ],
             "notes": [{"data": name, "note": note} for name, note in self.notes],
         }
         defined: dict[str, Any] = _without_nan(content)
@@ -418,27 +410,26 @@ class Comparison:
             if self.against is not None:
                 cells.append(Cell(p_value(self.p_value(row, main))))
             lines.append(cells)
-        caption = f"{summary.name}: {summary.text}."
-        notes = [note for name, note in self.notes if name == summary.name]
-        return Table(caption, columns, lines, [self._legend(rows, METRICS[main].label), *notes])
-
-    def _legend(self, rows: Sequence[Row], main: str) -> str:
-        """What the columns of a table mean."""
-        legend = (
-            "Intervals are bootstraps over stories. Bold: the best, and what does not differ"
-            " significantly from it (paired permutation test over stories, p ≥ 0.05)."
-        )
+        legend = [
+            "Intervals are bootstraps over stories.",
+            "Bold: the best, and what does not differ significantly from it (paired permutation"
+            " test over stories, p ≥ 0.05).",
+        ]
         if any(len(row.runs) > 1 for row in rows):
-            legend += (
-                " Of several runs: mean ± standard deviation; intervals and tests are those of the"
+            legend.append(
+                "Of several runs: mean ± standard deviation; intervals and tests are those of the"
                 " median run."
             )
         if self.against is not None:
-            legend += f" p: difference in {main} to {self.against}, by the same test."
-        return legend + (
-            " Given position and length: Spearman with what position and number of words explain"
+            label = METRICS[main].label
+            legend.append(f"p: difference in {label} to {self.against}, by the same test.")
+        legend.append(
+            "Given position and length: Spearman with what position and number of words explain"
             " taken out of both ranks; empty if they explain all."
         )
+        notes = [note for name, note in self.notes if name == summary.name]
+        caption = f"{summary.name}: {summary.text}."
+        return Table(caption, columns, lines, [" ".join(legend), *notes])
 
     def plot(self, data: str, path: str | os.PathLike[str] | None = None) -> Figure:
         """Plot the main metric of all rows of a set of stories with its intervals, best first; see

@@ -109,24 +109,18 @@ def load_labelled(
             for story, marked in zip(stories, points, strict=True)
         ]
         return LabelledStories(name, stories, labels, points)
-    others = None
-    if second is not None:
-        labels_of = {
-            tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)
-        }
-        others = [labels_of.get(story.sentences) for story in stories]
-        if not any(others):
-            raise ValueError(
-                f"{_name(second)} has none of the stories of {name}; stories are matched by their"
-                " sentences"
-            )
-    return LabelledStories(
-        name,
-        stories,
-        [_labels(row, name) for row in rows],
-        second=others,
-        annotations=[row.get("annotations") for row in rows],
-    )
+    labels = [_labels(row, name) for row in rows]
+    annotations = [row.get("annotations") for row in rows]
+    if second is None:
+        return LabelledStories(name, stories, labels, annotations=annotations)
+    labels_of = {tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)}
+    others = [labels_of.get(story.sentences) for story in stories]
+    if not any(others):
+        raise ValueError(
+            f"{_name(second)} has none of the stories of {name}; stories are matched by their"
+            " sentences"
+        )
+    return LabelledStories(name, stories, labels, second=others, annotations=annotations)
 
 
 def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
@@ -134,11 +128,9 @@ def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
     files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
         raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
-    if split == "all":
-        paths = [path for part in files.values() for path in part]
-    else:
-        preferred = [name for name in ("test", "validation", *files) if name in files]
-        paths = files[split or preferred[0]]
+    if split is None:
+        split = next(name for name in ("test", "validation", *files) if name in files)
+    paths = [path for name in files if split in ("all", name) for path in files[name]]
     first = next(iter(read_records(paths[0])), None)
     row = first.row if first else {}
     # The columns of the first row tell the kind of data.

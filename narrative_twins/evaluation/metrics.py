@@ -55,22 +55,11 @@ def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
     )
 
 
-def turning_point_auc(
-    scores: ArrayLike, turning_points: int | Sequence[int], window: tuple[int, int]
-) -> float:
-    """AUC of a story's turning point among the sentences of a window; nan if none or all of them
-    are turning points.
-
-    Args:
-        scores: of each sentence of the story.
-        turning_points: index of the turning point in the story, or several indices.
-        window: half-open range of sentences.
-    """
+def turning_point_auc(scores: ArrayLike, point: int, window: tuple[int, int]) -> float:
+    """AUC of a story's turning point, the index of a sentence, among the sentences of a window, a
+    half-open range; nan if it is not in the window, or alone there."""
     lo, hi = window
-    relevant = np.zeros(hi - lo)
-    points = np.atleast_1d(np.asarray(turning_points, int))
-    relevant[points[(points >= lo) & (points < hi)] - lo] = 1
-    return auc(np.asarray(scores, float)[lo:hi], relevant)
+    return auc(np.asarray(scores, float)[lo:hi], np.arange(lo, hi) == point)
 
 
 def partial_spearman(

@@ -108,7 +108,7 @@ def evaluate(
     scoring = {name: value for name, value in options.items() if name != "progress"}
     loading = loading or {}
     scorers: list[Scorer] = [
-        *(EncoderScorer(*named, loading, scoring) for named in _named(encoders)),
+        *(EncoderScorer(name, runs, loading, scoring) for name, runs in _named(encoders)),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
         *_as_list(prompted),
         *_baselines(baselines, sentence_encoder, loading),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
@@ -47,24 +47,6 @@ class Scores:
     context_tokens: int | None = None
 
 
-class Scorer(Protocol):
-    """Something that scores stories, in one or several runs (for example seeds of training)."""
-
-    @property
-    def name(self) -> str:
-        """The name in tables."""
-
-    @property
-    def is_encoder(self) -> bool:
-        """Whether the names of its scores are operations."""
-
-    def scores(
-        self, data: LabelledStories, folder: Path | None, progress: bool
-    ) -> Iterator[Scores]:
-        """The scores of each run; those in the folder are not computed again, others are saved
-        there."""
-
-
 @dataclass(frozen=True)
 class EncoderScorer:
     """An encoder, or several of different seeds, with operations.
@@ -85,7 +67,8 @@ class EncoderScorer:
     def scores(
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
-        """The scores of each run; see `Scorer.scores`."""
+        """The scores of each run; those in the folder are not computed again, others are saved
+        there."""
         options: Any = checked_options(self.scoring)
         options["on_truncation"] = self.scoring.get("on_truncation", "ignore")
         options["progress"] = progress
@@ -96,13 +79,12 @@ class EncoderScorer:
         }
         settings["operations"] = [operation.name for operation in options["operations"]]
         settings["precision"] = str(self.loading.get("dtype", "auto"))
-        for given in self.encoders:
-            if isinstance(given, StoryEncoder):
-                encoder = given
-            else:
-                encoder = StoryEncoder.from_pretrained(given, **self.loading)
+        for encoder in self.encoders:
+            run = "default" if encoder is None else None
+            if not isinstance(encoder, StoryEncoder):
+                encoder = StoryEncoder.from_pretrained(encoder, **self.loading)
             score = partial(score_stories, encoder=encoder, **options)
-            run = "default" if given is None else str(encoder.model.name_or_path)
+            run = run or str(encoder.model.name_or_path)
             yield _scores(run, data, score, folder, self.name, settings | _settings_of(encoder))
 
 
@@ -124,23 +106,21 @@ class BaselineScorer:
     def scores(
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
-        """The scores of each run; see `Scorer.scores`."""
-        is_random = self.name == "random"
+        """The scores of each run; see `EncoderScorer.scores`."""
+        draws = RANDOM_DRAWS if self.name == "random" else 1
         is_embedding = isinstance(BASELINES[self.name], EmbeddingBaseline)
-        is_saved = is_embedding and isinstance(self.encoder, StoryEncoder)
-        for draw in range(RANDOM_DRAWS if is_random else 1):
-            score = partial(
-                baseline_scores,
-                baselines=self.name,
-                seed=draw,
-                encoder=self.encoder,
-                progress=progress and not is_random,
-            )
-            run = f"draw {draw + 1}" if is_random else self.name
-            if is_saved:
-                yield _scores(run, data, score, folder, self.name, _settings_of(self.encoder))
+        options = {
+            "baselines": self.name,
+            "encoder": self.encoder,
+            "progress": progress and draws == 1,
+        }
+        for draw in range(draws):
+            score = partial(baseline_scores, seed=draw, **options)
+            if is_embedding and isinstance(self.encoder, StoryEncoder):
+                settings = _settings_of(self.encoder)
+                yield _scores(self.name, data, score, folder, self.name, settings)
             else:
-                yield _scores(run, data, score)
+                yield _scores(self.name if draws == 1 else f"draw {draw + 1}", data, score)
 
 
 @dataclass(frozen=True)
@@ -160,7 +140,7 @@ class ResultsScorer:
     def scores(
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
-        """The scores of each run; see `Scorer.scores`."""
+        """The scores of each run; see `EncoderScorer.scores`."""
         for path in self.files:
             found: dict[tuple[str, ...], dict[str, list[float]]] = {}
             with open(path, encoding="utf-8") as file:
@@ -208,7 +188,7 @@ class PromptedScorer:
     def scores(
         self, data: LabelledStories, folder: Path | None, progress: bool
     ) -> Iterator[Scores]:
-        """The scores of each run; see `Scorer.scores`."""
+        """The scores of each run; see `EncoderScorer.scores`."""
         options = {"on_error": "skip", "progress": progress, **self.options}
         values: dict[str, list[Sequence[float] | None]] = {}
         # A story without an answer in one style may have one in another.
@@ -222,6 +202,9 @@ class PromptedScorer:
         yield Scores(self.server.model, values)
 
 
+Scorer: TypeAlias = EncoderScorer | BaselineScorer | ResultsScorer | PromptedScorer
+
+
 def _scores(
     run: str,
     data: LabelledStories,
@@ -230,23 +213,14 @@ def _scores(
     name: str = "",
     settings: Mapping[str, Any] | None = None,
 ) -> Scores:
-    """The scores of a run.
-
-    Args:
-        run: its name.
-        data: the stories.
-        score: scores stories.
-        folder: where the results are saved as JSON Lines. A complete file is not computed again,
-            and an interrupted run is resumed.
-        name: start of the name of the file.
-        settings: what the scores depend on, as JSON data.
-    """
+    """The scores of a run by the function `score`. With a folder they are saved as JSON Lines in a
+    file that is named by `name` and a digest of the `settings` that they depend on; a complete file
+    is not computed again, and an interrupted run is resumed."""
     rows: list[dict[str, Any]] = []
     if folder is None:
         rows += (result.to_dict() for result in score(data.stories))
     else:
         settings = {"stories": data.digest, **(settings or {})}
-        # The settings are part of the name, so scores by other settings are kept.
         words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
         os.makedirs(folder, exist_ok=True)
         path = folder / f"{'-'.join(words)}-{digest(settings)[:12]}.jsonl"

@@ -80,6 +80,17 @@ class Table:
                 lines.append(rf"\multicolumn{{{width}}}{{l}}{{{heading}}} \\")
             else:
                 lines.append(" & ".join(map(_latex_cell, row)) + r" \\")
+        cells: list[str] = []
+        rules: list[str] = []
+        start = 1
+        for group, size in self.groups:
+            if group:
+                cells.append(rf"\multicolumn{{{size}}}{{c}}{{{latex(group)}}}")
+                rules.append(rf"\cmidrule(lr){{{start}-{start + size - 1}}}")
+            else:
+                cells += [""] * size
+            start += size
+        above = [" & ".join(cells) + r" \\", " ".join(rules)] if cells else []
         return "\n".join(
             [
                 r"\begin{table}",
@@ -87,7 +98,7 @@ class Table:
                 rf"\caption{{{latex(' '.join([self.caption, *self.notes]))}}}",
                 rf"\begin{{tabular}}{{{self.names}{'r' * (width - 1)}}}",
                 r"\toprule",
-                *self._latex_groups(),
+                *above,
                 " & ".join(map(latex, self.columns)) + r" \\",
                 r"\midrule",
                 *lines,
@@ -97,20 +108,6 @@ class Table:
                 "",
             ]
         )
-
-    def _latex_groups(self) -> list[str]:
-        """The headings above the columns, with a line below each."""
-        cells: list[str] = []
-        rules: list[str] = []
-        start = 1
-        for group, width in self.groups:
-            if group:
-                cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}")
-                rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
-            else:
-                cells += [""] * width
-            start += width
-        return [" & ".join(cells) + r" \\", " ".join(rules)] if cells else []
 
 
 def _markdown_cell(cell: Cell) -> str:

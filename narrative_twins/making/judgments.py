@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.baselines.prompted import Asking, ask_stories, parse_stories
+from narrative_twins.baselines.prompted import Asking
 from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
@@ -70,8 +70,7 @@ def make_judgments(
     """
     if style not in ("choose", "shares"):
         raise ValueError(f"style={style!r}: must be 'choose' or 'shares', which ask for votes")
-    asking = Asking(style, samples, attempts, prompts)
-    parsed = parse_stories(stories, windows)
+    asking = Asking(stories, style, samples, attempts, prompts, windows)
     how = (
         f"{samples:,} times about each window to choose its most important sentence, and each"
         " answer is a vote"
@@ -87,9 +86,7 @@ def make_judgments(
         "attempts": attempts,
     }
     files = ModelFiles(str(out), settings)
-    run = ask_stories(
-        parsed, server, files.answers, asking, prices=prices, progress=progress, dry_run=dry_run
-    )
+    run = asking.run(server, files.answers, prices=prices, progress=progress, dry_run=dry_run)
     votes = [
         result
         if isinstance(result, Rejected)
@@ -111,7 +108,7 @@ def make_judgments(
         language=language,
         tags=["synthetic"],
     )
-    rows = [_row(story) for story in parsed]
+    rows = [_row(story) for story in asking.stories]
     return files.write(rows, replace(run, results=votes), facts, load_story_salience)
 
 

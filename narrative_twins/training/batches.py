@@ -1,5 +1,5 @@
-"""Rows of narrative twins on their way to batches: checked, several data sets and streams alike,
-and collated into the token ids of all texts, and the window of each token."""
+"""Rows of narrative twins on their way to batches: checked, and collated into the token ids of all
+texts and the window of each token; and streams of rows."""
 
 from __future__ import annotations
 
@@ -120,12 +120,10 @@ class TwinsCollator:
         self.others = dict(others or {})
         self.truncated_texts = 0
         # Required by the samplers of sentence-transformers.
-        labels = (
-            label
-            for other in self.others.values()
-            for label in getattr(other, "valid_label_columns", [])
-        )
-        self.valid_label_columns: list[str] = list(dict.fromkeys(labels))
+        labels: dict[str, None] = {}
+        for other in self.others.values():
+            labels |= dict.fromkeys(getattr(other, "valid_label_columns", ()))
+        self.valid_label_columns: list[str] = list(labels)
 
     @property
     def epoch(self) -> int:
@@ -153,9 +151,8 @@ class TwinsCollator:
                 sides.append(side)
                 numbers.append(number)
         batch = padded_texts(encoded, self.tokens.pad_id)
-        batch["texts_side"] = torch.tensor(sides)
-        batch["texts_row"] = torch.tensor(numbers)
-        return batch if name is None else {**batch, "dataset_name": name}
+        batch |= {"texts_side": torch.tensor(sides), "texts_row": torch.tensor(numbers)}
+        return named(rows, batch)
 
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
         """Whether the story of a row has several windows, and the side and content of each text of
@@ -207,22 +204,28 @@ class TwinsCollator:
         )
 
 
-def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, torch.Tensor]:
+def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
     """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
     `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
     shape = len(texts), max((len(ids) for ids, _ in texts), default=0)
-    input_ids = np.full(shape, pad, np.int64)
-    attention_mask = np.zeros(shape, np.int64)
-    window_ids = np.full(shape, -1, np.int64)
+    input_ids = torch.full(shape, pad)
+    attention_mask = torch.zeros(shape, dtype=torch.long)
+    window_ids = torch.full(shape, -1)
     for i, (ids, windows) in enumerate(texts):
-        input_ids[i, : len(ids)] = ids
+        input_ids[i, : len(ids)] = torch.as_tensor(ids)
         attention_mask[i, : len(ids)] = 1
-        window_ids[i, : len(ids)] = windows
+        window_ids[i, : len(ids)] = torch.as_tensor(windows)
     return {
-        "texts_input_ids": torch.from_numpy(input_ids),
-        "texts_attention_mask": torch.from_numpy(attention_mask),
-        "texts_window_ids": torch.from_numpy(window_ids),
+        "texts_input_ids": input_ids,
+        "texts_attention_mask": attention_mask,
+        "texts_window_ids": window_ids,
     }
+
+
+def named(rows: Sequence[Mapping[str, Any]], batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch with the name of the data set of its rows, if there are several data sets."""
+    name = rows[0].get("dataset_name")
+    return batch if name is None else batch | {"dataset_name": name}
 
 
 def flat_text(content: Sequence[Any]) -> WindowedText:
@@ -266,27 +269,18 @@ class WholeStream(torch.utils.data.IterableDataset[Any]):
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
+        self.set_epoch = rows.set_epoch
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.rows)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Shuffle the rows again, if the stream shuffles."""
-        self.rows.set_epoch(epoch)
-
 
 def whole_stream_loader(loader: DataLoader[Any]) -> DataLoader[Any]:
     """The data loader of a stream, for `Accelerator.prepare` with `dispatch_batches=False`."""
-    return DataLoader(
-        WholeStream(loader.dataset),
-        batch_size=loader.batch_size,
-        drop_last=loader.drop_last,
-        collate_fn=loader.collate_fn,
-        num_workers=loader.num_workers,
-        pin_memory=loader.pin_memory,
-        persistent_workers=loader.persistent_workers,
-        prefetch_factor=loader.prefetch_factor,
-    )
+    kept = ("batch_size", "drop_last", "collate_fn", "num_workers", "pin_memory")
+    kept += ("persistent_workers", "prefetch_factor")
+    options: Any = {name: getattr(loader, name) for name in kept}
+    return DataLoader(WholeStream(loader.dataset), **options)
 
 
 def place_in_stream(checkpoint: str | Path, accumulated: int) -> tuple[int, int]:
@@ -302,15 +296,14 @@ def place_in_stream(checkpoint: str | Path, accumulated: int) -> tuple[int, int]
 
 
 class EpochCallback(TrainerCallback):
-    """Updates the epoch of the collator and of all samplers, on which their random choices depend.
-    A trainer has the epoch in which its run began or was resumed as `first_epoch`."""
+    """Updates the epoch of the collator and of all samplers of a trainer, on which their random
+    choices depend."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
-        self.next_epoch = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.next_epoch = self.trainer.first_epoch
+        self.next_epoch: int = self.trainer.first_epoch
 
     def on_epoch_begin(
         self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **kwargs: Any

@@ -24,24 +24,30 @@ from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsColla
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators. The arguments are those of `SalienceEvaluator`."""
+    """Base class of the evaluators.
+
+    Attributes:
+        metric_labels: a readable label of each metric, by its prefixed name, for reports and cards.
+    """
 
     greater_is_better = True
 
-    def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
+    def __init__(
+        self, name: str, primary: str, context_tokens: int | None, labels: Mapping[str, str]
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.prefix = f"{name}_" if name else ""
         self.name = name
         self.context_tokens = context_tokens
         self.primary_metric = self.prefix + primary
+        self.metric_labels = {self.prefix + metric: text for metric, text in labels.items()}
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """The metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
         metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
-        of `context_tokens`.
-        """
+        of `context_tokens`."""
         given = isinstance(model, StoryEncoder)
         module = model.model if given else model
         was_training = module.training
@@ -64,16 +70,6 @@ class StoryEvaluator(BaseEvaluator):
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """The metrics of an encoder, by name without prefix."""
-
-    @property
-    @abstractmethod
-    def labels_of_metrics(self) -> Mapping[str, str]:
-        """A readable label of each metric, by its name without prefix."""
-
-    @property
-    def metric_labels(self) -> dict[str, str]:
-        """A readable label of each metric, by its prefixed name, for reports and cards."""
-        return {self.prefix + metric: text for metric, text in self.labels_of_metrics.items()}
 
 
 class SalienceEvaluator(StoryEvaluator):
@@ -125,21 +121,17 @@ class SalienceEvaluator(StoryEvaluator):
                 " for example from load_story_salience"
             )
         names = [operation.name for operation in self.operations]
-        best = "summarization" if "summarization" in names else names[0]
-        measure = "auc" if self.has_points else "spearman"
-        super().__init__(name, primary or f"{best}_{measure}", context_tokens)
-
-    @property
-    def labels_of_metrics(self) -> Mapping[str, str]:
-        names = [operation.name for operation in self.operations]
+        if primary is None:
+            best = "summarization" if "summarization" in names else names[0]
+            primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
+        labels = vote_labels(names)
         if self.has_points:
-            return turning_point_labels(names, len(self.labels[0]))
-        return vote_labels(names)
+            labels = turning_point_labels(names, len(self.labels[0]))
+        super().__init__(name, primary, context_tokens, labels)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        stories = [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows]
         results = score_stories(
-            stories,
+            [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows],
             encoder,
             operations=self.operations,
             on_truncation="ignore",
@@ -163,8 +155,6 @@ class TwinsEvaluator(StoryEvaluator):
         ValueError: no row has both a twin and a distractor.
     """
 
-    labels_of_metrics: Mapping[str, str] = {"accuracy": "Twins nearer than distractors"}
-
     def __init__(
         self,
         rows: Iterable[Mapping[str, Any]],
@@ -179,16 +169,14 @@ class TwinsEvaluator(StoryEvaluator):
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
-        super().__init__(name, "accuracy", context_tokens)
+        labels = {"accuracy": "Twins nearer than distractors"}
+        super().__init__(name, "accuracy", context_tokens, labels)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         collator = TwinsCollator(encoder.tokenizer)
-        nearer = torch.cat(
-            [
-                _nearer(encoder, collator(self.rows[start : start + self.batch_size]))
-                for start in range(0, len(self.rows), self.batch_size)
-            ]
-        )
+        starts = range(0, len(self.rows), self.batch_size)
+        batches = (collator(self.rows[start : start + self.batch_size]) for start in starts)
+        nearer = torch.cat([_nearer(encoder, batch) for batch in batches])
         return {"accuracy": nearer.float().mean().item()}
 
 

@@ -75,8 +75,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
     steps: a batch of 128 has the stories, twins, distractors and distractor twins of 128 rows, up
     to 512 texts, each cut at the context. The loss is the mean over the masked tokens of all of
     them, and of all processes and accumulated batches. If a batch exceeds the memory, set
-    `mini_batch_size`, the number of texts in a forward pass; or divide
-    `per_device_train_batch_size` by `gradient_accumulation_steps`. The loss is the same with both.
+    `mini_batch_size`, the number of texts in a forward pass; the loss is the same.
 
     Evaluations include the metrics of the evaluator, from the pooled vectors of the current
     encoder. Curves of loss and validation are written to `curves.json` and `curves.png` in the
@@ -135,8 +134,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         rows = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
         for name, data in rows.items():
             if data is not None:
-                checked, _ = checked_rows(data, name)
-                rows[name] = tokenized_rows(checked, self.encoder.tokenizer)
+                rows[name] = tokenized_rows(checked_rows(data, name)[0], self.encoder.tokenizer)
         super().__init__(
             None if model_init is not None else first,
             args,
@@ -209,24 +207,21 @@ class MaskedLanguageModelTrainer(StoryTrainer):
     ) -> torch.Tensor:
         """A step of training, in mini-batches if `mini_batch_size` is set."""
         loss = torch.zeros((), device=self.args.device)
-        parts = list(mini_batches(inputs, self.args.mini_batch_size))
-        for number, part in enumerate(parts, start=1):
-            # Processes may have different numbers of mini-batches: they exchange gradients after
-            # the last one only.
-            last = number == len(parts)
-            with nullcontext() if last else self.accelerator.no_sync(model):
+        *parts, last = mini_batches(inputs, self.args.mini_batch_size)
+        # Processes may have different numbers of mini-batches: they exchange gradients after the
+        # last one only.
+        with self.accelerator.no_sync(model) if parts else nullcontext():
+            for part in parts:
                 loss += super().training_step(model, part, num_items_in_batch)
-        return loss
+        return loss + super().training_step(model, last, num_items_in_batch)
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
         """Evaluate as `Trainer` does, and add the metrics of the evaluator."""
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         if self.evaluator is not None:
-            found = self.evaluator(
-                self.encoder, epoch=self.state.epoch, steps=self.state.global_step
-            )
-            for name, value in found.items():
-                output.metrics[f"{metric_key_prefix}_{name}"] = value
+            state = self.state
+            found = self.evaluator(self.encoder, epoch=state.epoch, steps=state.global_step)
+            output.metrics.update({f"{metric_key_prefix}_{name}": found[name] for name in found})
         return output
 
 

@@ -29,21 +29,18 @@ logger = logging.getLogger(__name__)
 
 Curves = dict[str, list[tuple[int, float]]]
 
-_SKIPPED = ("epoch", "step", "total_flos")
-_SKIPPED_SUFFIXES = ("_runtime", "_per_second")
-
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
     """The log history of a trainer as curves: for each logged quantity its steps and values."""
     curves: Curves = {}
     for entry in history:
-        # Only the summary that is logged at the end of a run has "train_runtime".
         if "train_runtime" in entry:
-            continue
+            continue  # the summary at the end of a run
         for name, value in entry.items():
-            if name in _SKIPPED or name.endswith(_SKIPPED_SUFFIXES):
-                continue
-            if isinstance(value, (int, float)):
+            is_curve = name not in ("epoch", "step", "total_flos") and isinstance(
+                value, (int, float)
+            )
+            if is_curve and not name.endswith(("_runtime", "_per_second")):
                 curves.setdefault(name, []).append((int(entry.get("step", 0)), float(value)))
     return curves
 
@@ -103,10 +100,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
-    data = trainer.train_dataset
-    if data is None:
-        data = {}
-    elif not isinstance(data, Mapping):
+    data = trainer.train_dataset or {}
+    if not isinstance(data, Mapping):
         data = {"stories": data}
     described = []
     for name, rows in data.items():
@@ -114,18 +109,15 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         licence = getattr(getattr(rows, "info", None), "license", None) or "unknown"
         described.append(f"{name}, {count}, licence {licence}")
     scheduler = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
-    settings = (
-        f"{state.global_step} steps of {args.train_batch_size} rows per process,"
-        f" {state.epoch or 0:.2g} epochs, learning rate {args.learning_rate:g} ({scheduler}),"
-        f" weight decay {args.weight_decay:g}"
-    )
     metrics = last_metrics(trainer)
     return EncoderFacts(
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
         base_model=base,
         base_model_id=base_id,
         training_data="; ".join(described) or "none",
-        objective=f"{trainer.objective}; {settings}",
+        objective=f"{trainer.objective}; {state.global_step} steps of {args.train_batch_size} rows"
+        f" per process, {state.epoch or 0:.2g} epochs, learning rate {args.learning_rate:g}"
+        f" ({scheduler}), weight decay {args.weight_decay:g}",
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
         figures=[
@@ -182,17 +174,5 @@ def report(trainer: Any, metrics: Mapping[str, float]) -> str:
         if f"eval_{name}" in metrics and "turning point" not in label
     ]
     lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
-    written = {
-        "final": "the encoder, for sentence-transformers and narrative_twins",
-        "curves.json": "loss and validation by step",
-        "curves.png": "the same as a plot",
-        "eval_results.json": "all metrics of this validation",
-    }
-    folder = Path(args.output_dir)
-    checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: path.stat().st_mtime)
-    written |= {path.name: "checkpoint for --resume" for path in checkpoints[-1:]}
-    lines += [f"\nwritten to {folder}"]
-    lines += [
-        f"  {name:<20}{content}" for name, content in written.items() if (folder / name).exists()
-    ]
-    return "\n".join(lines)
+    names = sorted(path.name for path in Path(args.output_dir).iterdir())
+    return "\n".join([*lines, f"\nwritten to {args.output_dir}: {', '.join(names)}"])

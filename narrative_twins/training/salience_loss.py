@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import kl_div
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.plans import exact_plans
 from narrative_twins.stories.story import Story, Window
-from narrative_twins.training.batches import flat_text, padded_texts
+from narrative_twins.training.batches import flat_text, named, padded_texts
 from narrative_twins.training.losses import WindowLoss
 
 logger = logging.getLogger(__name__)
@@ -48,10 +49,10 @@ class JudgedWindow:
 class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
-    Rows are those of `load_story_salience` (`story`, perhaps `windows`, and `counts` or `labels`),
-    or of `load_turning_points` or `load_window_twins` (`story`, perhaps in windows, and
-    `turning_points`). Windows without a vote, of one sentence, or whose texts exceed the context
-    are left out; equal texts are encoded once.
+    Rows are those of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
+    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Windows
+    without a vote, of one sentence, or whose texts exceed the context are left out; equal texts are
+    encoded once.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
@@ -111,13 +112,9 @@ class JudgedStoriesCollator:
                 }
                 group = number if self.across_windows else len(judged)
                 judged.append(JudgedWindow(window, group, own, vectors))
-        collated: dict[str, Any] = padded_texts(
-            list(zip(texts.ids, texts.window_ids, strict=True)), self.tokens.pad_id
-        )
-        collated["texts_judged"] = judged
-        if rows[0].get("dataset_name") is not None:
-            collated["dataset_name"] = rows[0]["dataset_name"]
-        return collated
+        encoded = list(zip(texts.ids, texts.window_ids, strict=True))
+        batch = padded_texts(encoded, self.tokens.pad_id)
+        return named(rows, {**batch, "texts_judged": judged})
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
@@ -127,20 +124,16 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     if not story or isinstance(story, str):
         raise RowError(where, "'story' must be a list of sentences")
     count = len(flat_text(story)[0])
-    labels: Sequence[float] = next(
-        (row[name] for name in ("counts", "labels") if row.get(name) is not None), []
-    )
-    points = row.get("turning_points")
-    if not labels and points is not None:
-        labels = [float(index in set(points)) for index in range(count)]
-    values = [float(label) for label in labels]
-    if len(values) != count or not all(0 <= value < float("inf") for value in values):
+    labels = row.get("counts") or row.get("labels") or []
+    if not labels and row.get("turning_points") is not None:
+        labels = [index in set(row["turning_points"]) for index in range(count)]
+    if len(labels) != count or not all(0 <= label < float("inf") for label in labels):
         raise RowError(
             where,
             f"'counts' or 'labels' must have a finite number of at least 0 for each of its {count}"
             " sentences",
         )
-    return values
+    return list(map(float, labels))
 
 
 class _Texts:
@@ -195,8 +188,7 @@ class SalienceLoss(WindowLoss):
             `TEMPERATURES`.
         max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs
             most of the texts.
-        across_windows: compare the sentences of all windows of a story, not those of each window
-            alone.
+        across_windows: as above.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
@@ -235,14 +227,10 @@ class SalienceLoss(WindowLoss):
                 f"operations={operations!r}: weights must be at least 0, and one of them above"
             )
         defaults = {name: TEMPERATURES.get(name, 0.1) for name in names}
-        if isinstance(temperature, Mapping):
-            self.temperatures: dict[str, float] = defaults | dict(temperature)
-        elif temperature is None:
-            self.temperatures = defaults
-        else:
-            self.temperatures = dict.fromkeys(names, temperature)
-        unknown = sorted(self.temperatures.keys() - defaults)
-        if unknown or not min(self.temperatures.values()) > 0:
+        if isinstance(temperature, (int, float)):
+            temperature = dict.fromkeys(names, temperature)
+        self.temperatures: dict[str, float] = defaults | dict(temperature or {})
+        if self.temperatures.keys() != defaults.keys() or not min(self.temperatures.values()) > 0:
             raise ValueError(
                 f"temperature={temperature!r} must be above 0, and name only {', '.join(names)}"
             )
@@ -291,21 +279,18 @@ class SalienceLoss(WindowLoss):
         """The loss of the sentences that are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
         shares = torch.tensor(labels, dtype=vectors.dtype, device=vectors.device) / sum(labels)
-        losses = []
+        total = vectors.sum() * 0.0
         for operation in self.operations:
-            weight, temperature = self.weights[operation.name], self.temperatures[operation.name]
-            scores = torch.cat([self._scores(operation, vectors, judged) for judged in windows])
-            predicted = torch.log_softmax(scores / temperature, dim=0)
-            losses.append(weight * torch.nn.functional.kl_div(predicted, shares, reduction="sum"))
-        return torch.stack(losses).sum() / sum(self.weights.values())
-
-    @staticmethod
-    def _scores(operation: Operation, vectors: Tensor, judged: JudgedWindow) -> Tensor:
-        texts, windows = map(list, zip(*judged.vectors[operation.name], strict=True))
-        # `scores` takes a tensor as it takes an array.
-        found: Any = vectors[texts, windows]
-        scores: Any = operation.scores(judged.window, found)
-        return scores  # type: ignore[no-any-return]
+            scores = []
+            for judged in windows:
+                texts, places = map(list, zip(*judged.vectors[operation.name], strict=True))
+                # `scores` takes a tensor as it takes an array.
+                found: Any = vectors[texts, places]
+                scores.append(operation.scores(judged.window, found))
+            logits = torch.cat(scores) / self.temperatures[operation.name]  # type: ignore[arg-type]
+            divergence = kl_div(torch.log_softmax(logits, dim=0), shares, reduction="sum")
+            total = total + self.weights[operation.name] * divergence
+        return total / sum(self.weights.values())
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""

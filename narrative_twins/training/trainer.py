@@ -1,6 +1,6 @@
 """Training of story encoders on narrative twins: the arguments, the encoder to start from, and the
-trainer, with what all trainers share: runs that are resumed, and encoders that are saved and pushed
-with their card."""
+trainer; and what all trainers share: exact resuming, and encoders that are saved with their card.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, Trainer, TrainingArguments
-from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
+from transformers.trainer import (
+    OPTIMIZER_NAME,
+    SCHEDULER_NAME,
+    TRAINER_STATE_NAME,
+    TRAINING_ARGS_NAME,
+)
 from transformers.trainer_utils import HubStrategy
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
@@ -92,8 +97,7 @@ class StoryTrainingArguments:
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
         settings: Any = self
-        allowed = ("end", "every_save")
-        if settings.push_to_hub and settings.hub_strategy not in allowed:
+        if settings.push_to_hub and settings.hub_strategy not in ("end", "every_save"):
             raise ValueError(
                 f"hub_strategy={settings.hub_strategy.value!r}: only encoders are pushed, not the"
                 " state of training; use 'every_save' or 'end'"
@@ -167,7 +171,7 @@ def trainable_encoder(
     if adapter is not None:
         name, hub = adapter.base, adapter.base_hub
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
-    changes: dict[str, Any] = {}
+    changes = {}
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         changes["attention_dropout"] = dropout
     transformer = Transformer(
@@ -246,7 +250,7 @@ class StoryTrainer(Trainer):
         processes."""
 
     def train(
-        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **options: Any
+        self, resume_from_checkpoint: str | Path | bool | None = None, *args: Any, **options: Any
     ) -> Any:
         """Train as `transformers.Trainer.train` does.
 
@@ -254,16 +258,18 @@ class StoryTrainer(Trainer):
         A ValueError if the checkpoint has no state of the optimizer, without which `transformers`
         would resume with other weights; a FloatingPointError if the loss is not finite.
         """
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
-        if isinstance(resume_from_checkpoint, (str, Path)) and not self.is_deepspeed_enabled:
-            for name in (OPTIMIZER_NAME, SCHEDULER_NAME):
-                if not (Path(resume_from_checkpoint) / name).is_file():
+        checkpoint = resume_from_checkpoint
+        if checkpoint is True:
+            checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
+        if isinstance(checkpoint, (str, Path)):
+            checkpoint = str(checkpoint)
+            for name in () if self.is_deepspeed_enabled else (OPTIMIZER_NAME, SCHEDULER_NAME):
+                if not Path(checkpoint, name).is_file():
                     raise ValueError(
-                        f"{resume_from_checkpoint}/{name} is missing; resume from another"
-                        " checkpoint, or start over"
+                        f"{checkpoint}/{name} is missing; resume from another checkpoint, or start"
+                        " over"
                     )
-        return super().train(resume_from_checkpoint, *args, **options)
+        return super().train(checkpoint, *args, **options)
 
     def _hp_search_setup(self, trial: Any) -> None:
         """Set the arguments of a trial. `transformers` calls it in `train`, after `model_init`, so
@@ -307,20 +313,17 @@ class StoryTrainer(Trainer):
             self._write_card(folder)
 
     def _write_card(self, folder: str | Path) -> None:
-        (Path(folder) / "README.md").write_text(
-            str(encoder_card(self.encoder_facts())), encoding="utf-8"
-        )
+        card = str(encoder_card(self.encoder_facts()))
+        Path(folder, "README.md").write_text(card, encoding="utf-8")
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push the encoder after a checkpoint was saved. `transformers` calls this in all
         processes, and would push the output folder with the arguments and logs. If a push fails, a
-        warning is logged, and the training continues.
-        """
-        if self.args.hub_strategy == HubStrategy.END:
-            return
+        warning is logged, and the training continues."""
         step = self.state.global_step
         try:
-            self.push_to_hub(f"Training in progress, step {step}")
+            if self.args.hub_strategy != HubStrategy.END:
+                self.push_to_hub(f"Training in progress, step {step}")
         except HubError as error:
             logger.warning("the encoder of step %d was not pushed: %s", step, error)
 
@@ -340,10 +343,7 @@ class StoryTrainer(Trainer):
         Args:
             commit_message: the commit message.
             blocking: ignored: this always waits until the push is complete.
-            token: Hub token; default `hub_token` of the arguments, or the token of `hf auth login`.
-            revision: the branch; default `hub_revision` of the arguments, or `main`.
-            private: whether a new repository is private; default `hub_private_repo` of the
-                arguments.
+            token, revision, private: of the repository; default those of the arguments.
             options: attributes of `EncoderFacts` for the card; added to `facts`.
 
         Returns:
@@ -351,18 +351,18 @@ class StoryTrainer(Trainer):
             a HubError.
         """
         self.facts.update(options)
-        token = token or self.args.hub_token
+        args = self.args
+        token = token or args.hub_token
         with tempfile.TemporaryDirectory() as folder:
             self.save_encoder(folder)
             if not self.is_world_process_zero():
                 return None
-            name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
             return push_encoder(
                 folder,
-                full_id(name, token),
-                private=bool(self.args.hub_private_repo if private is None else private),
+                full_id(args.hub_model_id or Path(args.output_dir).absolute().name, token),
+                private=bool(args.hub_private_repo if private is None else private),
                 update=True,
-                revision=revision or self.args.hub_revision,
+                revision=revision or args.hub_revision,
                 token=token,
                 message=commit_message,
             )
@@ -423,19 +423,21 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             train_dataset = {"judged": train_dataset} if train_dataset else train_dataset
             eval_dataset = {"judged": eval_dataset} if eval_dataset else eval_dataset
             loss = {"judged": loss}
-        data_sets: dict[str, Any] = {}
+        sets: dict[str, Any] = {}
         for data in (train_dataset, eval_dataset):
-            data_sets |= data if isinstance(data, dict) else {}
-        self._given_loss: Any = self.get_default_loss if loss is None else loss
+            sets |= data if isinstance(data, dict) else {}
+        losses = loss if isinstance(loss, dict) else {}
+        self._judged = [name for name in sets if isinstance(losses.get(name), SalienceLoss)]
+        self._others = [name for name in sets if not has_twins(losses.get(name), sets[name])]
+        self._given_loss: Any = loss or self.get_default_loss
         if isinstance(loss, dict):
-            self._given_loss = {**dict.fromkeys(data_sets, self.get_default_loss), **loss}
-        self._others = [name for name, rows in data_sets.items() if not self._has_twins(name, rows)]
+            self._given_loss = {**dict.fromkeys(sets, self.get_default_loss), **loss}
         self._collates = options.get("data_collator") is None
         train_dataset, self._twinless = checked_rows(train_dataset, "train_dataset", self._others)
         eval_dataset, _ = checked_rows(eval_dataset, "eval_dataset", self._others)
-        for name, rows in data_sets.items():
-            if self._is_judged(name) and isinstance(rows, Dataset):
-                for number, row in enumerate(rows):
+        for name in self._judged:
+            if isinstance(sets[name], Dataset):
+                for number, row in enumerate(sets[name]):
                     judgments(row, f"{name}, row {number}")
         if model is not None:
             self._check_model(model, args)
@@ -444,7 +446,8 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             args=args,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
-            loss=dict(self._given_loss) if isinstance(self._given_loss, dict) else self._given_loss,
+            # A copy, since the losses of a dict are replaced.
+            loss=dict(self._given_loss) if isinstance(loss, dict) else self._given_loss,
             **options,
         )
         if self.model_init is not None:
@@ -453,30 +456,16 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     def set_objective(self) -> None:
         self._check_model(self.model, self.args)
-        given = self._given_loss
+        given, prepared = self._given_loss, self.prepare_loss
         self.loss: Any = (
-            {name: self.prepare_loss(loss, self.model) for name, loss in given.items()}
+            {name: prepared(loss, self.model) for name, loss in given.items()}
             if isinstance(given, dict)
-            else self.prepare_loss(given, self.model)
+            else prepared(given, self.model)
         )
         if self._collates:
             self.data_collator = self.get_data_collator(
                 self.model, self.args, self.processing_class
             )
-
-    def _is_judged(self, name: str) -> bool:
-        """Whether the loss of a data set is `SalienceLoss`."""
-        given = self._given_loss
-        return isinstance(given, dict) and isinstance(given[name], SalienceLoss)
-
-    def _has_twins(self, name: str, rows: Any) -> bool:
-        """Whether a data set has rows of narrative twins: always, unless its loss in a dict of
-        losses is another."""
-        loss = self._given_loss[name] if isinstance(self._given_loss, dict) else None
-        if isinstance(loss, torch.nn.Module):
-            return any(isinstance(module, NarrativeTwinsLoss) for module in loss.modules())
-        # What a function will return is not known yet.
-        return loss in (None, self.get_default_loss) or "story" in rows.column_names
 
     def _check_model(self, model: Any, args: NarrativeTwinsTrainingArguments) -> None:
         check_precision(model)
@@ -504,8 +493,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         module: Any = self.model[0]
         adapted = self.transformer
         if has_adapter(adapted):
-            # Saved with its adapter merged, as other libraries load it; training continues with the
-            # adapter.
+            # Other libraries load it with its adapter merged; training continues with the adapter.
             module.model = merged_copy(adapted)
         try:
             self.save_model(str(folder), _internal_call=True)
@@ -560,8 +548,10 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         """Add no callback: the card is that of `encoder_facts`, which copies no rows into it."""
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        super()._save(output_dir, state_dict)
-        self._write_card(output_dir or self.args.output_dir)
+        folder = output_dir or self.args.output_dir
+        self.model.save_pretrained(folder, create_model_card=False)
+        torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
+        self._write_card(folder)
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator with the settings of the arguments. Raises ValueError if these set prompts
@@ -580,7 +570,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         )
         plain = super().get_data_collator(model, args, processing_class)
         others = {
-            name: self._given_loss[name].collator(tokens) if self._is_judged(name) else plain
+            name: self._given_loss[name].collator(tokens) if name in self._judged else plain
             for name in self._others
         }
         return TwinsCollator(
@@ -600,6 +590,14 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             gather_across_devices=args.gather_across_devices,
             mini_batch_size=args.mini_batch_size,
         )
+
+
+def has_twins(loss: Any, rows: Any) -> bool:
+    """Whether a data set has rows of narrative twins, by the loss that is given for it, if any."""
+    if isinstance(loss, torch.nn.Module):
+        return any(isinstance(module, NarrativeTwinsLoss) for module in loss.modules())
+    # What a function will return is not known yet.
+    return loss is None or "story" in rows.column_names
 
 
 def check_class(args: Any, kind: type[StoryTrainingArguments]) -> None:

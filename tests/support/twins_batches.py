@@ -93,6 +93,10 @@ TWINS = [
 LEVELS = {"stories": STORIES, "windows": WINDOWS}
 
 
+QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+"""Arguments of a run that only trains."""
+
+
 class Seen(NarrativeTwinsLoss):
     """The loss of the trainer, which keeps the token ids and the windows of each batch in
     `batches`."""
@@ -112,8 +116,7 @@ def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
     arguments."""
     own = ("eval_dataset", "evaluator", "loss", "callbacks", "model_init")
     given = {name: options.pop(name) for name in own if name in options}
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
-    arguments = NarrativeTwinsTrainingArguments(str(folder), **settings | options)
+    arguments = NarrativeTwinsTrainingArguments(str(folder), **QUIET | options)
     if model is None and "model_init" not in given:
         model = trainable()
     return NarrativeTwinsTrainer(model, arguments, data, **given)

@@ -1,13 +1,8 @@
-"""The script of each of two processes in test_two_processes.py, run by torchrun.
-
-two_processes.py loss BATCH FOLDER     loss and gradients of this process's share of a batch
-two_processes.py mlm SETTINGS FOLDER   a step of masked language modeling
-two_processes.py runs SETTINGS FOLDER  batches and weights of runs, and of the same runs resumed
-"""
+"""What each of two processes in test_two_processes.py runs: the script of torchrun. It reads
+`settings.pt` in a folder, and saves what it finds as `found-RANK.pt`."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -32,27 +27,21 @@ from narrative_twins.training.trainer import (
     NarrativeTwinsTrainingArguments,
 )
 
+from support.examples import run
 from support.processes import run_python
-from support.twins_batches import Seen, without_dropout
+from support.twins_batches import QUIET, Seen, trained, without_dropout
 
 
-def loss(file: Path, folder: Path) -> None:
-    """Save losses and gradients for several settings."""
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    for name, case in torch.load(file).items():
-        model = SentenceTransformer(case["model"], device="cpu").double().eval()
-        # As in the trainer, because not all parameters of a model are used.
-        wrapped = DistributedDataParallel(model, find_unused_parameters=True)
-        loss_module = NarrativeTwinsLoss(model, gather_across_devices=True, **case["settings"])
-        loss_module.model = wrapped
-        # Twice, because processes that are out of sync fail in the second step.
-        for _ in range(2):
-            model.zero_grad()
-            value = loss_module([dict(case["batches"][rank])])
-            value.backward()
-        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        torch.save((value.item(), found), folder / f"{name}-{rank}.pt")
+def loss_of_share(case: dict[str, Any]) -> tuple[float, dict[str, torch.Tensor]]:
+    """Loss and gradients of this process's share of a batch."""
+    model = SentenceTransformer(case["model"], device="cpu").double().eval()
+    loss = NarrativeTwinsLoss(model, gather_across_devices=True, **case["settings"])
+    # As in the trainer, because not all parameters of a model are used.
+    loss.model = DistributedDataParallel(model, find_unused_parameters=True)
+    # Twice, because processes that are out of sync fail in the second step.
+    for _ in range(2):
+        found = trained(loss([dict(case["batches"][dist.get_rank()])]), model)
+    return found
 
 
 def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
@@ -66,54 +55,65 @@ def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tenso
     return {"input_ids": ids, "attention_mask": kept, "labels": ids.masked_fill(~masked, -100)}
 
 
-def mlm(file: Path, folder: Path) -> None:
-    """Save the logged losses and gradient norms of a run, from the first process."""
-    settings = json.loads(file.read_text())
-    world = int(os.environ.get("WORLD_SIZE", 1))
+def masked_run(case: dict[str, Any], folder: Path) -> list[list[float]]:
+    """The logged losses and gradient norms of a run of masked language modeling."""
+    args = MaskedLanguageModelTrainingArguments(str(folder), **QUIET | case["arguments"])
     # Processes share the rows of a step.
-    settings["arguments"]["per_device_train_batch_size"] = len(settings["rows"]) // world
-    args = MaskedLanguageModelTrainingArguments(str(folder / "output"), **settings["arguments"])
-    model = without_dropout(masked_language_model(settings["model"]))
-    collator = MaskedTextsCollator(mask_every_third)  # type: ignore[arg-type]
-    rows = Dataset.from_list(settings["rows"])
-    trainer = MaskedLanguageModelTrainer(model, args, rows, data_collator=collator)
+    args.per_device_train_batch_size = len(case["rows"]) // args.world_size
+    trainer = MaskedLanguageModelTrainer(
+        without_dropout(masked_language_model(case["model"])),
+        args,
+        Dataset.from_list(case["rows"]),
+        data_collator=MaskedTextsCollator(mask_every_third),  # type: ignore[arg-type]
+    )
     trainer.train()
-    if trainer.is_world_process_zero():
-        logged = [
-            [entry["loss"], entry["grad_norm"]]
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ]
-        (folder / f"mlm-{world}.json").write_text(json.dumps(logged))
+    return [
+        [entry["loss"], entry["grad_norm"]]
+        for entry in trainer.state.log_history
+        if "loss" in entry
+    ]
 
 
-def runs(file: Path, folder: Path) -> None:
-    """Save which batches each of several runs has in this process, from the start and resumed after
-    `save_steps`, and the weights at the end."""
-    settings = json.loads(file.read_text())
-    found = {}
-    for name, case in settings["runs"].items():
-        output = str(folder / f"output of {name}")
-        args = NarrativeTwinsTrainingArguments(output, **settings["arguments"], **case["arguments"])
-        sets: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
-        if case["shards"]:
-            # More shards than processes, of different sizes.
-            (sets,) = sets.values()
-            sets = sets.to_iterable_dataset(num_shards=case["shards"])
-            sets = sets.shuffle(seed=1, buffer_size=3)
-        batches = []
-        for checkpoint in (None, f"{output}/checkpoint-{args.save_steps}"):
-            model = SentenceTransformer(settings["model"], device="cpu")
-            loss = Seen(model, gather_across_devices=True, mini_batch_size=3)
-            trainer = NarrativeTwinsTrainer(model, args, sets, loss=loss)
-            trainer.train(checkpoint)
-            batches.append(loss.batches)
-        found[name] = batches, args.world_size, trainer.model.state_dict()
-    torch.save(found, folder / f"runs-{dist.get_rank()}.pt")
+def run_and_resume(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The batches of a run in this process, those of the same run resumed after `save_steps`, and
+    the weights at the end."""
+    args = NarrativeTwinsTrainingArguments(str(folder), **QUIET | case["arguments"])
+    sets: Any = {key: Dataset.from_list(rows) for key, rows in case["rows"].items()}
+    if case["shards"]:
+        # More shards than processes, of different sizes.
+        (sets,) = sets.values()
+        sets = sets.to_iterable_dataset(num_shards=case["shards"]).shuffle(seed=1, buffer_size=3)
+    batches = []
+    for checkpoint in (None, f"{folder}/checkpoint-{args.save_steps:g}"):
+        model = SentenceTransformer(case["model"], device="cpu")
+        loss = Seen(model, gather_across_devices=True, mini_batch_size=3)
+        trainer = NarrativeTwinsTrainer(model, args, sets, loss=loss)
+        trainer.train(checkpoint)
+        batches.append(loss.batches)
+    return {"batches": batches, "weights": trainer.model.state_dict()}
 
 
-def run_two(*arguments: object) -> None:
-    """Run this script in two processes on this CPU."""
+def main(folder: Path) -> None:
+    settings = torch.load(folder / "settings.pt")
+    dist.init_process_group("gloo")
+    found = {
+        "losses": {name: loss_of_share(case) for name, case in settings["losses"].items()},
+        "masked": [
+            masked_run(case, folder / f"masked {number}")
+            for number, case in enumerate(settings["masked"])
+        ],
+        "runs": {
+            name: run_and_resume(case, folder / name) for name, case in settings["runs"].items()
+        },
+        "printed": run(*settings["script"]),
+    }
+    torch.save(found, folder / f"found-{dist.get_rank()}.pt")
+    # Otherwise the threads of the group may abort the process when it ends.
+    dist.destroy_process_group()
+
+
+def run_two(folder: Path) -> list[dict[str, Any]]:
+    """Run this script in two processes on this CPU; returns what each has found."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -122,12 +122,10 @@ def run_two(*arguments: object) -> None:
         "CUDA_VISIBLE_DEVICES": "",
     }
     launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
-    run_python(*launch, __file__, *arguments, env=environment)
+    run_python(*launch, __file__, folder, env=environment)
+    return [torch.load(folder / f"found-{rank}.pt") for rank in (0, 1)]
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    modes = {"loss": loss, "mlm": mlm, "runs": runs}
-    modes[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
-    # Otherwise the threads of the group may abort the process when it ends.
-    dist.destroy_process_group()
+    main(Path(sys.argv[1]))

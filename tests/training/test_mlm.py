@@ -16,7 +16,7 @@ from narrative_twins.training.evaluators import TwinsEvaluator
 from narrative_twins.training.mlm import MaskedLanguageModelTrainer, masked_language_model
 from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments
 
-from support.twins_batches import assert_same, gradients, trained, without_dropout
+from support.twins_batches import QUIET, assert_same, gradients, logged, trained, without_dropout
 
 STORY = ["Nadia found a map.", "It led to the mill."]
 TWIN = ["A map was found by Nadia.", "The mill was where it led."]
@@ -38,8 +38,7 @@ def rows(*content) -> Dataset:
 def trainer_of(model, out, data, **options) -> MaskedLanguageModelTrainer:
     own = ("pooling", "evaluator", "eval_dataset")
     given = {name: options.pop(name) for name in own if name in options}
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
-    arguments = MaskedLanguageModelTrainingArguments(str(out), **settings | options)
+    arguments = MaskedLanguageModelTrainingArguments(str(out), **QUIET | options)
     return MaskedLanguageModelTrainer(model, arguments, data, **given)
 
 
@@ -62,13 +61,10 @@ def test_all_texts_of_all_data_sets_are_used(bert_folder, tmp_path):
 
 def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
-    batch = trainer.data_collator(list(trainer.train_dataset))
-    masked = batch["labels"] != -100
-    special = torch.isin(
-        batch["labels"], torch.tensor(trainer.encoder.tokenizer.tokenizer.all_special_ids)
-    )
-    assert not (masked & special).any()
-    assert masked.float().mean() == pytest.approx(0.15, abs=0.02)
+    labels = trainer.data_collator(list(trainer.train_dataset))["labels"]
+    special = trainer.encoder.tokenizer.tokenizer.all_special_ids
+    assert not torch.isin(labels, torch.tensor(special)).any()
+    assert (labels != -100).float().mean() == pytest.approx(0.15, abs=0.02)
 
 
 def naive_loss(model, batches):
@@ -100,6 +96,7 @@ MIXED = [
     ROW,
     {"story": STORY[:1]},
 ]
+"""Rows of 4, 1, 2, 4, 4 and 1 texts."""
 
 
 @pytest.mark.parametrize(("size", "accumulated"), [(None, 1), (None, 3), (3, 1), (1, 3)])
@@ -107,18 +104,14 @@ def test_loss_and_gradients_are_those_of_the_mean_over_masked_tokens(
     plain_model, tmp_path, size, accumulated
 ):
     """Of all texts of the rows of a step, in mini-batches, and in batches that are accumulated."""
-    options = {
-        "gradient_accumulation_steps": accumulated,
-        "mini_batch_size": size,
-        "mlm_probability": 0.4,
-    }
-    trainer = trainer_of(plain_model, tmp_path, rows(*MIXED), **options)
+    options = {"gradient_accumulation_steps": accumulated, "mini_batch_size": size}
+    trainer = trainer_of(plain_model, tmp_path, rows(*MIXED), mlm_probability=0.4, **options)
     data = list(trainer.train_dataset)
     share = len(data) // accumulated
     batches = [
         trainer.data_collator(data[start : start + share]) for start in range(0, len(data), share)
     ]
-    assert sum(len(batch["input_ids"]) for batch in batches) == 4 + 1 + 2 + 4 + 4 + 1
+    assert sum(len(batch["input_ids"]) for batch in batches) == 16
     batches, count = trainer.get_batch_samples(iter(batches), accumulated, torch.device("cpu"))
     plain_model.zero_grad()
     losses = [trainer.training_step(plain_model, batch, count) for batch in batches]
@@ -147,17 +140,10 @@ def test_resumed_run_matches_an_uninterrupted_run(bert_folder, tmp_path):
     runs[0].train()
     shutil.rmtree(tmp_path / "checkpoint-5")
     runs[1].train(resume_from_checkpoint=True)
-    losses = [[entry["loss"] for entry in run.state.log_history if "loss" in entry] for run in runs]
+    losses = list(map(logged, runs))
     assert losses[0] == pytest.approx(losses[1], abs=1e-6) and len(losses[0]) == 5
     for first, second in zip(*(run.encoder.model.parameters() for run in runs), strict=True):
         torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
-
-
-def test_errors_name_invalid_rows(bert_folder, tmp_path):
-    with pytest.raises(RowError, match="train_dataset, row 1"):
-        trainer_of(bert_folder, tmp_path, rows({"story": STORY}, {"story": []}))
-    with pytest.raises(RowError, match=r"train_dataset\['b'\], row 0"):
-        trainer_of(bert_folder, tmp_path, {"a": rows({"story": STORY}), "b": rows({"story": [""]})})
 
 
 def test_training_saves_an_encoder(bert_folder, tmp_path):
@@ -191,7 +177,11 @@ def test_training_saves_an_encoder(bert_folder, tmp_path):
     assert trainer.evaluator(sentence_transformer) == trainer.evaluator(trainer.encoder)
 
 
-def test_weights_in_low_precision_are_refused(bert_folder, tmp_path):
+def test_what_is_refused(bert_folder, tmp_path):
+    with pytest.raises(RowError, match="train_dataset, row 1"):
+        trainer_of(bert_folder, tmp_path, rows({"story": STORY}, {"story": []}))
+    with pytest.raises(RowError, match=r"train_dataset\['b'\], row 0"):
+        trainer_of(bert_folder, tmp_path, {"a": rows({"story": STORY}), "b": rows({"story": [""]})})
     model = masked_language_model(bert_folder, dtype=torch.bfloat16)
     with pytest.raises(ValueError, match="small updates are rounded away"):
         trainer_of(model, tmp_path, rows(ROW))

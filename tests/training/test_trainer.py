@@ -17,13 +17,12 @@ from transformers import AutoModel, AutoTokenizer, TrainerCallback
 from narrative_twins import StoryEncoder
 from narrative_twins.data import RowError
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support import make_curves
 from support.hostile_checkpoints import Code
 from support.models import trainable
-from support.twins_batches import FILMS, TWINS, logged, trainer_of
+from support.twins_batches import FILMS, TWINS, Seen, logged, trainer_of
 
 ROWS = Dataset.from_list(TWINS)
 
@@ -131,34 +130,31 @@ def test_checkpoint_runs_no_code_and_is_complete(name, run):
             resume(run)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_loss_that_is_not_finite_stops_the_run(value, tmp_path):
-    options = {"max_steps": 5, "save_steps": 1, "save_strategy": "steps", "learning_rate": 1e-3}
+def test_loss_that_is_not_finite_stops_the_run(tmp_path):
+    options = {"max_steps": 3, "save_steps": 1, "save_strategy": "steps", "learning_rate": 1e-3}
     trainer = trainer_of(tmp_path, ROWS, **options)
-    found, step = trainer.loss.forward, iter(range(5))
-    trainer.loss.forward = lambda *args, **options: (
-        found(*args, **options) * (value if next(step) == 2 else 1)
-    )
-    advice = f"the loss is {value} in step 3; lower the learning rate .0.001."
+    found, factors = trainer.loss.forward, iter((1, float("nan")))
+    trainer.loss.forward = lambda *args, **options: found(*args, **options) * next(factors)
+    advice = "the loss is nan in step 2; lower the learning rate .0.001."
     with pytest.raises(FloatingPointError, match=advice):
         trainer.train()
-    saved = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
-    assert saved == ["checkpoint-1", "checkpoint-2"]
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"temperature": 0.1, "distractors": False, "in_story_negatives": False},
-        {"in_batch_negatives": False, "distractor_loss": "separate", "mini_batch_size": 3},
-    ],
-)
-def test_arguments_are_passed_to_collator_and_loss(settings, tmp_path):
+def test_arguments_are_passed_to_collator_and_loss(tmp_path):
+    settings = {
+        "temperature": 0.1,
+        "distractors": False,
+        "in_story_negatives": False,
+        "in_batch_negatives": False,
+        "distractor_loss": "separate",
+        "mini_batch_size": 3,
+    }
     trainer = trainer_of(tmp_path, ROWS, twins="dropout", context_tokens=20, seed=3, **settings)
     assert settings.items() <= trainer.loss.get_config_dict().items()
     collator = trainer.data_collator
     assert (collator.twins, collator.seed, collator.tokens.context_tokens) == ("dropout", 3, 20)
-    assert collator.distractors is settings.get("distractors", True)
+    assert not collator.distractors
 
 
 @pytest.mark.parametrize("where", ["train_dataset", "eval_dataset"])
@@ -174,20 +170,23 @@ def test_invalid_row_is_named_before_training_starts(where):
         NarrativeTwinsTrainer(model, **{"train_dataset": ROWS, where: ROWS.select([])})
 
 
-def test_dropout_twins_need_dropout(tmp_path):
+def test_models_that_are_refused(tmp_path):
+    """Dropout twins need dropout, and weights their precision."""
     bare = trainable("modernbert", dropout=0.0)
     assert trainable("modernbert")[0].auto_model.config.attention_dropout == 0.1
     mixed = Dataset.from_list([TWINS[0], {**TWINS[1], "twin": None}])
-    with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout"):
-        trainer_of(tmp_path, ROWS, model=bare, twins="dropout")
-    with pytest.raises(ValueError, match="needs an encoder with dropout"):
-        trainer_of(tmp_path, ROWS, model_init=lambda: bare, twins="dropout")
+    for options in ({"model": bare}, {"model_init": lambda: bare}):
+        with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout"):
+            trainer_of(tmp_path, ROWS, twins="dropout", **options)
     for data, where in ((mixed, ""), ({"a": ROWS, "b": mixed}, r"\['b'\]")):
         message = rf"a row without a twin \(train_dataset{where}, row 1\) needs an encoder with dr"
         with pytest.raises(ValueError, match=message):
             trainer_of(tmp_path, data, model=bare)
     trainer_of(tmp_path, ROWS, model=bare)
     trainer_of(tmp_path, mixed, model=trainable("modernbert"))
+    for dtype in (torch.bfloat16, torch.float16):
+        with pytest.raises(ValueError, match="small updates are rounded away.*bf16=True"):
+            trainer_of(tmp_path, ROWS, model=trainable().to(dtype))
 
 
 SECRET = "The heliotrope marmoset of Zanzibar whistled {} times."
@@ -221,6 +220,8 @@ def finished(tmp_path_factory):
     )
     trainer.train()
     trainer.save_model(str(folder / "final"))
+    # Here, since accelerate keeps the state of the last run only.
+    trainer.sizes = [int(batch["texts_row"].max()) + 1 for batch in trainer.get_eval_dataloader()]
     return trainer
 
 
@@ -249,8 +250,7 @@ def test_finished_run(finished):
         text = card.read_text().lower()
         assert "narrativetwinsloss" in text and "narrative-salience" in text
         assert not [part for part in texts if part in text]
-    sizes = [int(batch["texts_row"].max()) + 1 for batch in finished.get_eval_dataloader()]
-    assert sizes == [3, 1], "dataloader_drop_last is for training only"
+    assert finished.sizes == [3, 1], "dataloader_drop_last is for training only"
 
 
 def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
@@ -269,12 +269,6 @@ def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
         assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
 
 
-def test_weights_in_low_precision_are_refused(tmp_path):
-    for dtype in (torch.bfloat16, torch.float16):
-        with pytest.raises(ValueError, match="small updates are rounded away.*bf16=True"):
-            trainer_of(tmp_path, ROWS, model=trainable().to(dtype))
-
-
 def test_columns_may_be_none_in_any_row(tmp_path):
     rows = [{**row, "title": None if at % 2 else "x"} for at, row in enumerate(TWINS)]
     rows[2] = {**rows[2], "twin": None, "negative": None, "negative_twin": None}
@@ -287,21 +281,17 @@ def test_columns_may_be_none_in_any_row(tmp_path):
         trainer.save_model(str(tmp_path / "model"))
 
 
+@pytest.mark.slow
 def test_persistent_workers_use_the_current_epoch(tmp_path):
     def drawn(**options):
-        seen = []
-
-        class Loss(NarrativeTwinsLoss):
-            def forward(self, sentence_features, labels=None):
-                seen.append(sentence_features[0]["window_ids"].tolist())
-                return super().forward(sentence_features, labels)
-
-        options |= {"num_train_epochs": 4, "per_device_train_batch_size": 7, "loss": Loss}
-        trainer_of(tmp_path, Dataset.from_list(FILMS), **options).train()
-        return seen
+        model = trainable()
+        loss = Seen(model)
+        options |= {"num_train_epochs": 3, "per_device_train_batch_size": 7, "loss": loss}
+        trainer_of(tmp_path, Dataset.from_list(FILMS), model, **options).train()
+        return [windows for _, windows in loss.batches]
 
     without_workers = drawn()
-    assert len({str(ids) for ids in without_workers}) > 1
+    assert len(set(without_workers)) > 1
     assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == without_workers
 
 

@@ -1,4 +1,4 @@
-"""Two processes that share their negatives match one process with the batches of both."""
+"""Two processes that train together match one process with the batches of both."""
 
 from __future__ import annotations
 
@@ -11,19 +11,42 @@ from transformers import BertForMaskedLM
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
-from support import two_processes
 from support.models import encoder_of, trainable
 from support.twins_batches import FILMS, STORIES, TWINS, WINDOWS, assert_same, features, trained
-from support.two_processes import run_two
+from support.two_processes import masked_run, run_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
 
-CHANGED = {
-    "windows": [{"in_story_negatives": False}, {"in_batch_negatives": False}],
-    "stories": [{"in_batch_negatives": False}, {"distractor_loss": "separate"}],
+MIXED = [
+    {"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])},
+    *WINDOWS,
+]
+"""A short story and long ones."""
+LOSSES = [
+    # The rows, those of them in the first process, and settings. The processes have different
+    # numbers of rows and windows, and distractors with and without twins.
+    (STORIES, {0}, {}),
+    (STORIES, {0}, {"in_batch_negatives": False}),
+    (STORIES, {0}, {"distractor_loss": "separate"}),
+    (WINDOWS, {0, 1}, {}),
+    (WINDOWS, {0, 1}, {"in_story_negatives": False}),
+    (WINDOWS, {0, 1}, {"in_batch_negatives": False}),
+    (MIXED, {0}, {}),
+]
+RUNS = {
+    # A stream in its third pass, and two data sets in their second epoch.
+    "stream": {
+        "rows": {"films": FILMS},
+        "shards": 3,
+        "arguments": {"max_steps": 5, "save_steps": 4},
+    },
+    "several": {
+        "rows": {"stories": TWINS[:9], "windows": FILMS},
+        "shards": None,
+        "arguments": {"num_train_epochs": 2, "save_steps": 5, "window_batch_size": 1},
+    },
 }
-"""Settings to compare besides the default ones, by level."""
 
 
 def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
@@ -37,112 +60,87 @@ def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Ten
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory):
-    """Loss and gradients of one process, and of each of two processes, by setting."""
+def together(tmp_path_factory, bert_folder):
+    """What two processes are given, what each has found, and the losses of one process."""
     folder = tmp_path_factory.mktemp("together")
+    encoder, mlm = str(folder / "encoder"), str(folder / "mlm")
     model = trainable().eval()
-    model.save(str(folder / "model"), create_model_card=False)
+    model.save(encoder, create_model_card=False)
     model.double()
-    # The processes have different numbers of rows and windows, and distractors with and without
-    # twins.
-    levels = {"stories": (STORIES, {0}), "windows": (WINDOWS, {0, 1})}
-    levels["short and long"] = (
-        [
-            {
-                "story": (["Nadia ran.", "Rain."], [0, 1]),
-                "twin": (["She ran.", "It rained."], [0, 1]),
-            },
-            *WINDOWS,
-        ],
-        {0},
-    )
-    cases, expected = {}, {}
-    for level, (texts, first) in levels.items():
-        batch = features(model, texts)
+    losses, alone = {}, {}
+    for number, (texts, first, changed) in enumerate(LOSSES):
+        batch, options = features(model, texts), {"temperature": 0.5, **changed}
+        expected = trained(NarrativeTwinsLoss(model, **options)([batch]), model)
         batches = [share(batch, first), share(batch, set(range(len(texts))) - first)]
         for size in (None, 2):
-            for changed in [{}, *CHANGED.get(level, [])]:
-                settings = {"temperature": 0.5, **changed}
-                name = f"{level}, {size}, {changed}"
-                cases[name] = {
-                    "model": str(folder / "model"),
-                    "batches": batches,
-                    "settings": settings | {"mini_batch_size": size},
-                }
-                expected[name] = trained(NarrativeTwinsLoss(model, **settings)([batch]), model)
-    torch.save(cases, folder / "cases.pt")
-    run_two("loss", folder / "cases.pt", folder)
-    return {
-        name: (one, [torch.load(folder / f"{name}-{rank}.pt") for rank in (0, 1)])
-        for name, one in expected.items()
-    }
-
-
-@pytest.mark.parametrize("size", [None, 2])
-@pytest.mark.parametrize("level", ["stories", "windows", "short and long"])
-def test_loss_and_gradients_match_one_process(together, level, size):
-    """Although the processes have different numbers of rows, windows and mini-batches."""
-    names = [name for name in together if name.startswith(f"{level}, {size}")]
-    assert names
-    for name in names:
-        single, both = together[name]
-        for found in both:
-            assert_same(found, single, 1e-5)
-
-
-@pytest.mark.parametrize("size", [None, 3])
-def test_masked_language_modeling_matches_one_process(size, tmp_path):
-    """Loss and norm of the gradient, although the processes have different numbers of texts and
-    masked tokens."""
-    model, tokenizer = encoder_of("bert")
-    BertForMaskedLM(model.config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+            settings = options | {"mini_batch_size": size}
+            losses[f"{number}, {size}"] = {
+                "model": encoder,
+                "batches": batches,
+                "settings": settings,
+            }
+            alone[f"{number}, {size}"] = expected
+    random, tokenizer = encoder_of("bert")
+    BertForMaskedLM(random.config).save_pretrained(mlm)
+    tokenizer.save_pretrained(mlm)
     rows = [
         {"story": [f"Nadia found {at} coins."] * (1 + at), "twin": ["She did."] * (at > 3) or None}
         for at in range(8)
     ]
-    settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
     # The weights do not change, because Adam turns rounding errors of tiny gradients into full
     # updates.
-    settings |= {"max_steps": 2, "logging_steps": 1, "learning_rate": 0.0, "mini_batch_size": size}
-    file = tmp_path / "settings.json"
-    file.write_text(
-        json.dumps({"model": str(tmp_path / "model"), "rows": rows, "arguments": settings})
-    )
-    two_processes.mlm(file, tmp_path)
-    run_two("mlm", file, tmp_path)
-    one, two = (json.loads((tmp_path / f"mlm-{count}.json").read_text()) for count in (1, 2))
-    assert np.array(two) == pytest.approx(np.array(one), rel=1e-4) and len(two) == 2
-
-
-def test_runs_in_two_processes(tmp_path):
-    """A stream in its third pass, and two data sets in their second epoch, each resumed: both
-    processes have equally many batches, no rows in common, and the same weights."""
-    trainable().save(str(tmp_path / "model"), create_model_card=False)
-    several = {"stories": TWINS[:9], "windows": FILMS}
-    options = {"num_train_epochs": 3, "save_steps": 5, "window_batch_size": 1}
+    once = {"max_steps": 2, "logging_steps": 1, "learning_rate": 0.0}
+    sizes = [{"mini_batch_size": size} for size in (None, 3)]
+    masked = [{"model": mlm, "rows": rows, "arguments": once | size} for size in sizes]
+    options = {"save_strategy": "steps", "per_device_train_batch_size": 2, "learning_rate": 1e-3}
     runs = {
-        "stream": {
-            "rows": {"films": FILMS},
-            "shards": 3,
-            "arguments": {"max_steps": 5, "save_steps": 4},
-        },
-        "several": {"rows": several, "shards": None, "arguments": options},
+        name: {**run, "model": encoder, "arguments": options | run["arguments"]}
+        for name, run in RUNS.items()
     }
-    arguments = {"use_cpu": True, "report_to": "none", "disable_tqdm": True}
-    arguments |= {"per_device_train_batch_size": 2, "learning_rate": 1e-3}
-    settings = {"model": str(tmp_path / "model"), "runs": runs, "arguments": arguments}
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
-    run_two("runs", tmp_path / "settings.json", tmp_path)
-    first, second = (torch.load(tmp_path / f"runs-{rank}.pt") for rank in (0, 1))
+    script = ["train_roc.py", "--smoke", "--use_cpu", "--encoder", bert_folder]
+    script += ["--output_dir", str(folder / "script"), "--gather_across_devices", "true"]
+    given = {"losses": losses, "masked": masked, "runs": runs, "script": script}
+    torch.save(given, folder / "settings.pt")
+    return folder, given, run_two(folder), alone
+
+
+def test_loss_and_gradients_match_one_process(together):
+    """Although the processes have different numbers of rows, windows and mini-batches."""
+    _, _, both, alone = together
+    for name, expected in alone.items():
+        for found in both:
+            assert_same(found["losses"][name], expected, 1e-5)
+
+
+def test_masked_language_modeling_matches_one_process(together, tmp_path):
+    """Loss and norm of the gradient, although the processes have different numbers of texts and
+    masked tokens."""
+    _, given, both, _ = together
+    for case, found in zip(given["masked"], both[0]["masked"], strict=True):
+        alone = masked_run(case, tmp_path)
+        assert np.array(found) == pytest.approx(np.array(alone), rel=1e-4) and len(found) == 2
+
+
+def test_runs_in_two_processes(together):
+    """Runs and the same runs resumed: both processes have equally many batches, no rows in common,
+    and the same weights."""
+    _, given, both, _ = together
     start = trainable().state_dict()
-    for name, run in runs.items():
+    for name, run in given["runs"].items():
+        first, second = (found["runs"][name] for found in both)
         skipped = run["arguments"]["save_steps"]
-        for (whole, resumed), world, _ in (first[name], second[name]):
-            assert world == 2
+        for found in (first, second):
+            whole, resumed = found["batches"]
             assert len(whole) > skipped and resumed == whole[skipped:], name
-        (one, _), _, weights = first[name]
-        (other, _), _, others = second[name]
-        assert all(a != b for a, b in zip(one, other, strict=True))
-        assert all(torch.equal(weights[key], others[key]) for key in weights)
+        assert all(a != b for a, b in zip(first["batches"][0], second["batches"][0], strict=True))
+        weights = first["weights"]
+        assert all(torch.equal(weights[key], second["weights"][key]) for key in weights)
         assert any(not torch.equal(weights[key], start[key]) for key in weights)
+
+
+def test_a_script_in_two_processes(together):
+    folder, _, (first, second), _ = together
+    assert "on 2 processes (cpu)" in first["printed"]
+    assert "2.00 epochs" in first["printed"], "each process has half of the rows"
+    assert not second["printed"], "only one process prints"
+    assert "eval_loss" in json.loads((folder / "script" / "eval_results.json").read_text())
