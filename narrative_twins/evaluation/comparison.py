@@ -153,13 +153,13 @@ class Row:
         """All figures and the values of all stories as JSON data, see `Comparison.to_dict`."""
         metrics = {}
         for metric in self.metrics:
-            figures = {"mean": self.mean(metric), "sd": self.sd(metric)}
+            figures: dict[str, Any] = {"mean": self.mean(metric), "sd": self.sd(metric)}
             figures |= dict.fromkeys(("interval", "p", "counted", "turning_points"))
             if metric != PARTIAL:
                 points = self.points(metric)
-                is_tested = against is not None and against is not self
                 figures["interval"] = self.interval(metric)
-                figures["p"] = self.p_value(against, metric) if is_tested else None
+                if against is not None and against is not self:
+                    figures["p"] = self.p_value(against, metric)
                 figures["counted"] = self.counted(metric)
                 figures["turning_points"] = points if len(points) > 1 else None
             metrics[metric] = figures
@@ -206,25 +206,24 @@ def _run_values(
 ) -> RunValues:
     """The values of the metrics of one run. Stories without scores are undefined."""
     tables: dict[str, NDArray[np.float64]] = {}
-    pairs = list(zip(data.stories, scores, data.labels, data.points or data.labels, strict=True))
     if data.points is not None:
         areas = [
             [math.nan] * len(points)
             if story_scores is None
             else turning_point_areas(story_scores, story.windows, points, rule)
-            for story, story_scores, _, points in pairs
+            for story, story_scores, points in zip(data.stories, scores, data.points, strict=True)
         ]
         tables["auc"] = np.array(areas)
     else:
         for key, metric in METRICS.items():
             values = [
                 math.nan if story_scores is None else metric.function(story_scores, labels)
-                for _, story_scores, labels, _ in pairs
+                for story_scores, labels in zip(scores, data.labels, strict=True)
             ]
             tables[key] = np.array(values)[:, None]
     # Spearman given position and length (in words), with ranks within windows.
     products = np.zeros((4, 4))
-    for story, story_scores, labels, _ in pairs:
+    for story, story_scores, labels in zip(data.stories, scores, data.labels, strict=True):
         lengths = [len(sentence.split()) for sentence in story.sentences]
         for lo, hi in story.windows:
             if story_scores is not None and hi - lo > 1:

@@ -277,8 +277,10 @@ class WholeStream(torch.utils.data.IterableDataset[Any]):
 
 def whole_stream_loader(loader: DataLoader[Any]) -> DataLoader[Any]:
     """The data loader of a stream, for `Accelerator.prepare` with `dispatch_batches=False`."""
-    kept = ("batch_size", "drop_last", "collate_fn", "num_workers", "pin_memory")
-    kept += ("persistent_workers", "prefetch_factor")
+    kept = [
+        *("batch_size", "drop_last", "collate_fn", "num_workers"),
+        *("pin_memory", "persistent_workers", "prefetch_factor"),
+    ]
     options: Any = {name: getattr(loader, name) for name in kept}
     return DataLoader(WholeStream(loader.dataset), **options)
 
