@@ -29,11 +29,18 @@ STATE = ("checkpoint", "curves", "eval", "training", "runs", "optimizer", "rng_s
 SETTINGS = {"report_to": "none", "use_cpu": True, "hub_model_id": NAME}
 
 
-def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
+def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path, caplog):
+    """A failed push during the training does not end it."""
     labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
-    evaluation = {"eval_strategy": "steps", "eval_steps": 2}
     arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"), max_steps=2, seed=7, **evaluation, **SETTINGS
+        str(tmp_path / "run"),
+        max_steps=1,
+        save_steps=1,
+        seed=7,
+        eval_strategy="steps",
+        eval_steps=1,
+        push_to_hub=True,
+        **SETTINGS,
     )
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(bert_folder, pooling="first"),
@@ -42,7 +49,12 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
         Dataset.from_list(ROWS[:2]),
         evaluator=SalienceEvaluator(labeled, name="salience"),
     )
+    hub.fault = lambda method, path: 403 if "/commit/" in path else None
     trainer.train()
+    assert any("no write access" in record.getMessage() for record in caplog.records)
+    with pytest.raises(HubError, match="no write access"):
+        trainer.push_to_hub()
+    hub.fault = lambda method, path: None
     trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
     assert trainer.push_to_hub(license="cc0-1.0") == f"{hub.address}/{NAME}"
     files = hub.files("models", NAME)
@@ -55,15 +67,8 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     logged = next(entry for entry in trainer.state.log_history if key in entry)
     assert found["AUC of deletion"] == logged[key]
     assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
-    for words in (
-        "four rows (CC0)",
-        "temperature 0.05",
-        "2 steps",
-        "Seeds: 7",
-        "one window per story",
-        f'model="{NAME}"',
-    ):
-        assert words in text
+    shown = f"four rows (CC0)|temperature 0.05|1 steps|Seeds: 7|one window per story|={NAME!r}"
+    assert all(words in text for words in shown.replace("'", '"').split("|"))
     assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
     arguments.hub_model_id = None
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
@@ -86,7 +91,7 @@ def test_pushes_in_training_are_of_the_encoder_only(
     trainer_class, arguments_class, load = TRAINERS[kind]
     hub_settings = {"push_to_hub": True, "hub_always_push": True, "hub_private_repo": True}
     settings = {"hub_strategy": strategy, **hub_settings, **SETTINGS}
-    arguments = arguments_class(str(tmp_path / "run"), max_steps=4, save_steps=2, **settings)
+    arguments = arguments_class(str(tmp_path / "run"), max_steps=2, save_steps=1, **settings)
     trainer = trainer_class(load(bert_folder), arguments, Dataset.from_list(ROWS))
     trainer.train()
     counts = []
@@ -109,54 +114,34 @@ def test_strategies_that_push_the_state_of_training_are_refused(kind, tmp_path):
     arguments_class(str(tmp_path / "run"), **settings)
 
 
-def test_failed_push_in_training_does_not_end_it(bert_folder, hub, tmp_path, caplog):
-    arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"), max_steps=2, save_steps=1, push_to_hub=True, **SETTINGS
-    )
-    trainer = NarrativeTwinsTrainer(
-        trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS)
-    )
-    hub.fault = lambda method, path: 403 if "/commit/" in path else None
-    trainer.train()
-    assert trainer.state.global_step == 2
-    assert any("no write access" in record.getMessage() for record in caplog.records)
-    with pytest.raises(HubError, match="no write access"):
-        trainer.push_to_hub()
-
-
 @pytest.mark.slow
 def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub, tmp_path):
     """Its checkpoints have the adapter alone, from which a run resumes."""
     peft = pytest.importorskip("peft")
 
-    def adapted():
+    def trained(checkpoint=None):
         model = trainable_encoder(bert_folder).cpu()
         model.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "value"]))
-        return model
+        settings = {"max_steps": 2, "save_steps": 1, "learning_rate": 0.01, **SETTINGS}
+        arguments = NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
+        trainer = NarrativeTwinsTrainer(model, arguments, Dataset.from_list(ROWS))
+        trainer.train(checkpoint)
+        return trainer
 
-    settings = {"max_steps": 2, "save_steps": 1, "learning_rate": 0.01, **SETTINGS}
-    arguments = NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
-    trainer = NarrativeTwinsTrainer(adapted(), arguments, Dataset.from_list(ROWS))
-    trainer.train()
+    def weights(name) -> np.ndarray:
+        encoder = StoryEncoder.from_pretrained(str(name), device="cpu", dtype="float32")
+        return encoder.model.encoder.layer[0].attention.self.query.weight.detach().numpy()
 
-    def weights(encoder: StoryEncoder) -> np.ndarray:
-        layer = encoder.model.encoder.layer[0].attention.self.query
-        return layer.weight.detach().float().numpy()
-
+    trainer = trained()
     trainer.save_encoder(tmp_path / "final")
     trainer.push_to_hub()
     assert not [name for name in hub.files("models", NAME) if name.startswith("adapter")]
-    found = [
-        weights(StoryEncoder.from_pretrained(str(name), device="cpu", dtype="float32"))
-        for name in (bert_folder, tmp_path / "final", NAME)
-    ]
-    assert np.allclose(found[1], found[2]) and not np.allclose(found[0], found[1], atol=1e-4)
+    final = weights(tmp_path / "final")
+    assert np.allclose(final, weights(NAME))
+    assert not np.allclose(final, weights(bert_folder), atol=1e-4)
     assert "with an adapter (LORA) merged" in hub.files("models", NAME)["README.md"].decode()
     assert has_adapter(trainer.model[0].auto_model)
     checkpoint = tmp_path / "run" / "checkpoint-1"
     assert (checkpoint / "adapter_model.safetensors").is_file()
-    resumed = NarrativeTwinsTrainer(adapted(), arguments, Dataset.from_list(ROWS))
-    resumed.train(str(checkpoint))
-    resumed.save_encoder(tmp_path / "resumed")
-    again = StoryEncoder.from_pretrained(tmp_path / "resumed", device="cpu", dtype="float32")
-    assert np.allclose(weights(again), found[1], atol=1e-5)
+    trained(str(checkpoint)).save_encoder(tmp_path / "resumed")
+    assert np.allclose(weights(tmp_path / "resumed"), final, atol=1e-5)

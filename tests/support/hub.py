@@ -78,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers requests."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     hub: Hub
 
     def log_message(self, *arguments):
@@ -257,7 +258,7 @@ def running(hub: Hub):
     handler = type("HubHandler", (Handler,), {"hub": hub})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     hub.address = f"http://127.0.0.1:{server.server_port}"
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield hub
     finally:
